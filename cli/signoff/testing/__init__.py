@@ -1,0 +1,25 @@
+"""What tests, demos and load tests stand on instead of the outside world."""
+
+from signoff.testing.model import (
+    Reply,
+    Script,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    Turn,
+    finance_script,
+    model_or_script,
+    time_off_script,
+)
+
+__all__ = [
+    "Reply",
+    "Script",
+    "ScriptedModel",
+    "ToolCall",
+    "ToolResult",
+    "Turn",
+    "finance_script",
+    "model_or_script",
+    "time_off_script",
+]

@@ -1,0 +1,3 @@
+"""The finance agent in a company where every expense needs a manager."""
+
+from . import agent as agent
