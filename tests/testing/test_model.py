@@ -115,7 +115,7 @@ def test_a_turn_holds_only_what_came_of_the_last_user_text() -> None:
         call("pay", amount=1),
         answer("pay", paid=1),
         said("second"),
-        said("For context:"),
+        said("For context: below is a transcript of what another agent did"),
         call("pay", amount=2),
         call("pay", amount=3),
         answer("pay", paid=2),

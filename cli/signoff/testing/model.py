@@ -127,7 +127,8 @@ def _last_user_text(contents: list[types.Content]) -> tuple[int, str]:
         parts = contents[index].parts or []
         texts = [part.text for part in parts if part.text]
         # ADK retells what another agent of the tree did as words of the user that begin like this.
-        if contents[index].role == "user" and texts and texts[0] != "For context:":
+        retold = bool(texts) and texts[0].startswith("For context:")
+        if contents[index].role == "user" and texts and not retold:
             return index, "\n".join(texts)
     return 0, ""
 
