@@ -1,0 +1,1 @@
+"""The message queue: Celery carries doorbells, Redis holds the ledger."""

@@ -1,0 +1,184 @@
+"""A change: everything that one atomic commit does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Self
+
+from pydantic import JsonValue
+
+from signoff.broker.store import to_ms
+from signoff.core.approval import Approval, State
+from signoff.core.events import Event
+from signoff.core.run import Run
+
+FAR = 32_503_680_000_000
+"""The score of what has no deadline: the year 3000, in milliseconds."""
+
+Entry = tuple[str, str, int]
+"""An index, a member of it, and its score."""
+
+Record = Approval | Run
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Work of a stage, leased to whoever claimed it.
+
+    Attributes:
+        stage: The stage.
+        id: A function of the cause, so that the same cause puts the same work in once.
+        body: What to do.
+        attempts: How many times it has been claimed, this time included.
+        token: The lease.
+    """
+
+    stage: str
+    id: str
+    body: Mapping[str, Any]
+    attempts: int
+    token: str
+
+
+def key_of(record: Record) -> str:
+    """Return the key of a record, without the prefix."""
+    return f"{'approval' if isinstance(record, Approval) else 'run'}:{record.id}"
+
+
+def entries(record: Record | None) -> set[Entry]:
+    """Return where a record stands in the indexes.
+
+    The indexes follow from the records alone, so they can be rebuilt at any time.
+    """
+    match record:
+        case None:
+            return set()
+        case Run():
+            where = "\x00".join((record.app, record.user, record.session, record.id))
+            return {("runs", record.id, to_ms(record.submitted_at)), ("sessions", where, 0)}
+        case Approval() if record.state is State.PENDING:
+            due = FAR if record.deadline is None else to_ms(record.deadline)
+            inboxes = {
+                (f"inbox:{asked.person}", record.id, to_ms(record.opened_at))
+                for asked in record.asked
+            }
+            return {("waiting", record.id, due), *inboxes}
+        case _:
+            ended = record.decision.at if record.decision else record.opened_at
+            return {("decided", record.id, to_ms(ended))}
+
+
+@dataclass(slots=True)
+class Change:
+    """What one commit does: all of it, or nothing if somebody else was first."""
+
+    writes: list[dict[str, object]] = field(default_factory=list)
+    items: list[dict[str, object]] = field(default_factory=list)
+    acks: list[dict[str, object]] = field(default_factory=list)
+    audit: list[dict[str, object]] = field(default_factory=list)
+    fences: list[dict[str, object]] = field(default_factory=list)
+
+    def copy(self) -> Change:
+        """Return a change that can be added to without touching this one."""
+        return Change(
+            list(self.writes), list(self.items), list(self.acks), list(self.audit), list(self.fences)
+        )
+
+    def put(self, new: Record, *, was: Record | None) -> Self:
+        """Write a record, on the condition that it is still at the version of `was`."""
+        before, after = entries(was), entries(new)
+        return self.put_raw(
+            key_of(new),
+            new.model_dump_json(exclude_defaults=True, exclude={"version"}),
+            was=0 if was is None else was.version,
+            add=after - before,
+            drop={entry for entry in before if entry[:2] not in {one[:2] for one in after}},
+        )
+
+    def put_raw(
+        self,
+        key: str,
+        data: str,
+        *,
+        was: int = 0,
+        ttl: timedelta | None = None,
+        add: Iterable[Entry] = (),
+        drop: Iterable[Entry] = (),
+    ) -> Self:
+        """Write a record of another kind; empty data deletes it."""
+        self.writes.append(
+            {
+                "key": key,
+                "was": was,
+                "data": data,
+                "ttl": 0 if ttl is None else int(ttl.total_seconds() * 1000),
+                "add": [list(entry) for entry in add],
+                "drop": [list(entry) for entry in drop],
+            }
+        )
+        return self
+
+    def send(
+        self, stage: str, item_id: str, body: Mapping[str, JsonValue], *, after: float = 0
+    ) -> Self:
+        """Put work into the outbox of a stage, available after so many seconds."""
+        self.items.append(
+            {
+                "stage": stage,
+                "id": item_id,
+                "body": json.dumps(body, ensure_ascii=False),
+                "after": int(after * 1000),
+            }
+        )
+        return self
+
+    def ack(self, item: Item) -> Self:
+        """Take claimed work out of its outbox, if its lease is still ours."""
+        return self._ack(item, -1)
+
+    def retry(self, item: Item, *, after: float) -> Self:
+        """Put claimed work back, for so many seconds from now."""
+        return self._ack(item, int(after * 1000))
+
+    def note(self, events: Iterable[Event]) -> Self:
+        """Append to the audit."""
+        for event in events:
+            text = event.model_dump_json(exclude_defaults=True)
+            self.audit.append(
+                {
+                    "text": text,
+                    "hash": hashlib.sha256(text.encode()).hexdigest(),
+                    "trails": [subject for subject in (event.approval, event.run) if subject],
+                }
+            )
+        return self
+
+    def fence(self, key: str, token: str) -> Self:
+        """Commit only while this lease is held under this token."""
+        self.fences.append({"key": key, "token": token})
+        return self
+
+    def to_json(self) -> str:
+        """Return the change as the commit script reads it."""
+        return json.dumps(
+            {
+                "writes": self.writes,
+                "items": self.items,
+                "acks": self.acks,
+                "audit": self.audit,
+                "fences": self.fences,
+            },
+            ensure_ascii=False,
+        )
+
+    def _ack(self, item: Item, after_ms: int) -> Self:
+        self.acks.append(
+            {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
+        )
+        return self
+
+

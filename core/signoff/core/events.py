@@ -1,0 +1,60 @@
+"""What happened to an approval or a run: the entries of the audit and of the timeline."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from signoff.core.model import Value
+
+
+class What(StrEnum):
+    """The kinds of entries."""
+
+    SUBMITTED = "submitted"
+    OPENED = "opened"
+    ASKED = "asked"
+    UNROUTABLE = "unroutable"
+    DELIVERED = "delivered"
+    UNDELIVERED = "undelivered"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    TIMED_OUT = "timed_out"
+    OVERDUE = "overdue"
+    WITHDRAWN = "withdrawn"
+    SUPERSEDED = "superseded"
+    REFUSED_ANSWER = "refused_answer"
+    NOT_UNDERSTOOD = "not_understood"
+    IGNORED_MAIL = "ignored_mail"
+    ANSWERED = "answered"
+    STARTED = "started"
+    FINISHED = "finished"
+    RESUMED = "resumed"
+    NOT_RESUMED = "not_resumed"
+    IN_DOUBT = "in_doubt"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Event(Value):
+    """One entry.
+
+    Attributes:
+        what: The kind.
+        at: When, by the ledger's clock (UTC).
+        approval: The id of the approval, or "" when it is about the run alone.
+        run: The id of the run, or "".
+        by: The id of the person, or the part of Signoff, that caused it.
+        why: The reason in words.
+        more: Details that are worth keeping: channel, digest, values, addresses.
+    """
+
+    what: What
+    at: datetime
+    approval: str = ""
+    run: str = ""
+    by: str = ""
+    why: str = ""
+    more: dict[str, JsonValue] = {}

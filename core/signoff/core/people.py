@@ -1,0 +1,81 @@
+"""The people of the organisation, and who is who across channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pydantic import Field, field_validator
+
+from signoff.core.model import Value
+
+
+def normal_address(address: str) -> str:
+    """Return an email address in the form in which addresses are compared.
+
+    The domain is case-insensitive (RFC 5321, section 2.4); the local part is compared without
+    regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
+    ones: a look-alike domain stays different.
+    """
+    return address.strip().lower()
+
+
+class Person(Value):
+    """Somebody who can be asked, or who asks.
+
+    Attributes:
+        id: The name that policies use, unique in the directory.
+        name: The name that people read.
+        email: Where approvals are sent.
+        aliases: Further addresses from which this person answers.
+    """
+
+    id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = ""
+    email: str = Field(min_length=3, max_length=254, pattern=r"^[^@\s<>,;]+@[^@\s<>,;]+$")
+    aliases: tuple[str, ...] = ()
+
+    @field_validator("email", mode="after")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("an address has no control characters")
+        return value
+
+    @property
+    def shown(self) -> str:
+        """The name for people, or the id where there is none."""
+        return self.name or self.id
+
+    def owns(self, identity: str) -> bool:
+        """Say whether an address, an alias or the id is this person's."""
+        wanted = normal_address(identity)
+        return wanted in {normal_address(own) for own in (self.id, self.email, *self.aliases)}
+
+
+class Directory:
+    """All people, found by id or by address.
+
+    Args:
+        people: Their ids and addresses must be unique; `signoff config check` sees to it.
+    """
+
+    def __init__(self, people: Iterable[Person] = ()) -> None:
+        self._by_id = {person.id: person for person in people}
+
+    def __iter__(self) -> Iterator[Person]:
+        return iter(self._by_id.values())
+
+    def get(self, person_id: str) -> Person | None:
+        """Return the person with this id."""
+        return self._by_id.get(person_id)
+
+    def find(self, identity: str) -> Person | None:
+        """Return the person whose id, address or alias this is."""
+        return next((person for person in self._by_id.values() if person.owns(identity)), None)
+
+    def same(self, one: str, other: str) -> bool:
+        """Say whether two identities (ids, addresses, aliases) are one person."""
+        if normal_address(one) == normal_address(other):
+            return True
+        person = self.find(one)
+        return person is not None and person.owns(other)

@@ -1,0 +1,191 @@
+"""Policies: which call needs whom, within what time, and what happens when nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer
+
+from signoff.core import conditions
+from signoff.core.errors import ConditionError
+from signoff.core.model import Value
+from signoff.core.people import Directory, Person
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def parse_duration(text: object) -> object:
+    """Read ``"90s"``, ``"30m"``, ``"4h"``, ``"2d"``, ``"1w"`` or a sum of them, ``"1h30m"``.
+
+    Anything that is not a string is passed on unchanged (seconds, or a timedelta).
+
+    Raises:
+        ValueError: The text is not such a sum.
+    """
+    if not isinstance(text, str):
+        return text
+    seconds, digits = 0, ""
+    for char in text.replace(" ", ""):
+        if char.isascii() and char.isdigit() and len(digits) < 9:
+            digits += char
+        elif char in _UNITS and digits:
+            seconds += int(digits) * _UNITS[char]
+            digits = ""
+        else:
+            break
+    else:
+        if seconds and not digits:
+            return timedelta(seconds=seconds)
+    raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
+
+
+def format_duration(duration: timedelta) -> str:
+    """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
+    rest, parts = int(duration.total_seconds()), []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(max(rest, 0), size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    Field(gt=timedelta(0), le=timedelta(days=365)),
+]
+
+
+class OnTimeout(StrEnum):
+    """What a deadline means when nobody has answered."""
+
+    REJECT = "reject"
+    """The call is rejected, and the agent is told that nobody answered in time."""
+    STAY = "stay"
+    """The approval is marked overdue and stays open."""
+
+
+class Terms(Value):
+    """Whom to ask and for how long. A snapshot of it rules one approval to its end.
+
+    Attributes:
+        policy: The name of the policy it was taken from.
+        ask: Ids of people, in the order of the policy; the first answer decides.
+        within: Time from the asking to the deadline.
+        on_timeout: What the deadline means.
+    """
+
+    policy: str
+    ask: tuple[str, ...]
+    within: Duration = timedelta(hours=24)
+    on_timeout: OnTimeout = OnTimeout.REJECT
+
+
+class Policy(Value):
+    """One entry of the ordered list in signoff.toml; the first that matches wins.
+
+    Attributes:
+        name: Shown on the card and in the audit.
+        when: A CEL expression over app, agent, tool, args and user; empty matches every call.
+        ask: Ids of the people to ask.
+        within: Time until the deadline: ``"30m"``, ``"4h"``, ``"2d"``.
+        on_timeout: What the deadline means.
+    """
+
+    name: str = Field(min_length=1, max_length=64)
+    when: str = ""
+    ask: tuple[str, ...] = Field(min_length=1)
+    within: Duration = timedelta(hours=24)
+    on_timeout: OnTimeout = OnTimeout.REJECT
+
+    def terms(self) -> Terms:
+        """Return the snapshot that rules an approval."""
+        return Terms(
+            policy=self.name, ask=self.ask, within=self.within, on_timeout=self.on_timeout
+        )
+
+
+class Fallback(Value):
+    """Who is asked when no policy matches, or when nobody of the policy can be asked."""
+
+    ask: tuple[str, ...] = ()
+    within: Duration = timedelta(hours=24)
+    on_timeout: OnTimeout = OnTimeout.REJECT
+
+    def terms(self) -> Terms:
+        """Return the snapshot that rules an approval; nobody is in it when none is configured."""
+        return Terms(
+            policy="default", ask=self.ask, within=self.within, on_timeout=self.on_timeout
+        )
+
+
+class Choice(Value):
+    """The terms that were chosen, the people to ask, and what stood in the way.
+
+    Attributes:
+        terms: The snapshot for the approval.
+        people: Who is asked, requester excluded; empty when nobody can be asked.
+        notes: In words: policies that could not be evaluated, people who were left out.
+    """
+
+    terms: Terms
+    people: tuple[Person, ...]
+    notes: tuple[str, ...] = ()
+
+
+def choose(
+    policies: Sequence[Policy],
+    fallback: Fallback,
+    directory: Directory,
+    facts: Mapping[str, JsonValue],
+) -> Choice:
+    """Choose whom to ask about one call.
+
+    The first policy whose condition holds rules. A condition that cannot be evaluated ends the
+    search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
+    The requester (``facts["user"]``) is never among those who are asked; when nobody is left,
+    the fallback is asked instead.
+    """
+    notes: list[str] = []
+    chosen: Terms | None = None
+    for policy in policies:
+        try:
+            matches = not policy.when or conditions.holds(policy.when, facts)
+        except ConditionError as error:
+            notes.append(f"policy {policy.name}: {error}; the default is asked")
+            break
+        if matches:
+            chosen = policy.terms()
+            break
+    requester = str(facts.get("user", ""))
+    if chosen is not None:
+        people = _may_ask(chosen, directory, requester, notes)
+        if people:
+            return Choice(terms=chosen, people=people, notes=tuple(notes))
+        notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
+    elif not notes:
+        notes.append("no policy matches; the default is asked")
+    terms = fallback.terms()
+    people = _may_ask(terms, directory, requester, notes)
+    if not people:
+        notes.append("nobody can be asked: name somebody in [default] ask, who is not the requester")
+    return Choice(terms=terms, people=people, notes=tuple(notes))
+
+
+def _may_ask(
+    terms: Terms, directory: Directory, requester: str, notes: list[str]
+) -> tuple[Person, ...]:
+    people: list[Person] = []
+    for person_id in terms.ask:
+        person = directory.get(person_id)
+        if person is None:
+            notes.append(f"{person_id} is not in the directory")
+        elif person.owns(requester):
+            notes.append(f"{person.shown} asked for this and is left out")
+        elif person not in people:
+            people.append(person)
+    return tuple(people)

@@ -1,0 +1,134 @@
+"""One run of an agent: from a message to the agent's last word, with pauses in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field
+
+from signoff.core.errors import IllegalMove
+from signoff.core.events import Event, What
+from signoff.core.model import Value
+
+_NAMESPACE = uuid.UUID("6c7a8b0e-6d0a-5b0e-9f6a-7369676e6f66")
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "queued"
+    """Its message waits for a worker, or a worker is at it."""
+    PAUSED = "paused"
+    """It waits for at least one approval."""
+    ANSWERED = "answered"
+    """All approvals of its pause are decided; a worker resumes it, or will."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+    """A tool was started and not seen to finish; a person has to look."""
+
+
+RUN_TRANSITIONS: Mapping[RunState, frozenset[RunState]] = {
+    RunState.QUEUED: frozenset({RunState.PAUSED, RunState.COMPLETED, RunState.FAILED}),
+    RunState.PAUSED: frozenset({RunState.ANSWERED}),
+    RunState.ANSWERED: frozenset(
+        {RunState.PAUSED, RunState.COMPLETED, RunState.FAILED, RunState.IN_DOUBT}
+    ),
+    RunState.COMPLETED: frozenset(),
+    RunState.FAILED: frozenset(),
+    RunState.IN_DOUBT: frozenset(),
+}
+
+
+class Run(Value):
+    """One run of an agent.
+
+    Attributes:
+        id: ``run_`` and a random part, chosen by whoever submits it.
+        app: The name of the agent's folder.
+        user: The ADK user id: the requester.
+        session: The ADK session id.
+        message: What the user said.
+        state: See `RUN_TRANSITIONS`.
+        submitted_at: When (UTC).
+        pause: How many times it has paused.
+        approvals: The approvals of the present pause.
+        waiting: Those of them that are not decided yet.
+        text: The agent's last word.
+        problem: Why it failed or is in doubt, in words.
+        trace: The W3C trace id (32 hex digits) that all its log lines carry.
+        version: Counts the commits.
+    """
+
+    id: str
+    app: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
+    user: str = Field(min_length=1, max_length=128)
+    session: str = Field(min_length=1, max_length=128)
+    message: str = Field(min_length=1, max_length=100_000)
+    state: RunState = RunState.QUEUED
+    submitted_at: datetime
+    pause: int = 0
+    approvals: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    text: str = ""
+    problem: str = ""
+    trace: str = ""
+    version: int = 0
+
+    @property
+    def invocation(self) -> str:
+        """The ADK invocation id of this run.
+
+        It is a function of the run's id: a worker that takes the run up again continues the same
+        invocation, and ADK does not append the user's message a second time.
+        """
+        return f"e-{uuid.uuid5(_NAMESPACE, self.id)}"
+
+    def submitted(self) -> tuple[Event, ...]:
+        """Return the event of its submission."""
+        return (self._event(What.SUBMITTED, self.submitted_at, by=self.user),)
+
+    def paused(self, approvals: Iterable[str]) -> Self:
+        """Wait for these approvals."""
+        ids = tuple(approvals)
+        return self._to(RunState.PAUSED, approvals=ids, waiting=ids, pause=self.pause + 1)
+
+    def answered(self, approval: str) -> Self:
+        """Take one decided approval off the list; the last one makes the run ready to resume."""
+        waiting = tuple(one for one in self.waiting if one != approval)
+        if waiting == self.waiting:
+            raise IllegalMove(f"Run {self.id} does not wait for approval {approval}.")
+        if waiting:
+            return self.model_copy(update={"waiting": waiting})
+        return self._to(RunState.ANSWERED, waiting=())
+
+    def completed(self, text: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """End with the agent's last word."""
+        run = self._to(RunState.COMPLETED, text=text)
+        return run, (run._event(What.COMPLETED, now, by="worker"),)
+
+    def failed(self, problem: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """End with a problem."""
+        run = self._to(RunState.FAILED, problem=problem)
+        return run, (run._event(What.FAILED, now, by="worker", why=problem),)
+
+    def in_doubt(self, problem: str) -> Self:
+        """End here: a tool may or may not have run, and a person has to look."""
+        return self._to(RunState.IN_DOUBT, problem=problem)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return not RUN_TRANSITIONS[self.state]
+
+    def _to(self, state: RunState, **update: object) -> Self:
+        if state not in RUN_TRANSITIONS[self.state]:
+            raise IllegalMove(f"Run {self.id} is {self.state} and cannot become {state}.")
+        return self.model_copy(update={"state": state, **update})
+
+    def _event(self, what: What, at: datetime, *, by: str, why: str = "") -> Event:
+        return Event(what=what, at=at, run=self.id, by=by, why=why)
