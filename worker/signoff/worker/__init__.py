@@ -1,0 +1,1 @@
+"""The worker: runs agents, publishes their pauses, and hands the answers in."""

@@ -1,0 +1,124 @@
+"""The agents: loaded from the folders that `adk web` uses, unmodified, each with its runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.cli.utils.agent_loader import AgentLoader
+from google.adk.cli.utils.service_factory import create_session_service_from_options
+from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import BaseSessionService
+
+from signoff.core.errors import AppNotFound, ConfigError
+
+
+def app_names(folder: Path) -> list[str]:
+    """Return the names of the agent folders, as `adk web` would list them.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{folder} is not a folder. It holds one folder for each agent, as for `adk web`.",
+            key="agents.folder",
+        )
+    return sorted(
+        one.name
+        for one in folder.iterdir()
+        if one.is_dir()
+        and not one.name.startswith((".", "_"))
+        and any((one / name).is_file() for name in ("agent.py", "__init__.py", "root_agent.yaml"))
+    )
+
+
+def session_service(url: str, folder: Path) -> BaseSessionService:
+    """Return ADK's session service for a URL, as `adk api_server --session_service_uri` does.
+
+    Raises:
+        ConfigError: ADK does not take this URL.
+    """
+    if url.startswith("sqlite:///"):
+        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return create_session_service_from_options(base_dir=folder, session_service_uri=url)
+    except (ValueError, ImportError, OSError) as error:
+        raise ConfigError(
+            f"ADK cannot use {url.split('://')[0]}:// for its sessions: {error}. "
+            "Write sqlite:///path or postgresql+asyncpg://user:password@host/database "
+            "(pip install 'signoff[postgres]').",
+            key="sessions.url",
+        ) from error
+
+
+class Apps:
+    """Runners by app name, made when they are first needed.
+
+    Args:
+        folder: The folder of the agents' folders.
+        sessions: Shared by all runners.
+        plugin: Makes the plugin that each runner gets on top of the app's own.
+    """
+
+    def __init__(
+        self, folder: Path, sessions: BaseSessionService, plugin: Callable[[], BasePlugin]
+    ) -> None:
+        self.folder = folder
+        self.sessions = sessions
+        self._plugin = plugin
+        self._loader = AgentLoader(str(folder))
+        self._artifacts = InMemoryArtifactService()
+        self._memory = InMemoryMemoryService()
+        self._runners: dict[str, Runner] = {}
+
+    def runner(self, name: str) -> Runner:
+        """Return the runner of an app.
+
+        Raises:
+            AppNotFound: There is no such folder, or the agent in it does not load.
+        """
+        if name not in self._runners:
+            self._runners[name] = self._make(name)
+        return self._runners[name]
+
+    def _make(self, name: str) -> Runner:
+        if name not in app_names(self.folder):
+            raise AppNotFound(
+                f"There is no agent {name!r} in {self.folder}. "
+                f"There are: {', '.join(app_names(self.folder)) or 'none'}."
+            )
+        try:
+            loaded = self._loader.load_agent(name)
+        except Exception as error:  # noqa: BLE001 -- an agent's module may raise anything
+            raise AppNotFound(
+                f"The agent {name!r} in {self.folder} does not load: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        app = self._with_plugin(name, loaded)
+        return Runner(
+            app=app,
+            app_name=name,
+            session_service=self.sessions,
+            artifact_service=self._artifacts,
+            memory_service=self._memory,
+        )
+
+    def _with_plugin(self, name: str, loaded: App | BaseAgent) -> App:
+        if isinstance(loaded, App):
+            # A copy: the user's object is not ours to change.
+            return loaded.model_copy(update={"plugins": [*loaded.plugins, self._plugin()]})
+        return App(name=name, root_agent=loaded, plugins=[self._plugin()])
+
+    async def close(self) -> None:
+        """Close the runners and the session service."""
+        for runner in self._runners.values():
+            await runner.close()
+        close = getattr(self.sessions, "close", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,170 @@
+"""The guard: no tool that was asked about runs unapproved, with other arguments, or twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval, Handoff, State
+from signoff.core.digest import digest
+from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.worker.adk.answers import refusal
+from signoff.worker.port import Fence
+
+log = structlog.get_logger(__name__)
+
+_MAX_RESULT = 256 * 1024
+_TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
+
+
+_Key = tuple[str, str, str, str]
+
+
+class GuardPlugin(BasePlugin):
+    """Stands before every tool call that carries a confirmation.
+
+    A call is let through once: the commit that marks it as started is a compare-and-set on the
+    approval, made before the tool is entered and only while the session's lease is ours. A call
+    that was seen to finish gets its stored result; one that was started and not seen to finish
+    is never started again.
+
+    Args:
+        ledger: Where the approvals are.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(name="signoff_guard")
+        self._ledger = ledger
+        self._expected: dict[_Key, tuple[str, Fence]] = {}
+
+    @contextmanager
+    def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
+        """Let the calls of these approvals through, each by its own decision, while this lasts."""
+        keys: dict[_Key, tuple[str, Fence]] = {
+            (one.origin.app, one.origin.user, one.origin.session, one.call.id): (one.id, fence)
+            for one in approvals
+        }
+        self._expected.update(keys)
+        try:
+            yield
+        finally:
+            for key in keys:
+                self._expected.pop(key, None)
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Let an approved call through once, and answer every other one in the tool's place."""
+        if tool_context.tool_confirmation is None:
+            return None
+        expected = self._expected.get(_key(tool_context))
+        if expected is None:
+            log.error("guard.unknown_confirmation", tool=tool.name)
+            return {"status": "rejected", "error": "No approval is on record for this tool call."}
+        approval_id, fence = expected
+        approval = await self._ledger.approval(approval_id)
+        if approval.state is not State.APPROVED:
+            return refusal(approval)
+        _same_call(approval, tool.name, tool_args)
+        if approval.handoff is Handoff.FINISHED:
+            log.info("tool.already_finished", approval=approval.id, tool=tool.name)
+            return _stored(approval)
+        if approval.handoff is not Handoff.RECORDED:
+            raise ToolInDoubt(f"{tool.name}() of approval {approval.id} is {approval.handoff}.")
+        await self._hand_on(approval, Handoff.STARTED, fence)
+        log.info("tool.started", approval=approval.id, tool=tool.name)
+        return None
+
+    async def after_tool_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        result: dict[str, Any],
+    ) -> dict[str, Any] | None:
+        """Store the result before anything else can go wrong."""
+        await self._finished(tool_context, result)
+        return None
+
+    async def on_tool_error_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        error: BaseException,
+    ) -> dict[str, Any] | None:
+        """Store that the tool raised: it has run, and must not run again on this approval."""
+        if isinstance(error, Exception):
+            problem = f"{type(error).__name__}: {error}"
+            await self._finished(tool_context, {"error": problem}, why=f"it raised {problem}")
+        # A cancelled tool may have done its work or not: it stays started, and so in doubt.
+        return None
+
+    async def _finished(
+        self, tool_context: ToolContext, result: dict[str, Any], *, why: str = ""
+    ) -> None:
+        expected = self._expected.get(_key(tool_context))
+        if tool_context.tool_confirmation is None or expected is None:
+            return
+        approval_id, fence = expected
+        approval = await self._ledger.approval(approval_id)
+        if approval.handoff is not Handoff.STARTED:
+            return
+        await self._hand_on(approval, Handoff.FINISHED, fence, why=why, result=_as_json(result))
+        log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+    async def _hand_on(
+        self,
+        approval: Approval,
+        handoff: Handoff,
+        fence: Fence,
+        *,
+        why: str = "",
+        result: str = "",
+    ) -> None:
+        now = await self._ledger.now()
+        after, events = approval.hand_on(handoff, now=now, why=why, result=result)
+        await self._ledger.commit(fence(Change().put(after, was=approval).note(events)))
+
+
+def _key(tool_context: ToolContext) -> _Key:
+    session = tool_context.session
+    return (
+        session.app_name,
+        session.user_id,
+        session.id,
+        tool_context.function_call_id or "",
+    )
+
+
+def _same_call(approval: Approval, tool: str, args: dict[str, Any]) -> None:
+    try:
+        found = digest(tool, args)
+    except NotCanonical as error:
+        raise DigestMismatch(f"Approval {approval.id}: {error}") from error
+    if found != approval.digest:
+        raise DigestMismatch(
+            f"Approval {approval.id} is for {approval.digest}, but {tool}() would run with {found}. "
+            "The tool was not run."
+        )
+
+
+def _as_json(result: object) -> str:
+    text = json.dumps(result, default=str, ensure_ascii=False)
+    return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)
+
+
+def _stored(approval: Approval) -> dict[str, Any]:
+    result = json.loads(approval.result) if approval.result else {}
+    return result if isinstance(result, dict) else {"result": result}

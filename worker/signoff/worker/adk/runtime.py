@@ -1,0 +1,160 @@
+"""The in-process runtime: starts and resumes the runs of ADK agents, each to its next pause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
+from google.adk.runners import Runner
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from signoff.core.approval import Approval, Origin, State, ToolCall
+from signoff.core.digest import digest
+from signoff.core.errors import DigestMismatch, SessionGone
+from signoff.core.run import Run
+from signoff.worker.adk.answers import answer_part
+from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.history import (
+    Confirmation,
+    Invocation,
+    answered_ids,
+    original_call,
+    read_invocation,
+)
+from signoff.worker.port import Fence, Pause, Turn
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AdkRuntime:
+    """Runs agents with google-adk's Runner in this process.
+
+    Attributes:
+        apps: The agents.
+        guard: The plugin that stands before their tools.
+        tool_threads: How many tools that are plain functions may run at once: they get threads
+            of their own, because one that blocks must not stop the loop and its heartbeats.
+    """
+
+    apps: Apps
+    guard: GuardPlugin
+    tool_threads: int = 64
+
+    async def start(self, run: Run) -> Turn:
+        """Say the user's message and drain the turn; taken up again, it goes on where it was.
+
+        The invocation id is a function of the run: ADK finds the message of that invocation in
+        the session and does not append it a second time.
+
+        Raises:
+            AppNotFound: The agent does not load.
+            Exception: Whatever the agent raises.
+        """
+        runner = self.apps.runner(run.app)
+        session = await self._session(run)
+        if session is None:
+            await self.apps.sessions.create_session(
+                app_name=run.app, user_id=run.user, session_id=run.session
+            )
+        else:
+            before = read_invocation(session.events, run.invocation)
+            if before.complete:
+                return _turn(run, before)
+        message = types.Content(role="user", parts=[types.Part(text=run.message)])
+        return await self._drain(runner, run, message)
+
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+        """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
+
+        Raises:
+            SessionGone: The session, or a call in it, is not there any more.
+            DigestMismatch: A call in the session's history is not the one that was approved.
+            ToolInDoubt: A tool was started before and not seen to finish.
+            LeaseLost: Somebody else runs the session by now; the tool was not started here.
+            Exception: Whatever the agent raises.
+        """
+        runner = self.apps.runner(run.app)
+        session = await self._session(run)
+        if session is None:
+            raise SessionGone(
+                f"Session {run.session} of {run.user} in {run.app} is gone; "
+                f"the answer to run {run.id} cannot be given to anybody."
+            )
+        for approval in approvals:
+            _check_history(session, approval)
+        given = answered_ids(session.events)
+        missing = [one for one in approvals if one.origin.confirmation not in given]
+        message = None
+        if missing:
+            message = types.Content(role="user", parts=[answer_part(one) for one in missing])
+        else:
+            before = read_invocation(session.events, run.invocation)
+            if before.complete:
+                return _turn(run, before)
+        with self.guard.expecting(approvals, fence):
+            return await self._drain(runner, run, message)
+
+    async def _session(self, run: Run) -> Session | None:
+        return await self.apps.sessions.get_session(
+            app_name=run.app, user_id=run.user, session_id=run.session
+        )
+
+    async def _drain(self, runner: Runner, run: Run, message: types.Content | None) -> Turn:
+        stream = runner.run_async(
+            user_id=run.user,
+            session_id=run.session,
+            invocation_id=run.invocation,
+            new_message=message,
+            run_config=RunConfig(
+                tool_thread_pool_config=ToolThreadPoolConfig(max_workers=self.tool_threads)
+            ),
+        )
+        # To the very end: who leaves at the confirmation event can never approve some of them.
+        async for event in stream:
+            log.debug("adk.event", author=event.author, event_id=event.id)
+        session = await self._session(run)
+        if session is None:
+            raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
+        return _turn(run, read_invocation(session.events, run.invocation))
+
+
+def _turn(run: Run, invocation: Invocation) -> Turn:
+    return Turn(pauses=tuple(_pause(run, one) for one in invocation.waiting), text=invocation.text)
+
+
+def _pause(run: Run, asked: Confirmation) -> Pause:
+    return Pause(
+        origin=Origin(
+            run=run.id,
+            app=run.app,
+            agent=asked.agent,
+            user=run.user,
+            session=run.session,
+            invocation=asked.invocation,
+            confirmation=asked.id,
+        ),
+        call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
+        hint=asked.hint,
+        template=asked.payload,
+    )
+
+
+def _check_history(session: Session, approval: Approval) -> None:
+    call = original_call(session.events, approval.call.id)
+    if call is None:
+        raise SessionGone(
+            f"The call {approval.call.id} that approval {approval.id} is for is not in session "
+            f"{session.id} any more."
+        )
+    if approval.state is State.APPROVED:
+        found = digest(call.name or "", call.args or {})
+        if found != approval.digest:
+            raise DigestMismatch(
+                f"Approval {approval.id} is for {approval.digest}, but the session's history has "
+                f"{found}. Nothing was run."
+            )

@@ -1,0 +1,246 @@
+"""The crew: takes runs and resumes out of their outboxes, one by one, and commits what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.broker.ledger import Ledger
+from signoff.broker.lease import held, session_key
+from signoff.core.approval import Approval, Handoff
+from signoff.core.errors import (
+    Conflict,
+    LeaseLost,
+    LedgerError,
+    LedgerUnavailable,
+    RunNotFound,
+    SignoffError,
+    ToolInDoubt,
+)
+from signoff.core.run import Run, RunState
+from signoff.worker.port import Runtime, Turn
+
+log = structlog.get_logger(__name__)
+
+_MAX_TRIES = 12
+_TRANSIENT = frozenset(
+    {"StaleSessionError", "OperationalError", "InterfaceError", "ServerError", "TimeoutError"}
+)
+"""Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
+
+
+@dataclass(slots=True)
+class Crew:
+    """Works on the `run` and `resume` stages.
+
+    Attributes:
+        ledger: The truth.
+        runtime: Runs the agents.
+        lease: Seconds after which a worker that shows no sign of life is taken for dead.
+    """
+
+    ledger: Ledger
+    runtime: Runtime
+    lease: float = 30.0
+
+    async def drain(self, stage: str) -> int:
+        """Work on a stage until nothing waits, one item at a time; return how many there were.
+
+        As many of these run at once as the worker has free slots. Each one that finds more work
+        than its own rings for the next.
+        """
+        count = 0
+        while True:
+            claim = await self.ledger.claim(stage, limit=1, lease=self.lease)
+            if not claim.items:
+                return count
+            if claim.waiting and not count:
+                await self.ledger.bell.ring(stage)
+            await self._work(claim.items[0])
+            count += 1
+
+    async def _work(self, item: Item) -> None:
+        try:
+            run = await self.ledger.run(str(item.body["run"]))
+        except RunNotFound:
+            log.error("work.without_run", item=item.id, stage=item.stage)
+            await self.ledger.commit(Change().ack(item))
+            return
+        with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
+            try:
+                async with held(
+                    self.ledger, item, session_key(run.app, run.user, run.session), lease=self.lease
+                ) as ours:
+                    if not ours:
+                        # Somebody runs this session right now: theirs first, then this.
+                        await self._put_back(item, after=0.2)
+                    elif item.stage.startswith(f"{stages.RUN}."):
+                        await self._start(run, item)
+                    else:
+                        await self._resume(run, item)
+            except (LeaseLost, Conflict) as error:
+                log.warning("work.taken_over", item=item.id, error=str(error))
+            except LedgerUnavailable as error:
+                # The lease will run out, and whoever claims the item then goes on from here.
+                log.warning("work.interrupted", item=item.id, error=str(error))
+
+    async def _start(self, run: Run, item: Item) -> None:
+        if run.state is not RunState.QUEUED:
+            await self.ledger.commit(Change().ack(item))
+            return
+        log.info("run.started", attempt=item.attempts)
+        try:
+            turn = await self.runtime.start(run)
+        except Exception as error:  # noqa: BLE001 -- an agent may raise anything
+            await self._start_failed(run, item, error)
+            return
+        await self._commit_turn(run, item, turn, Change())
+
+    async def _start_failed(self, run: Run, item: Item, error: Exception) -> None:
+        if await self._try_later(item, error):
+            return
+        after, events = run.failed(_in_words(error), now=await self.ledger.now())
+        log.error("run.failed", problem=after.problem, exc_info=error)
+        change = Change().put(after, was=run).note(events).ack(item)
+        await self.ledger.commit(_fenced(run, item, change))
+
+    async def _resume(self, run: Run, item: Item) -> None:
+        if run.state is not RunState.ANSWERED or run.pause != item.body["pause"]:
+            await self.ledger.commit(Change().ack(item))
+            return
+        approvals = await self.ledger.approvals(run.approvals)
+        if any(one.handoff is Handoff.STARTED for one in approvals):
+            # Whoever started it held this session's lease, and has lost it.
+            await self._in_doubt(run, item, approvals)
+            return
+        log.info("run.resuming", attempt=item.attempts)
+        try:
+            turn = await self.runtime.resume(
+                run, approvals, lambda change: _fenced(run, item, change)
+            )
+        except Exception as error:  # noqa: BLE001 -- an agent may raise anything
+            await self._resume_failed(run, item, error)
+            return
+        fresh = await self.ledger.approvals(run.approvals)
+        if any(one.handoff is Handoff.STARTED for one in fresh):
+            await self._in_doubt(run, item, fresh)
+            return
+        change = _all_to(Handoff.RESUMED, fresh, now=await self.ledger.now())
+        await self._commit_turn(run, item, turn, change)
+
+    async def _resume_failed(self, run: Run, item: Item, error: Exception) -> None:
+        fresh = await self.ledger.approvals(run.approvals)
+        in_doubt = isinstance(_cause(error), ToolInDoubt)
+        if in_doubt or any(one.handoff is Handoff.STARTED for one in fresh):
+            await self._in_doubt(run, item, fresh)
+            return
+        if await self._try_later(item, error):
+            return
+        now = await self.ledger.now()
+        problem = _in_words(error)
+        change = _all_to(Handoff.FAILED, fresh, now=now, why=problem)
+        after, events = run.failed(problem, now=now)
+        log.error("run.failed", problem=problem, exc_info=error)
+        change.put(after, was=run).note(events).ack(item)
+        await self.ledger.commit(_fenced(run, item, change))
+
+    async def _in_doubt(self, run: Run, item: Item, approvals: Sequence[Approval]) -> None:
+        now = await self.ledger.now()
+        change, doubted = Change(), []
+        for approval in approvals:
+            if approval.handoff is Handoff.STARTED:
+                why = (
+                    f"{approval.call.name}() was started by a worker that was not seen to finish "
+                    "it: it may or may not have happened. Look, and then ask the agent anew."
+                )
+                after, events = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
+                change.put(after, was=approval).note(events)
+                doubted.append(why)
+        log.error("run.in_doubt", approvals=[one.id for one in approvals])
+        after_run = run.in_doubt(" ".join(doubted) or "A tool may or may not have run.")
+        change.put(after_run, was=run).ack(item)
+        await self.ledger.commit(_fenced(run, item, change))
+
+    async def _commit_turn(self, run: Run, item: Item, turn: Turn, change: Change) -> None:
+        """Commit what a turn came to: approvals opened and routed, or the last word."""
+        now = await self.ledger.now()
+        if turn.pauses:
+            opened = []
+            for pause in turn.pauses:
+                approval, noted = Approval.open(
+                    pause.origin, pause.call, hint=pause.hint, template=pause.template, now=now
+                )
+                opened.append(approval.id)
+                change.put(approval, was=None).note(noted)
+                change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+            after = run.paused(opened)
+            log.info("run.paused", approvals=opened)
+        else:
+            after, ended = run.completed(turn.text, now=now)
+            change.note(ended)
+            log.info("run.completed")
+        change.put(after, was=run).ack(item)
+        await self.ledger.commit(_fenced(run, item, change))
+
+    async def _try_later(self, item: Item, error: Exception) -> bool:
+        cause = _cause(error)
+        if isinstance(cause, LedgerError):
+            raise cause
+        if item.attempts >= _MAX_TRIES or not _is_transient(error):
+            return False
+        after = min(0.5 * 2**item.attempts, 60) * random.uniform(0.5, 1)  # noqa: S311 -- jitter
+        log.warning("work.again", item=item.id, after=round(after, 1), error=_in_words(error))
+        await self._put_back(item, after=after)
+        return True
+
+    async def _put_back(self, item: Item, *, after: float) -> None:
+        await self.ledger.commit(Change().retry(item, after=after))
+        # The reconciler rings when it is due; this one only shortens the wait.
+        if after < 1:
+            await asyncio.sleep(after)
+
+
+def _fenced(run: Run, item: Item, change: Change) -> Change:
+    return change.fence(session_key(run.app, run.user, run.session), item.token)
+
+
+def _all_to(
+    handoff: Handoff, approvals: Sequence[Approval], *, now: datetime, why: str = ""
+) -> Change:
+    """Return a change that takes the answers of a pause one step on."""
+    change = Change()
+    for approval in approvals:
+        after, events = approval.hand_on(handoff, now=now, why=why)
+        change.put(after, was=approval).note(events)
+    return change
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the error of ours that ADK wrapped into one of its own, or the error itself."""
+    step: BaseException | None = error
+    while step is not None:
+        if isinstance(step, SignoffError):
+            return step
+        step = step.__cause__
+    return error
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError | ConnectionError):
+        return True
+    names = {kind.__name__ for kind in type(error).__mro__}
+    busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}
+    return bool(names & _TRANSIENT) or busy
+
+
+def _in_words(error: BaseException) -> str:
+    cause = _cause(error)
+    return str(cause) if isinstance(cause, SignoffError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,30 @@
+"""The Celery tasks of the worker: a doorbell each, for the stages `run` and `resume` of an app."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from signoff.broker import stages
+from signoff.broker.loop import LoopThread
+from signoff.worker.crew import Crew
+
+
+def register(app: Celery, loop: LoopThread, crew: Crew) -> None:
+    """Register `signoff.run` and `signoff.resume`.
+
+    The thread of a task waits for its coroutine on the loop of the process; what is worked on is
+    in the ledger, so a task has no argument but its stage.
+    """
+
+    @app.task(name=stages.task(stages.RUN))
+    def run(stage: str) -> int:
+        return loop.run(crew.drain(stage))
+
+    @app.task(name=stages.task(stages.RESUME))
+    def resume(stage: str) -> int:
+        return loop.run(crew.drain(stage))
+
+
+def stages_of(app_names: list[str]) -> list[str]:
+    """Return the stages that a worker for these apps consumes."""
+    return [stage(name) for name in app_names for stage in (stages.run, stages.resume)]
