@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import BaseNode, Workflow
 from google.genai import types
 
 from signoff.testing import Reply, ScriptedModel, ToolCall, Turn
@@ -64,7 +65,7 @@ class House:
     database: Path
     resumable: bool = False
     store: Literal["sqlite", "database"] = "sqlite"
-    root: Callable[[House], BaseAgent] | None = None
+    root: Callable[[House], BaseNode] | None = None
     plugins: list[BasePlugin] = field(default_factory=list)
     journal: list[tuple[str, Any]] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
@@ -200,14 +201,26 @@ def custom_root(house: House) -> BaseAgent:
     return Wrapper(name="root", sub_agents=[house.gated("inner")])
 
 
+def speaker(name: str) -> Agent:
+    """Build an agent that says that it is done."""
+    return Agent(name=name, model=ScriptedModel(script=lambda _turn: f"{name} done"))
+
+
 def sequence_root(house: House) -> BaseAgent:
     """Put the gated agent second of three."""
-
-    def speaker(name: str) -> Agent:
-        return Agent(name=name, model=ScriptedModel(script=lambda _turn: f"{name} done"))
-
     agents: list[BaseAgent] = [speaker("first"), house.gated("second"), speaker("third")]
     return SequentialAgent(name="root", sub_agents=agents)
+
+
+def workflow_root(house: House) -> BaseNode:
+    """Put an agent with a static gate second of three nodes of a workflow."""
+    first, third = speaker("first"), speaker("third")
+    second = house.gated("second")
+    # A node is shown the words of the node before it, not those of the user.
+    second.model = ScriptedModel(
+        script=lambda turn: house.script(replace(turn, user_text="pay:5")),
+    )
+    return Workflow(name="root", edges=[("START", first), (first, second), (second, third)])
 
 
 def parent_root(house: House) -> BaseAgent:

@@ -295,7 +295,7 @@ async def test_a_request_that_says_other_than_the_history_is_refused(
 def threshold_agent(tool: Any) -> Agent:
     """Build an agent around a tool with a threshold function that wants the context."""
 
-    async def large(amount: float, tool_context: ToolContext) -> bool:
+    def large(amount: float, tool_context: ToolContext) -> bool:
         return amount > 3 and tool_context is not None
 
     return Agent(
