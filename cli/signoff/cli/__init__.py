@@ -1,0 +1,1 @@
+"""The composition root: the `signoff` command, its settings and its processes."""

@@ -1,0 +1,54 @@
+"""Where in a TOML file a setting stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+Path = tuple[int | str, ...]
+
+
+def line_of(text: str, loc: Path) -> int | None:
+    """Return the line (from 1) of a setting, or of the closest table around it.
+
+    It looks for headers and for keys at the start of lines, which is how settings are written;
+    keys inside inline tables get the line of the table.
+
+    Args:
+        text: A TOML document that parses.
+        loc: The way to the setting: ``("policies", 0, "within")``.
+    """
+    best, depth = None, 0
+    for number, path in _paths(text):
+        if len(path) > depth and path == loc[: len(path)]:
+            best, depth = number, len(path)
+    return best
+
+
+def _paths(text: str) -> Iterator[tuple[int, Path]]:
+    """Yield line and way of each header and key."""
+    table: Path = ()
+    counts: dict[tuple[str, ...], int] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if line.startswith("["):
+            many = line.startswith("[[")
+            names = _names(line.lstrip("[").partition("]")[0])
+            if many:
+                counts[names] = counts.get(names, -1) + 1
+            table = _indexed(names, counts)
+            yield number, table
+        elif "=" in line and not line.startswith("#"):
+            yield number, (*table, *_names(line.partition("=")[0]))
+
+
+def _indexed(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> Path:
+    path: list[int | str] = []
+    for end, name in enumerate(names, start=1):
+        path.append(name)
+        if names[:end] in counts:
+            path.append(counts[names[:end]])
+    return tuple(path)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in text.split("."))

@@ -1,0 +1,295 @@
+"""The settings: environment over signoff.toml over defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from signoff.channels.email.settings import EmailSettings
+from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
+from signoff.cli.lines import line_of
+from signoff.core.model import Value
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+
+FILE_NAME = "signoff.toml"
+"""Read from the working directory unless another file is named."""
+
+CONFIG_VARIABLE = "SIGNOFF_CONFIG"
+"""The environment variable that names another file."""
+
+_PREFIX, _NESTED = "SIGNOFF_", "__"
+_SQLITE = "sqlite:///"
+_file: ContextVar[dict[str, Any] | None] = ContextVar("signoff_settings_file", default=None)
+
+
+class RedisSettings(Value):
+    """[redis]: where the ledger is kept."""
+
+    url: str = Field(
+        "redis://127.0.0.1:6379/0",
+        description="redis://, rediss:// or unix:// URL. `signoff up` starts a Redis of its own "
+        "where this is not set.",
+    )
+    prefix: str = Field(
+        "{signoff}:",
+        min_length=1,
+        max_length=64,
+        description="Put before every key; the braces keep all keys in one slot of a cluster.",
+    )
+
+
+class BrokerSettings(Value):
+    """[broker]: what carries Celery's doorbells."""
+
+    url: str = Field("", description="redis:// or amqp:// URL; the ledger's Redis where not set.")
+
+
+class SessionSettings(Value):
+    """[sessions]: where ADK keeps its sessions."""
+
+    url: str = Field(
+        "sqlite:///.signoff/sessions.db",
+        description="As for `adk api_server --session_service_uri`: sqlite:///FILE or "
+        "postgresql+asyncpg://…; a relative file is relative to the settings file.",
+    )
+
+
+class AgentSettings(Value):
+    """[agents]: the agents that the workers run."""
+
+    folder: Path = Field(
+        Path("agents"),
+        description="The folder that `adk web` takes: one sub-folder for each app. Relative to "
+        "the settings file.",
+    )
+    concurrency: int = Field(
+        128, ge=1, le=4096, description="How many runs one worker process carries at once."
+    )
+
+
+class GatewaySettings(Value):
+    """[gateway]: the HTTP server."""
+
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="0 lets the system choose.")
+
+
+class LogSettings(Value):
+    """[log]: what the processes write to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe events to write."
+    )
+    format: Literal["console", "json"] = Field(
+        "console", description="One event a line, for people or for machines."
+    )
+    redact: tuple[str, ...] = Field(
+        (), description="Names of tool arguments whose values never reach the log."
+    )
+
+
+class Settings(BaseSettings):
+    """Everything that can be set.
+
+    Built directly it takes its arguments, then the environment, then the defaults;
+    `load_settings` puts the file in between.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_nested_delimiter=_NESTED,
+        extra="forbid",
+        frozen=True,
+        title="Settings of Signoff (signoff.toml)",
+    )
+
+    redis: RedisSettings = RedisSettings()
+    broker: BrokerSettings = BrokerSettings()
+    sessions: SessionSettings = SessionSettings()
+    agents: AgentSettings = AgentSettings()
+    email: EmailSettings = Field(default_factory=EmailSettings)
+    gateway: GatewaySettings = GatewaySettings()
+    people: tuple[Person, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    default: Fallback = Fallback()
+    log: LogSettings = LogSettings()
+
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file they were read from, None where there is none."""
+        return self._file
+
+    @property
+    def home(self) -> Path:
+        """The folder of the settings file, or the working directory: relative paths start here."""
+        return self._file.parent if self._file is not None else Path.cwd()
+
+    @property
+    def state_folder(self) -> Path:
+        """Where Signoff keeps what it needs on this machine."""
+        return self.home / ".signoff"
+
+    @property
+    def agents_folder(self) -> Path:
+        """The agents' folder as an absolute path."""
+        return (self.home / self.agents.folder).resolve()
+
+    @property
+    def broker_url(self) -> str:
+        """The URL of the broker: the ledger's Redis unless another is set."""
+        return self.broker.url or self.redis.url
+
+    @property
+    def sessions_url(self) -> str:
+        """The URL of ADK's sessions; the file of a relative SQLite URL is made absolute."""
+        url = self.sessions.url
+        if not url.startswith(_SQLITE) or url.startswith((_SQLITE + "/", _SQLITE + ":")):
+            return url
+        return f"{_SQLITE}{(self.home / url.removeprefix(_SQLITE)).resolve()}"
+
+    @property
+    def directory(self) -> Directory:
+        """The people, as the domain takes them."""
+        return Directory(self.people)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the file behind arguments and environment; leave dotenv and secret files out."""
+        del dotenv_settings, file_secret_settings
+        content = _file.get() or {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=content)
+
+
+def find_file(path: Path | None = None) -> Path | None:
+    """Return the settings file to read, None where there is none and none was named.
+
+    Args:
+        path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
+
+    Raises:
+        ConfigErrors: The file that was named is not there.
+    """
+    variable = os.environ.get(CONFIG_VARIABLE, "")
+    named = path or (Path(variable) if variable else None)
+    if named is None:
+        usual = Path(FILE_NAME)
+        return usual.resolve() if usual.is_file() else None
+    if not named.is_file():
+        by = "--config" if path else CONFIG_VARIABLE
+        remedy = "Name a file that exists; `signoff config schema` says what can be in it."
+        raise ConfigErrors([Fault("", f"there is no such file, named by {by}", remedy, str(named))])
+    return named.resolve()
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read the settings: environment over file over defaults.
+
+    Args:
+        path: The file; see `find_file`.
+
+    Raises:
+        ConfigErrors: Every fault of form, each with file or variable, key and remedy. What the
+            settings mean together is `signoff.cli.config_check`'s to say.
+    """
+    file = find_file(path)
+    text = _read(file) if file is not None else ""
+    content = _parse(text, file)
+    faults = _unknown_variables()
+    token = _file.set(content)
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        found = faults_of(error, Settings)
+        raise ConfigErrors(
+            faults + [_located(fault, loc, text, file) for loc, fault in found]
+        ) from error
+    except SettingsError as error:
+        raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
+    finally:
+        _file.reset(token)
+    if faults:
+        raise ConfigErrors(faults)
+    settings._file = file  # noqa: SLF001 -- this module makes the value, and nobody has it yet
+    return settings
+
+
+def source_of(settings: Settings, loc: Loc) -> str:
+    """Return where a setting was read: the variable, or the file and line; "" for a default."""
+    text = _read(settings.file) if settings.file is not None else ""
+    return _source(loc, text, settings.file)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fault = Fault("", f"it cannot be read: {error}", "It must be UTF-8 text.", str(file))
+        raise ConfigErrors([fault]) from error
+
+
+def _parse(text: str, file: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
+        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+
+
+def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:
+    return Fault(fault.key, fault.message, fault.remedy, _source(loc, text, file))
+
+
+def _source(loc: Loc, text: str, file: Path | None) -> str:
+    names = [str(part).upper() for part in loc]
+    present = {name.upper(): name for name in os.environ}
+    for end in range(len(names), 0, -1):
+        variable = _PREFIX + _NESTED.join(names[:end])
+        if variable in present:
+            return present[variable]
+    if file is None:
+        return ""
+    line = line_of(text, loc)
+    return f"{file}:{line}" if line else str(file)
+
+
+def _unknown_variables() -> list[Fault]:
+    """Find variables that look like settings and belong to no section."""
+    faults = []
+    for variable in sorted(os.environ):
+        section, nested, _ = variable.upper().removeprefix(_PREFIX).partition(_NESTED)
+        if not variable.upper().startswith(_PREFIX) or not nested:
+            continue
+        if section.lower() not in Settings.model_fields:
+            remedy = suggest(section.lower(), Settings.model_fields)
+            message = f"there is no section [{section.lower()}]"
+            faults.append(Fault(section.lower(), message, remedy, variable))
+    return faults
+
+
+def _unreadable_variable(error: SettingsError) -> Fault:
+    name = str(error).partition('"')[2].partition('"')[0]
+    message = "the value of the variable is not JSON"
+    remedy = "Lists and tables in the environment are written as JSON."
+    return Fault(name, message, remedy, f"{_PREFIX}{name.upper()}")
