@@ -19,6 +19,12 @@ Loc = tuple[int | str, ...]
 
 _SECRET_WORDS = ("password", "secret", "token", "url")
 
+_PLAINER = {
+    "int_parsing": "it should be a whole number",
+    "float_parsing": "it should be a number",
+    "bool_parsing": "it should be true or false",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -84,19 +90,28 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
     loc, kind = error["loc"], error["type"]
     key, name = key_text(loc), str(loc[-1]) if loc else ""
-    where = f"[{key_text(loc[:-1])}]" if len(loc) > 1 else "the settings"
+    where = _table(loc[:-1])
     if kind == "extra_forbidden":
         known = _fields_at(model, loc[:-1])
-        return Fault(key, f"{name!r} is not a setting of {where}", suggest(name, known))
+        message = f"{name!r} is not a setting of {where}" if where else "there is no such section"
+        return Fault(key, message, suggest(name, known))
     if kind == "missing":
         return Fault(key, f"{name!r} is missing", f"Add it to {where}.")
     message = error["msg"].removeprefix("Value error, ")
-    message = message.replace("Input should", "it should", 1)
+    message = _PLAINER.get(kind, message).replace("Input should", "it should", 1)
     value = error.get("input")
     showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
     if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
         message += f", not {value!r}"
     return Fault(key, message[:1].lower() + message[1:])
+
+
+def _table(loc: Loc) -> str:
+    """Write the header of a table as it stands in the file."""
+    names = ".".join(part for part in loc if isinstance(part, str))
+    if not names:
+        return ""
+    return f"[[{names}]]" if isinstance(loc[-1], int) else f"[{names}]"
 
 
 def _is_secret(loc: Sequence[int | str]) -> bool:

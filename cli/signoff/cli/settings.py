@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings = BrokerSettings()
     sessions: SessionSettings = SessionSettings()
     agents: AgentSettings = AgentSettings()
-    email: EmailSettings = Field(default_factory=EmailSettings)
+    email: EmailSettings = EmailSettings()
     gateway: GatewaySettings = GatewaySettings()
     people: tuple[Person, ...] = ()
     policies: tuple[Policy, ...] = ()

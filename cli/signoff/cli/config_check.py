@@ -1,0 +1,175 @@
+"""What the settings mean together: faults that no single value shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from signoff.channels.email.settings import is_loopback
+from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
+from signoff.cli.settings import Settings, source_of
+from signoff.core import conditions
+from signoff.core.errors import ConditionError
+from signoff.core.people import normal_address
+
+Found = tuple[Loc, Fault]
+
+_REDIS = ("redis", "rediss", "unix")
+_BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
+
+
+def check(settings: Settings) -> list[Fault]:
+    """Return everything that is wrong, errors before warnings, each in the order of the file."""
+    found: list[Found] = []
+    for rule in (_people, _policies, _default, _email, _places):
+        found += rule(settings)
+    faults = [
+        Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
+        for loc, fault in found
+    ]
+    return sorted(faults, key=lambda fault: fault.severity == "warning")
+
+
+def require(settings: Settings) -> list[Fault]:
+    """Refuse settings with errors; return the warnings.
+
+    Raises:
+        ConfigErrors: There is at least one error.
+    """
+    faults = check(settings)
+    if errors := [fault for fault in faults if fault.severity == "error"]:
+        raise ConfigErrors(errors)
+    return faults
+
+
+def _error(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy)
+
+
+def _warning(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy, severity="warning")
+
+
+def _people(settings: Settings) -> Iterator[Found]:
+    ids: dict[str, int] = {}
+    owners: dict[str, tuple[int, str]] = {}
+    for index, person in enumerate(settings.people):
+        first = ids.setdefault(person.id, index)
+        if first != index:
+            message = f"{person.id!r} is already the id of people[{first}]"
+            yield ("people", index, "id"), _error(message, "Give each person an id of their own.")
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            owner, owner_id = owners.setdefault(normal_address(address), (index, person.id))
+            if owner != index:
+                message = f"{address} is already an address of {owner_id!r}"
+                remedy = "One address can belong to one person only: it says who has answered."
+                yield ("people", index, key), _error(message, remedy)
+    for address, (index, person_id) in owners.items():
+        named = next((other for other in ids if normal_address(other) == address), person_id)
+        if named != person_id:
+            message = f"{address} is also the id of {named!r}"
+            yield ("people", index, "email"), _error(message, "Rename that id.")
+
+
+def _policies(settings: Settings) -> Iterator[Found]:
+    names: dict[str, int] = {}
+    catch_all: int | None = None
+    for index, policy in enumerate(settings.policies):
+        first = names.setdefault(policy.name, index)
+        if first != index:
+            message = f"{policy.name!r} is already the name of policies[{first}]"
+            remedy = "The audit and the cards name policies: give each a name of its own."
+            yield ("policies", index, "name"), _error(message, remedy)
+        if catch_all is not None:
+            message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
+            remedy = "Put it before that one, or take it out: the first that matches wins."
+            yield ("policies", index), _error(message, remedy)
+        yield from _condition(index, policy.when)
+        yield from _asked(settings, ("policies", index, "ask"), policy.ask)
+        if catch_all is None and policy.when.strip() in {"", "true"}:
+            catch_all = index
+
+
+def _condition(index: int, when: str) -> Iterator[Found]:
+    if not when:
+        return
+    try:
+        conditions.check(when)
+    except ConditionError as error:
+        remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
+        yield ("policies", index, "when"), _error(str(error).rstrip("."), remedy)
+
+
+def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
+    known = [person.id for person in settings.people]
+    for person in ask:
+        if person not in known:
+            remedy = suggest(person, known) or "Add a [[people]] table with this id."
+            yield loc, _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+    if len(set(ask)) < len(ask):
+        yield loc, _warning("somebody is named twice", "Once is enough.")
+
+
+def _default(settings: Settings) -> Iterator[Found]:
+    yield from _asked(settings, ("default", "ask"), settings.default.ask)
+    if settings.default.ask:
+        return
+    message = "nobody is asked when no policy matches, or when nobody of it can be reached"
+    remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
+    yield ("default", "ask"), _warning(message, remedy)
+
+
+def _email(settings: Settings) -> Iterator[Found]:
+    email = settings.email
+    smtp = email.smtp
+    if smtp.security == "none" and not is_loopback(smtp.host):
+        message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "smtp", "security"), _warning(message, remedy)
+    sender = email.sender_address.rpartition("@")[2].lower()
+    if sender != email.domain.lower():
+        message = f"answers go to {email.domain}, and mails come from {sender}"
+        remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
+        yield ("email", "mailbox"), _warning(message, remedy)
+    for index, person in enumerate(settings.people):
+        if normal_address(person.email) in {
+            normal_address(email.mailbox),
+            normal_address(email.sender_address),
+        }:
+            message = f"{person.email} is Signoff's own address"
+            yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _places(settings: Settings) -> Iterator[Found]:
+    yield from _url(("redis", "url"), settings.redis.url, _REDIS)
+    if settings.broker.url:
+        yield from _url(("broker", "url"), settings.broker.url, _BROKER)
+    folder = settings.agents_folder
+    if not folder.is_dir():
+        message = f"there is no folder {folder}"
+        remedy = "Workers need it: name the folder that you would give to `adk web`."
+        yield ("agents", "folder"), _warning(message, remedy)
+
+
+def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
+    """Hold a URL to its schemes; it may have a password in it, so no message quotes it."""
+    remedy = f"Write {schemes[0]}://host:port/0, or another of {', '.join(schemes)}."
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        yield loc, _error(f"it is not a URL: {error}", remedy)
+        return
+    if parts.scheme not in schemes:
+        yield loc, _error(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
+    elif parts.scheme == "unix":
+        if not parts.path:
+            yield loc, _error("it names no socket", "Write unix:///path/to/redis.sock.")
+    elif not parts.hostname:
+        yield loc, _error("it names no host", remedy)
+    elif parts.scheme.startswith("redis") and not _is_database(parts.path):
+        yield loc, _error("what follows the port should be a database number", remedy)
+
+
+def _is_database(path: str) -> bool:
+    return path in {"", "/"} or path.removeprefix("/").isdigit()

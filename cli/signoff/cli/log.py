@@ -1,0 +1,187 @@
+"""The log: one event a line, for people or for machines, without secrets."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Final, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from signoff.cli.settings import LogSettings
+
+HIDDEN: Final = "[redacted]"
+
+_TOKEN: Final = re.compile(r"\+[a-z2-7]{26}(?=@)", re.IGNORECASE)
+_URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)")
+_DEEPEST: Final = 12
+_FOREIGN: Final = ("celery", "kombu", "mail.log", "uvicorn", "google_adk", "httpx", "asyncio")
+"""Loggers of libraries whose daily chatter is not ours to repeat: from WARNING on."""
+
+
+def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
+    """Send everything that is logged, by structlog or by the standard library, one event a line.
+
+    Args:
+        settings: Level, format and what to redact.
+        stream: Where to; standard error where none is given.
+    """
+    out = stream or sys.stderr
+    before: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _exceptions(full=settings.format == "json"),
+        Redactor(settings.redact),
+        _one_line,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+        if settings.format == "json"
+        else structlog.dev.ConsoleRenderer(
+            colors=out.isatty(), pad_event_to=24, sort_keys=False, exception_formatter=_no_more
+        )
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[_named, *before],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    root.setLevel(level)
+    for name in _FOREIGN:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = []
+        logger.propagate = True
+        logger.setLevel(max(level, logging.WARNING))
+    logging.captureWarnings(capture=True)
+    structlog.configure(
+        processors=[*before, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+class Redactor:
+    """A structlog processor that takes secrets out, wherever they stand in an event.
+
+    Gone are reply tokens (``approvals+<26 letters>@…``), passwords in URLs, and the values of
+    configured tool arguments, in nested values and in JSON or Python text too.
+
+    Args:
+        names: The names of the arguments, without regard to case.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = frozenset(name.casefold() for name in names)
+        words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
+        # name: "value", 'name': 'value', name=value -- as JSON, repr() and console text write it.
+        # What is not quoted goes up to the next comma or bracket, a list or an object to the end.
+        self._in_text = (
+            re.compile(
+                rf"""(?P<head>(?<!\w)(?:{words})\\?["']?\s*[:=]\s*)"""
+                r"""(?:\\".*?\\"|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\[{].*|[^,;})\]\n]+)""",
+                re.IGNORECASE | re.DOTALL,
+            )
+            if words
+            else None
+        )
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """Return the event without secrets."""
+        del logger, method
+        return cast("EventDict", self._clean(event, 0))
+
+    def _clean(self, value: object, depth: int) -> object:
+        if depth > _DEEPEST:
+            return HIDDEN
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {
+                key: HIDDEN if str(key).casefold() in self._names else self._clean(item, depth + 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._clean(item, depth + 1) for item in value]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        # Models, exceptions, bytes: what a renderer would make of them, cleaned.
+        return self.text(str(value))
+
+    def text(self, text: str) -> str:
+        """Return text without secrets."""
+        clean = _TOKEN.sub(f"+{HIDDEN}", text)
+        clean = _URL_PASSWORD.sub(rf"\1:{HIDDEN}", clean)
+        if self._in_text is not None:
+            clean = self._in_text.sub(rf"\g<head>{HIDDEN}", clean)
+        return clean
+
+
+def hide_passwords(url: str) -> str:
+    """Return a URL without its password."""
+    return _URL_PASSWORD.sub(r"\1:***", url)
+
+
+def _exceptions(*, full: bool) -> Processor:
+    """Put an exception into the event: all of it for machines, its gist for people."""
+
+    def process(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        del logger, method
+        info = event.pop("exc_info", None)
+        error = _error_of(info)
+        if error is not None:
+            text = "".join(traceback.format_exception(error)) if full else _gist(error)
+            # Not under "exception": renderers write that key over several lines.
+            event["raised"] = text
+        return event
+
+    return process
+
+
+def _error_of(info: object) -> BaseException | None:
+    if isinstance(info, BaseException):
+        return info
+    if isinstance(info, tuple):
+        return info[1] if isinstance(info[1], BaseException) else None
+    return sys.exc_info()[1] if info else None
+
+
+def _gist(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _one_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Put when, how severe and what first; values with line breaks are quoted by the renderers."""
+    del logger, method
+    what = " ".join(str(event.pop("event", "")).split())
+    return {
+        "timestamp": event.pop("timestamp", ""),
+        "level": event.pop("level", ""),
+        "event": what,
+        **event,
+    }
+
+
+def _named(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Say which library an event of the standard library comes from."""
+    del logger, method
+    record = event.get("_record")
+    if isinstance(record, logging.LogRecord):
+        event["logger"] = record.name
+    return event
+
+
+def _no_more(stream: TextIO, info: object) -> None:
+    """Write no traceback: `_exceptions` has put it into the event."""
