@@ -1,0 +1,46 @@
+"""Numbers as people write them, read only where they can mean one thing.
+
+"1,000" is a thousand to one reader and one to the next, and so is "1.000"; an approved amount must
+not depend on who reads it. Such text is refused, as are currency signs, exponents and the like.
+"""
+
+
+def split_number(digits: str) -> tuple[str, str] | None:
+    """Split an unsigned number into units and decimals.
+
+    Args:
+        digits: ASCII digits with commas and points, without a sign.
+
+    Returns:
+        The units and the decimals (empty where there are none), or None where the text is no number
+        or can be read as two.
+    """
+    if not digits.isascii():
+        return None
+    marks = [mark for mark in digits if not mark.isdigit()]
+    if not marks:
+        return (digits, "") if digits else None
+    if any(mark not in ",." for mark in marks) or is_ambiguous(digits):
+        return None
+    last = marks[-1]
+    if marks.count(last) > 1:
+        groups, decimals = digits.split(last), ""
+    else:
+        # A mark that occurs once begins the decimals; those before it must be the other mark.
+        grouped, _, decimals = digits.rpartition(last)
+        groups = grouped.split("," if last == "." else ".")
+        if not decimals:
+            return None
+    units = "".join(groups)
+    first, *others = (len(group) for group in groups)
+    grouped_rightly = not others or (1 <= first <= 3 and set(others) == {3})
+    return (units, decimals) if grouped_rightly and units.isdigit() else None
+
+
+def is_ambiguous(digits: str) -> bool:
+    """Say whether one comma or point stands where it could group thousands or begin decimals."""
+    for mark in ",.":
+        head, found, tail = digits.partition(mark)
+        if found and head.isdigit() and tail.isdigit():
+            return len(tail) == 3 and len(head) <= 3 and head[0] != "0"
+    return False

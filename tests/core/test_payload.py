@@ -1,0 +1,267 @@
+"""What a person may fill into a payload template, and what is refused."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.core.errors import PayloadError
+from signoff.core.payload import (
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    check_payload,
+    example_value,
+    fill,
+    find_field,
+    missing_fields,
+    parse_values,
+)
+
+EXPENSE = {"amount": 0, "rate": 0.0, "urgent": False, "note": "", "any": None, "tags": ["x"]}
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
+json_values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("amount", "900", 900),
+        ("amount", " +900 ", 900),
+        ("amount", "-3", -3),
+        ("amount", "−3", -3),
+        ("amount", "９００", 900),
+        ("amount", "1,000,000", 1_000_000),
+        ("amount", "1.000.000", 1_000_000),
+        ("rate", "3", 3.0),
+        ("rate", "3.5", 3.5),
+        ("rate", "3,5", 3.5),
+        ("rate", "0.125", 0.125),
+        ("rate", "1,234.56", 1234.56),
+        ("rate", "1.234,56", 1234.56),
+        ("urgent", "Yes", True),
+        ("urgent", "nein", False),
+        ("urgent", "FALSE", False),
+        ("note", "  fine by me ", "fine by me"),
+        ("note", '"quoted"', "quoted"),
+        ("note", "be\x00ll\u202e", "bell"),
+        ("any", "3", 3),
+        ("any", '{"a": [1, true]}', {"a": [1, True]}),
+        ("any", "just text", "just text"),
+        ("tags", '["a", "b"]', ["a", "b"]),
+    ],
+)
+def test_text_becomes_what_the_template_asks_for(field, text, value):
+    """Text that can mean one thing becomes a value of the kind its field starts with."""
+    read = parse_values(EXPENSE, {field: text})[field]
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("amount", "3.5"),
+        ("amount", "1,000"),
+        ("amount", "1.000"),
+        ("amount", "true"),
+        ("amount", "nine"),
+        ("amount", ""),
+        ("amount", "-"),
+        ("amount", "1e3"),
+        ("amount", "0x10"),
+        ("amount", "1_000"),
+        ("amount", "900 EUR"),
+        ("amount", "1,00,000"),
+        ("amount", "٣"),
+        ("amount", str(LARGEST_NUMBER + 1)),
+        ("amount", "9" * 5_000),
+        ("rate", "NaN"),
+        ("rate", "inf"),
+        ("rate", "1.000"),
+        ("rate", "1e400"),
+        ("rate", "3."),
+        ("rate", "9" * 40),
+        ("urgent", "maybe"),
+        ("note", "x" * (LONGEST_TEXT + 1)),
+        ("any", "NaN"),
+        ("any", "[Infinity]"),
+        ("any", "[" * 1_000),
+        ("any", "[" * 30 + "]" * 30),
+        ("any", '{"a": 1, "a": 2}'),
+        ("any", "[1e999]"),
+        ("any", '"\\ud800"'),
+        ("any", "x" * (LONGEST_TEXT + 1)),
+        ("tags", "a, b"),
+        ("tags", "[1]"),
+        ("tags", '{"a": 1}'),
+    ],
+)
+def test_text_that_is_not_of_the_kind_is_refused(field, text):
+    """A refusal names the field, what was read, and an example."""
+    with pytest.raises(PayloadError) as refusal:
+        parse_values(EXPENSE, {field: text})
+    error = refusal.value
+    assert error.key.startswith(field)
+    assert error.example.startswith(field)
+    assert field in str(error)
+    assert error.read in str(error)
+    assert error.example in str(error)
+    assert len(str(error)) < 600
+
+
+def test_names_are_found_as_people_write_them():
+    """Case, spaces, hyphens and underscores in a name do not matter as long as one field fits."""
+    assert find_field({"approved_days": 0}, "Approved days") == "approved_days"
+    assert find_field({"approved_days": 0}, "days") is None
+    assert find_field({"a_b": 0, "a-b": 0}, "A B") is None
+    assert find_field({"a_b": 0, "a-b": 0}, "a-b") == "a-b"
+    assert parse_values({"approved_days": 0}, {"APPROVED-DAYS": "3"}) == {"approved_days": 3}
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    """A person who mistypes a field learns what the fields are called."""
+    with pytest.raises(PayloadError, match='"amount", "note"'):
+        parse_values({"amount": 0, "note": ""}, {"sum": "3"})
+    with pytest.raises(PayloadError, match="none"):
+        parse_values({}, {"sum": "3"})
+
+
+def test_a_field_given_twice_is_refused():
+    """Two spellings of one field do not silently overwrite each other."""
+    with pytest.raises(PayloadError, match="twice"):
+        parse_values({"amount": 0}, {"amount": "3", "Amount": "4"})
+
+
+def test_a_template_that_is_no_object_has_one_field():
+    """A bare template is filled through the name "value", and filled it is bare again."""
+    assert parse_values(0, {"value": "3"}) == {"value": 3}
+    assert fill(0, {"value": 3}) == 3
+    assert missing_fields(0, None) == ["value"]
+    assert missing_fields(5, None) == []
+
+
+def test_without_a_template_anything_is_taken():
+    """A tool that said nothing about its payload gets JSON where it is JSON and text elsewhere."""
+    assert parse_values(None, {"a": "3", "b": "x"}) == {"a": 3, "b": "x"}
+    assert fill(None, {"a": 3}) == {"a": 3}
+    assert fill(None, None) is None
+    assert missing_fields(None, None) == []
+
+
+def test_blank_fields_are_missing_until_somebody_fills_them():
+    """Zero, empty text and None were chosen by nobody; False, [] and {} are values."""
+    template = {
+        "n": 0,
+        "r": 0.0,
+        "s": "",
+        "x": None,
+        "b": False,
+        "l": [],
+        "o": {},
+        "d": 5,
+        "t": "x",
+    }
+    assert missing_fields(template, None) == ["n", "r", "s", "x"]
+    assert missing_fields(template, {"n": 0, "s": ""}) == ["r", "x"]
+
+
+def test_a_payload_is_laid_over_its_template():
+    """What a form leaves out stays as the template has it, at every depth."""
+    template = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
+    assert check_payload(template, {"who": {"age": 31}, "free": {"k": [1]}, "list": [1, "a"]}) == {
+        "amount": 5,
+        "who": {"name": "Ada", "age": 31},
+        "free": {"k": [1]},
+        "list": [1, "a"],
+    }
+    assert fill(template, {"amount": 6})["amount"] == 6
+    assert check_payload({"rate": 0.5}, {"rate": 2}) == {"rate": 2.0}
+    assert check_payload(None, {"a": [None, True, "x"]}) == {"a": [None, True, "x"]}
+    assert check_payload({}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("template", "payload", "key"),
+    [
+        ({"n": 0}, {"n": True}, "n"),
+        ({"n": 0}, {"n": 3.0}, "n"),
+        ({"n": 0}, {"n": "3"}, "n"),
+        ({"n": 0}, {"n": None}, "n"),
+        ({"n": 0}, {"m": 3}, "m"),
+        ({"n": 0}, [3], "payload"),
+        ({"n": 0}, {"n": 2**53}, "n"),
+        ({"n": 0}, {"n": 10**5_000}, "n"),
+        ({"b": False}, {"b": 0}, "b"),
+        ({"s": ""}, {"s": "x" * (LONGEST_TEXT + 1)}, "s"),
+        ({"s": ""}, {"s": "\ud800"}, "s"),
+        ({"r": 0.5}, {"r": math.nan}, "r"),
+        ({"r": 0.5}, {"r": math.inf}, "r"),
+        ({"r": 0.5}, {"r": 10**400}, "r"),
+        ({"o": {"a": 1}}, {"o": {"b": 1}}, "o.b"),
+        ({"o": {"a": 1}}, {"o": 1}, "o"),
+        ({"l": [1]}, {"l": ["x"]}, "l"),
+        ({"l": [1]}, {"l": 1}, "l"),
+        ({}, {"a": 1}, "a"),
+        ({}, 3, "value"),
+        (0, "3", "value"),
+        (None, math.nan, "payload"),
+        (None, {"a": object()}, "a"),
+    ],
+)
+def test_a_payload_of_another_shape_is_refused(template, payload, key):
+    """A structured payload has the template's keys and kinds, and booleans are no numbers."""
+    with pytest.raises(PayloadError) as refusal:
+        check_payload(template, payload)
+    assert refusal.value.key == key
+
+
+def test_bottomless_payloads_are_refused():
+    """Nesting has an end, so that checking it cannot exhaust the stack."""
+    deep: object = 1
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(PayloadError):
+        check_payload({"x": None}, {"x": deep})
+
+
+@given(json_values, st.dictionaries(st.text(max_size=8), st.text(max_size=60), max_size=4))
+def test_parsing_raises_nothing_but_payload_errors(template, entries):
+    """Any template and any text end in values or in a PayloadError."""
+    try:
+        values = parse_values(template, entries)
+    except PayloadError:
+        return
+    assert len(values) == len(entries)
+
+
+@given(json_values, json_values)
+def test_checking_raises_nothing_but_payload_errors(template, payload):
+    """Any template and any payload end in a payload or in a PayloadError."""
+    try:
+        checked = check_payload(template, payload)
+    except PayloadError:
+        return
+    assert isinstance(checked, dict) == isinstance(payload, dict)
+
+
+@given(st.integers(-LARGEST_NUMBER, LARGEST_NUMBER))
+def test_every_whole_number_survives_being_typed(number):
+    """What is typed as plain digits arrives as that number."""
+    assert parse_values({"n": 0}, {"n": str(number)}) == {"n": number}
+    assert parse_values({"n": 0}, {"n": example_value(number)}) == {"n": number or 3}
+
+
+@given(
+    scalars.filter(lambda value: value is None or not isinstance(value, int) or abs(value) < 2**53)
+)
+def test_examples_are_accepted(start):
+    """The example shown for a field is text that the field takes."""
+    assert set(parse_values({"field": start}, {"field": example_value(start)})) == {"field"}
