@@ -1,0 +1,1 @@
+"""The channels: how requests reach people, and how their answers come back."""

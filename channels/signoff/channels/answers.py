@@ -1,0 +1,232 @@
+"""An answer that has reached us, whatever it came by: decide, and tell the person what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.channels import phrases
+from signoff.channels.phrases import About, Words
+from signoff.channels.tokens import Holder
+from signoff.core.approval import Approval, State
+from signoff.core.command import Command, Verdict, example_for, read_command
+from signoff.core.errors import (
+    AlreadyDecided,
+    DecisionRefused,
+    NotAnApprover,
+    PayloadError,
+    TooLate,
+)
+from signoff.core.events import What
+from signoff.core.people import Person
+
+log = structlog.get_logger(__name__)
+
+ONCE_IN: Final = timedelta(days=1)
+"""Nobody is told the same about one approval more often than this."""
+
+_WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody said, and what must be committed with what it does.
+
+    Attributes:
+        holder: Who may answer what, as the token says.
+        token: The token, which a question back carries again.
+        source: A function of what came in, so that it is answered once.
+        reply_to: What the channel calls it, so that our answer appears below it.
+        also: Acknowledges what came in.
+    """
+
+    holder: Holder
+    token: str
+    source: str
+    reply_to: str
+    also: Change
+
+
+class Answers:
+    """Takes answers; each ends in one commit, or in an error and no commit.
+
+    Args:
+        desk: Decides.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+
+    async def take(self, answer: Answer, text: str, *, problem: str = "") -> None:
+        """Do what the person who was asked says.
+
+        Args:
+            answer: Whose answer it is, to what.
+            text: The person's own words.
+            problem: Why the answer is none, whatever the words are.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        holder = answer.holder
+        approval = await self._ledger.approval(holder.approval)
+        person = self._desk.directory.get(holder.person)
+        if person is None:
+            gone = f"{holder.person} is not among the configured people any more."
+            await self._refused(answer, None, NotAnApprover(gone))
+            return
+        command = read_command(text, approval.template)
+        if problem:
+            command = Command(verdict=Verdict.UNCLEAR, problem=problem)
+        try:
+            if command.verdict is Verdict.UNCLEAR:
+                approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
+                await self._not_understood(answer, command.problem)
+                return
+            await self._decide(answer, person, command)
+        except PayloadError as error:
+            example = example_for(approval.template)
+            if error.key and error.key not in example and error.example != example:
+                example = f"{example}\n{error.example}"
+            await self._not_understood(answer, str(error), example=example)
+        except DecisionRefused as error:
+            await self._refused(answer, person, error, command)
+
+    async def stranger(self, answer: Answer, address: str) -> None:
+        """Note that somebody else used a person's token, and tell the person alone.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be committed; nothing was done.
+        """
+
+        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
+            about = About.STRANGER if approval.state is State.PENDING else None
+            why = "the sender is not the person who was asked"
+            return What.REFUSED_ANSWER, why, about, phrases.stranger(approval, address)
+
+        await self._answer_back(answer, build, by="", more={"from": address})
+
+    async def _decide(self, answer: Answer, person: Person, command: Command) -> None:
+        holder, also = answer.holder, answer.also
+        if command.verdict is Verdict.APPROVE:
+            approval = await self._desk.approve(
+                holder.approval,
+                person,
+                channel=holder.channel,
+                reason=command.reason,
+                values=command.values,
+                also=also,
+            )
+        else:
+            approval = await self._desk.reject(
+                holder.approval, person, channel=holder.channel, reason=command.reason, also=also
+            )
+        log.info(
+            "answer.recorded",
+            approval=approval.id,
+            run=approval.origin.run,
+            person=person.id,
+            channel=holder.channel,
+            state=approval.state.value,
+        )
+
+    async def _not_understood(self, answer: Answer, problem: str, *, example: str = "") -> None:
+        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
+            words = phrases.not_understood(approval, problem, example=example)
+            return What.NOT_UNDERSTOOD, problem, About.NOT_UNDERSTOOD, words
+
+        await self._answer_back(answer, build, by=answer.holder.person)
+
+    async def _refused(
+        self,
+        answer: Answer,
+        person: Person | None,
+        error: DecisionRefused,
+        command: Command | None = None,
+    ) -> None:
+        directory = self._desk.directory
+
+        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
+            about: About | None
+            match error:
+                case AlreadyDecided() if person is not None:
+                    about = About.DECIDED
+                    words = phrases.already_decided(approval, person, directory)
+                    mine = approval.decision is not None and approval.decision.by == person.id
+                    if mine and command is not None and command.verdict is Verdict.UNCLEAR:
+                        about = None  # "thanks!" below one's own decision needs no answer
+                case TooLate():
+                    about, words = About.LATE, phrases.late(approval)
+                case _:
+                    about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
+            return What.REFUSED_ANSWER, str(error), about, words
+
+        verdict = command.verdict.value if command is not None else ""
+        await self._answer_back(answer, build, by=answer.holder.person, more={"verdict": verdict})
+
+    async def _answer_back(
+        self,
+        answer: Answer,
+        build: Callable[[Approval], tuple[What, str, About | None, Words]],
+        *,
+        by: str,
+        more: dict[str, JsonValue] | None = None,
+    ) -> None:
+        """Commit an event and, once in a while, a notice about it."""
+        holder = answer.holder
+
+        async def attempt() -> None:
+            approval = await self._ledger.approval(holder.approval)
+            what, why, about, words = build(approval)
+            now = await self._ledger.now()
+            details: dict[str, JsonValue] = {"channel": holder.channel, **(more or {})}
+            event = approval.note(what, now=now, by=by, why=why, more=details)
+            change = answer.also.copy().note([event])
+            if about is not None:
+                await self._tell(change, answer, about, words, now)
+            await self._ledger.commit(change)
+            log.info(
+                "answer.not_taken",
+                approval=approval.id,
+                run=approval.origin.run,
+                person=holder.person,
+                what=what.value,
+                why=why,
+            )
+
+        await self._ledger.decide_again(attempt)
+
+    async def _tell(
+        self, change: Change, answer: Answer, about: About, words: Words, now: datetime
+    ) -> None:
+        """Add a notice, unless this was told before; the guard is part of the same commit."""
+        holder = answer.holder
+        guard = f"told:{about}:{holder.approval}:{holder.person}"
+        if await self._ledger.raw(guard) is not None:
+            return
+        change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
+        change.send(
+            stages.deliver(holder.channel),
+            f"notice:{about}:{holder.approval}:{holder.person}:{answer.source}",
+            {
+                "kind": "notice",
+                "approval": holder.approval,
+                "person": holder.person,
+                "token": answer.token if about in _WITH_TOKEN else "",
+                "headline": words.headline,
+                "text": words.text,
+                "example": words.example,
+                "reply_to": answer.reply_to,
+            },
+        )

@@ -1,0 +1,203 @@
+"""The stages `deliver.<channel>`: hand a batch to the channel, then record what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.broker.ledger import Ledger
+from signoff.channels import phrases
+from signoff.channels.outbox import (
+    MOST_ATTEMPTS,
+    approval_of,
+    backoff,
+    commit_each,
+    dead_letter,
+    drain,
+    legible,
+    read_each,
+)
+from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.router import route_again
+from signoff.core.approval import Approval, Asked, State
+from signoff.core.card import card
+from signoff.core.people import Directory
+
+log = structlog.get_logger(__name__)
+
+PATIENCE: Final = 4
+"""How often an outcome waits for its card, which may be under way, before it is dropped."""
+
+
+class Delivery:
+    """Delivers through one channel.
+
+    Args:
+        ledger: The ledger.
+        channel: The channel.
+        directory: The people.
+    """
+
+    def __init__(self, ledger: Ledger, channel: Channel, *, directory: Directory) -> None:
+        self._ledger = ledger
+        self._channel = channel
+        self._directory = directory
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.deliver(self._channel.name), self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Deliver leased items and commit each by itself.
+
+        A process that dies in between delivers some of them again: the same messages, under the
+        same names.
+        """
+        approvals = await read_each(self._ledger, [approval_of(item) for item in items])
+        now = await self._ledger.now()
+        messages: dict[str, Message] = {}
+        failed: dict[str, Exception] = {}
+        for item in items:
+            approval = approvals[approval_of(item)]
+            try:
+                message = self._message(item, legible(approval), now)
+            except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
+                failed[item.id] = error
+                continue
+            if message is not None:
+                messages[item.id] = message
+        results = await self._deliver(messages)
+
+        def build(item: Item, approval: Approval, now: datetime) -> Change:
+            if item.id in failed:
+                raise failed[item.id]
+            if item.id not in results:
+                return self._not_sent(item, approval)
+            return self._record(item, approval, results[item.id], now)
+
+        await commit_each(self._ledger, items, build, _give_up)
+
+    async def _deliver(self, messages: dict[str, Message]) -> dict[str, Result]:
+        """Return the results by item id."""
+        if not messages:
+            return {}
+        try:
+            results = await self._channel.deliver(list(messages.values()))
+        except Exception as error:
+            # The port forbids it; a channel that does it all the same stops nobody else.
+            log.exception("delivery.channel_failed", channel=self._channel.name)
+            results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+        return dict(zip(messages, results, strict=True))
+
+    def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
+        """Return what to deliver, None for what need not be, or not yet."""
+        asked = self._asked(item, approval)
+        if asked is None:
+            return None
+        kind = Kind(item.body["kind"])
+        words = self._words(kind, item, approval, asked)
+        if words is None:
+            return None
+        person = self._directory.get(asked.person)
+        return Message(
+            id=item.id,
+            kind=kind,
+            card=card(approval, self._directory),
+            person=asked.person,
+            name=person.shown if person else asked.person,
+            address=asked.address,
+            at=now,
+            token=str(item.body.get("token", "")),
+            headline=words.headline,
+            text=words.text,
+            example=words.example,
+            good=approval.state is State.APPROVED,
+            thread=asked.receipt,
+            reply_to=str(item.body.get("reply_to", "")),
+        )
+
+    def _words(
+        self, kind: Kind, item: Item, approval: Approval, asked: Asked
+    ) -> phrases.Words | None:
+        match kind:
+            case Kind.CARD:
+                # A question that is settled is not asked any more.
+                return phrases.Words("") if approval.state is State.PENDING else None
+            case Kind.OUTCOME:
+                if not asked.receipt:
+                    return None
+                return phrases.outcome(approval, asked.person, self._directory)
+            case Kind.NOTICE:
+                body = item.body
+                return phrases.Words(
+                    str(body["headline"]), str(body.get("text", "")), str(body.get("example", ""))
+                )
+
+    def _asked(self, item: Item, approval: Approval) -> Asked | None:
+        person = item.body.get("person")
+        for asked in approval.asked:
+            if (asked.person, asked.channel) == (person, self._channel.name):
+                return asked
+        return None
+
+    def _not_sent(self, item: Item, approval: Approval) -> Change:
+        asked = self._asked(item, approval)
+        wait = item.body.get("kind") == Kind.OUTCOME and asked is not None and not asked.problem
+        if wait and item.attempts <= PATIENCE:
+            # Its card may be on its way this moment; whoever gets the one should get the other.
+            return Change().retry(item, after=float(2 ** (item.attempts - 1)))
+        log.info("delivery.dropped", item=item.id, approval=approval.id)
+        return Change().ack(item)
+
+    def _record(self, item: Item, approval: Approval, result: Result, now: datetime) -> Change:
+        name, person = self._channel.name, str(item.body["person"])
+        about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
+        if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
+            after = max(result.after, backoff(item.attempts))
+            log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
+            return Change().retry(item, after=after)
+        if isinstance(result, Retry):
+            result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
+        change = Change().ack(item)
+        is_card = item.body.get("kind") == Kind.CARD
+        if isinstance(result, Delivered):
+            log.info("delivery.delivered", **about)
+            if is_card:
+                after_it, events = approval.delivered(person, name, result.receipt, now=now)
+                change.put(after_it, was=approval).note(events)
+            return change
+        log.warning("delivery.refused", **about, reason=result.reason)
+        if is_card:
+            refuse(change, approval, person, channel=name, reason=result.reason, now=now)
+        return change
+
+
+def refuse(
+    change: Change, approval: Approval, person: str, *, channel: str, reason: str, now: datetime
+) -> None:
+    """Add to a change that a card can never reach a person.
+
+    When that leaves nobody who may see the question, the default is asked.
+    """
+    after, events = approval.undelivered(person, channel, reason, now=now)
+    change.put(after, was=approval).note(events)
+    if after.state is State.PENDING and not after.reachable:
+        route_again(change, after.id)
+
+
+def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
+    change = dead_letter(Change(), item, problem)
+    person, channel = str(item.body.get("person", "")), item.stage.partition(".")[2]
+    if approval is None or item.body.get("kind") != Kind.CARD:
+        return change
+    refuse(change, approval, person, channel=channel, reason=problem, now=now)
+    return change

@@ -1,0 +1,146 @@
+"""The settings of the email channel: the tables `[email]`, `[email.smtp]` and `[email.inbound]`."""
+
+from __future__ import annotations
+
+import ipaddress
+from email.utils import parseaddr
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from signoff.channels.email.addresses import normal_address
+
+_DEFAULT_PORTS = {"none": 25, "starttls": 587, "tls": 465}
+
+
+def _plain_address(text: str) -> str:
+    address = normal_address(text)
+    if address is None or "+" in address.rpartition("@")[0]:
+        raise ValueError(f"{text!r} is not an address like approvals@example.com, without a '+'")
+    return address
+
+
+def _sender(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a sender has no line breaks or control characters")
+    name, _, rest = text.rpartition("<")
+    plain = rest.removesuffix(">") if name else text
+    if normal_address(plain.strip()) is None or (name and not rest.endswith(">")):
+        raise ValueError(f"{text!r} is not a sender like Signoff <approvals@example.com>")
+    return text
+
+
+Mailbox = Annotated[str, AfterValidator(_plain_address)]
+Sender = Annotated[str, AfterValidator(_sender)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SmtpSettings(_Table):
+    """The server that takes our mail.
+
+    Attributes:
+        host: Its name, which its certificate must bear.
+        port: 0 takes the usual one: 587 for starttls, 465 for tls, 25 for none.
+        security: ``starttls``, ``tls`` or ``none``; none only to this machine itself.
+        insecure: Allow ``none`` to other machines: everybody on the way can then read the tokens.
+        ca_file: Certificates to trust beyond the system's, for a server with a private authority.
+        username: For the login; without one there is none.
+        password: For the login.
+        timeout: Seconds for one step of the conversation.
+    """
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    port: int = Field(default=0, ge=0, le=65535)
+    security: Literal["none", "starttls", "tls"] = "none"
+    insecure: bool = False
+    ca_file: Path | None = None
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    timeout: float = Field(default=20, gt=0, le=600)
+
+    @property
+    def real_port(self) -> int:
+        """The port, the usual one where none is set."""
+        return self.port or _DEFAULT_PORTS[self.security]
+
+    @model_validator(mode="after")
+    def _safe(self) -> Self:
+        if self.security == "none" and not (self.insecure or is_loopback(self.host)):
+            raise ValueError(
+                f"security = 'none' would send mail to {self.host} unencrypted, tokens included; "
+                "set 'starttls' or 'tls', or insecure = true if that is what you want"
+            )
+        if bool(self.username) != bool(self.password.get_secret_value()):
+            raise ValueError("username and password come together: set both or none")
+        return self
+
+
+class InboundSettings(_Table):
+    """Where a mail server hands us the answers.
+
+    Attributes:
+        protocol: ``lmtp`` behind Postfix or Exim, ``smtp`` for everything else.
+        host: The address to listen on.
+        port: The port to listen on; 0 lets the system choose one.
+        max_bytes: The largest mail that is taken; answers are small.
+    """
+
+    protocol: Literal["smtp", "lmtp"] = "smtp"
+    host: str = "127.0.0.1"
+    port: int = Field(default=8025, ge=0, le=65535)
+    max_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 20)
+
+
+class EmailSettings(_Table):
+    """The email channel.
+
+    Attributes:
+        sender: Who our mails are from.
+        mailbox: The address that answers come to; each goes to ``mailbox`` with ``+token`` put
+            behind its local part, so the mail server must deliver such addresses here.
+        bounces: Send with the token in the envelope's sender, so that a bounce says whose card did
+            not arrive and the default is asked. Switch it off where the provider takes only its
+            own addresses there.
+        smtp: The server that takes our mail.
+        inbound: Where the answers come in.
+    """
+
+    sender: Sender = "Signoff <approvals@signoff.localhost>"
+    mailbox: Mailbox = "approvals@signoff.localhost"
+    bounces: bool = True
+    smtp: SmtpSettings = SmtpSettings()
+    inbound: InboundSettings = InboundSettings()
+
+    @property
+    def sender_name(self) -> str:
+        """The name in front of the sender's address, "" where there is none."""
+        return parseaddr(self.sender)[0]
+
+    @property
+    def sender_address(self) -> str:
+        """The sender's address alone."""
+        return parseaddr(self.sender)[1]
+
+    @property
+    def domain(self) -> str:
+        """The domain of our Message-IDs."""
+        return self.mailbox.rpartition("@")[2]
+
+    def reply_address(self, token: str) -> str:
+        """Return the address to which an answer with this token goes."""
+        local, _, domain = self.mailbox.rpartition("@")
+        return f"{local}+{token}@{domain}"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine itself."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,198 @@
+"""The stage `intake`: mail that was stored is read, and what it says is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.broker.desk import Desk
+from signoff.channels.answers import Answer, Answers
+from signoff.channels.delivery import refuse
+from signoff.channels.email.addresses import normal_address, plus_parts
+from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
+from signoff.channels.email.stored import StoredMail, load
+from signoff.channels.outbox import backoff, drain
+from signoff.channels.tokens import Holder, find_holder
+from signoff.core.approval import Approval
+from signoff.core.errors import ApprovalNotFound, LeaseLost, LedgerUnavailable, UnreadableMail
+from signoff.core.events import Event, What
+
+log = structlog.get_logger(__name__)
+
+MOST_ATTEMPTS: Final = 5
+"""How often a mail is tried before it is quarantined."""
+
+_SEVERAL: Final = "Your mail went to several requests at once; answer each of them by itself."
+
+SentLines = Callable[[Approval, str], Collection[str]]
+"""Returns the lines of the card that a person was sent."""
+
+
+class Intake:
+    """Reads stored mail and does what it says.
+
+    Everything a mail does is one commit, which also acknowledges it: a process that dies in between
+    has done nothing, and another one takes the mail up.
+
+    Args:
+        desk: Decides.
+        mailbox: The address of ours that answers come to.
+        sent_lines: What we sent, so that it is not taken for the person's words.
+    """
+
+    def __init__(self, desk: Desk, *, mailbox: str, sent_lines: SentLines | None = None) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._answers = Answers(desk)
+        self._mailbox = mailbox
+        self._sent_lines = sent_lines
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.INTAKE, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Process leased mails in the order in which they came; one that fails stops no other.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        for item in items:
+            try:
+                await self._one(item)
+            except LeaseLost:
+                log.info("intake.lease_lost", item=item.id)
+            except LedgerUnavailable:
+                raise
+            except Exception as error:
+                log.exception("intake.failed", item=item.id, attempts=item.attempts)
+                await self._failed(item, f"{type(error).__name__}: {error}")
+
+    async def _one(self, item: Item) -> None:
+        stored = await load(self._ledger, str(item.body["mail"]))
+        if stored is None:
+            await self._ledger.commit(Change().ack(item))
+            return
+        try:
+            # Reading costs CPU, and others share this loop.
+            mail = await asyncio.to_thread(read_mail, stored.traced)
+        except UnreadableMail as error:
+            await self._quarantine(item, stored, str(error))
+            return
+        tokens = self._tokens(stored, mail)
+        holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
+        known = [(token, holder) for token, holder in holders if holder is not None]
+        also = stored.done(Change().ack(item))
+        if mail.automatic:
+            holder = known[0][1] if known else None
+            await self._automatic(also, stored, mail, holder)
+        elif not known:
+            why = "it carries no token that is known"
+            await self._ignore(also, stored, why)
+        else:
+            token, holder = known[0]
+            answer = Answer(holder, token, stored.id[:16], mail.message_id, also)
+            try:
+                await self._answered(answer, stored, mail, several=len(known) > 1)
+            except ApprovalNotFound as error:
+                await self._ignore(also, stored, str(error))
+
+    async def _answered(
+        self, answer: Answer, stored: StoredMail, mail: IncomingMail, *, several: bool
+    ) -> None:
+        person = self._desk.directory.get(answer.holder.person)
+        if person is not None and (mail.sender is None or not person.owns(mail.sender)):
+            addresses = ", ".join(mail.from_addresses[:3]) or stored.sender
+            await self._answers.stranger(answer, addresses[:254])
+            return
+        text = mail.own_text
+        if self._sent_lines is not None:
+            approval = await self._ledger.approval(answer.holder.approval)
+            lines = self._sent_lines(approval, answer.holder.person)
+            text = (await asyncio.to_thread(read_mail, stored.traced, lines)).own_text
+        await self._answers.take(answer, text, problem=_SEVERAL if several else "")
+
+    def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
+        """Return the tokens of the envelope and of the header, each once."""
+        normal = (normal_address(address) for address in stored.recipients)
+        envelope = plus_parts(tuple(one for one in normal if one), self._mailbox)
+        return tuple(dict.fromkeys((*envelope, *tokens_in(mail, self._mailbox))))
+
+    async def _automatic(
+        self, also: Change, stored: StoredMail, mail: IncomingMail, holder: Holder | None
+    ) -> None:
+        """Note a mail that no person wrote; a bounce besides says that a card did not arrive."""
+        why = f"no person wrote it: {mail.automatic}"
+        if holder is None:
+            await self._ignore(also, stored, why)
+            return
+
+        async def attempt() -> None:
+            approval = await self._ledger.approval(holder.approval)
+            now = await self._ledger.now()
+            event = approval.note(What.IGNORED_MAIL, now=now, by=holder.person, why=why)
+            change = also.copy().note([event])
+            asked = [one for one in approval.asked if one.person == holder.person]
+            if is_bounce(stored, mail) and asked and not asked[0].problem:
+                reason = "the mail system sent the card back"
+                refuse(
+                    change, approval, holder.person, channel=holder.channel, reason=reason, now=now
+                )
+            await self._ledger.commit(change)
+
+        try:
+            await self._ledger.decide_again(attempt)
+        except ApprovalNotFound as error:
+            await self._ignore(also, stored, str(error))
+            return
+        log.info("mail.automatic", mail=stored.id, approval=holder.approval, sign=mail.automatic)
+
+    async def _ignore(self, also: Change, stored: StoredMail, why: str) -> None:
+        event = _event(await self._ledger.now(), stored, why)
+        await self._ledger.commit(also.copy().note([event]))
+        log.info("mail.ignored", mail=stored.id, why=why)
+
+    async def _quarantine(self, item: Item, stored: StoredMail, problem: str) -> None:
+        event = _event(await self._ledger.now(), stored, f"quarantined: {problem}")
+        change = stored.quarantine(Change().ack(item), problem).note([event])
+        await self._ledger.commit(change)
+        log.error("mail.quarantined", mail=stored.id, problem=problem)
+
+    async def _failed(self, item: Item, problem: str) -> None:
+        try:
+            if item.attempts < MOST_ATTEMPTS:
+                change = Change().retry(item, after=backoff(item.attempts))
+                await self._ledger.commit(change)
+                return
+            stored = await load(self._ledger, str(item.body.get("mail", "")))
+            if stored is None:
+                await self._ledger.commit(Change().ack(item))
+            else:
+                await self._quarantine(item, stored, problem)
+        except LeaseLost:
+            log.info("intake.lease_lost", item=item.id)
+
+
+def is_bounce(stored: StoredMail, mail: IncomingMail) -> bool:
+    """Say whether a mail reports that one of ours was not delivered (RFC 3464).
+
+    A report of a delay, and a receipt that a mail was read, are not bounces.
+    """
+    return (
+        "message/delivery-status" in mail.media_types
+        and b"\naction: failed" in stored.raw[: 1 << 20].lower()
+    )
+
+
+def _event(now: datetime, stored: StoredMail, why: str) -> Event:
+    return Event(what=What.IGNORED_MAIL, at=now, by="email", why=why, more={"mail": stored.id})

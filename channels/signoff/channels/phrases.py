@@ -1,0 +1,169 @@
+"""What people are told, in words that every channel uses."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from signoff.core.approval import Approval, Decision, State
+from signoff.core.card import one_line, shown
+from signoff.core.command import example_for
+from signoff.core.people import Directory, Person
+from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
+
+_COMMANDS = tuple(APPROVE | REJECT | REJECT_BRIEF)
+_DECORATION = " \t*_`\"'“”‘’«»「」"
+_LONGEST_REASON = 500
+_MARK = "↳ "
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A headline that says it all, the rest, and where there is one, an answer that would work."""
+
+    headline: str
+    text: str = ""
+    example: str = ""
+
+
+class About(StrEnum):
+    """What a notice is about."""
+
+    NOT_UNDERSTOOD = "not_understood"
+    DECIDED = "decided"
+    LATE = "late"
+    NOT_YOURS = "not_yours"
+    STRANGER = "stranger"
+
+
+def outcome(approval: Approval, person: str, directory: Directory) -> Words:
+    """Return how an approval ended, as one of those who were asked should read it."""
+    tool, decision = one_line(approval.call.name), approval.decision
+    verb = _verb(approval.state)
+    if decision is not None and decision.by == person:
+        return Words(f"Recorded: you {verb} {tool}", "\n\n".join(_details(approval, decision)))
+    nothing = "There is nothing left for you to do."
+    if approval.state is State.TIMED_OUT:
+        return Words(
+            f"The time to decide on {tool} is over",
+            f"Nobody answered in time, so it was not run, and the agent was told so.\n\n{nothing}",
+        )
+    if decision is not None and decision.by and approval.state in {State.APPROVED, State.REJECTED}:
+        by = directory.get(decision.by)
+        text = "\n\n".join([*_details(approval, decision), nothing])
+        return Words(f"{one_line(by.shown if by else decision.by)} {verb} {tool}", text)
+    why = f"Reason: {_reason(decision)}\n\n" if _reason(decision) else ""
+    return Words(f"The request to run {tool} was {verb}", f"{why}{nothing}")
+
+
+def not_understood(approval: Approval, problem: str, *, example: str = "") -> Words:
+    """Return that nothing was decided, what was wrong, and an answer that would have worked."""
+    return Words(
+        f"Nothing is decided yet: your answer about {one_line(approval.call.name)} was not clear",
+        one_paragraph(problem),
+        example or example_for(approval.template),
+    )
+
+
+def already_decided(approval: Approval, person: Person, directory: Directory) -> Words:
+    """Return that it was decided before, by whom and how."""
+    tool, decision = one_line(approval.call.name), approval.decision
+    nothing = "Your answer changed nothing."
+    if approval.state is State.TIMED_OUT:
+        return late(approval, decision.at if decision else None)
+    if decision is not None and decision.by == person.id:
+        return Words(
+            f"You had already {_verb(approval.state)} {tool}",
+            f"That was recorded at {moment(decision.at)}. {nothing}",
+        )
+    return Words(
+        f"Already settled: {tool} was {one_line(approval.outcome(directory))}",
+        f"That was at {moment(decision.at)}. {nothing}" if decision is not None else nothing,
+    )
+
+
+def late(approval: Approval, at: datetime | None = None) -> Words:
+    """Return that the answer came after the deadline."""
+    deadline = approval.deadline or at
+    over = f"It was open until {moment(deadline)}. " if deadline is not None else ""
+    return Words(
+        f"Too late: the time to decide on {one_line(approval.call.name)} is over",
+        f"{over}It was not run. If it is still wanted, the request has to be made again.",
+    )
+
+
+def not_yours(approval: Approval, problem: str) -> Words:
+    """Return that this person may not decide this."""
+    return Words(
+        f"Not yours to decide: {one_line(approval.call.name)}",
+        f"{one_paragraph(problem)} Nothing was decided.",
+    )
+
+
+def stranger(approval: Approval, address: str) -> Words:
+    """Return to the person who was asked that somebody else has answered in their place."""
+    # Look-alike letters would make a stranger's address read like a known one.
+    plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
+    return Words(
+        f"Somebody else answered your request about {one_line(approval.call.name)}",
+        f"A mail from {plain or 'an address that cannot be read'} answered with the link that was "
+        "sent to you, perhaps because you forwarded it. Nothing was decided, and the sender was "
+        "not answered. You can still decide: answer the request from your own address.",
+    )
+
+
+def moment(at: datetime) -> str:
+    """Write a moment for people: ``Tue 3 Mar 2026, 14:05 UTC``."""
+    return f"{at:%a} {at.day} {at:%b %Y, %H:%M} UTC"
+
+
+def one_paragraph(text: str) -> str:
+    """Return text that may hold words of others on one line, and harmless to be quoted."""
+    return harmless(one_line(text))
+
+
+def harmless(text: str) -> str:
+    """Mark every line that begins like an answer, so that quoting it back does not give one.
+
+    People's programs quote our mail, not all of them mark the quote, and no trimmer finds every
+    quote: so none of our own lines may begin with a word that decides.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(_MARK + line if begins_like_answer(line) else line for line in lines)
+
+
+def begins_like_answer(line: str) -> bool:
+    """Say whether a line begins with a word that approves or rejects."""
+    plain = unicodedata.normalize("NFKC", line[:200]).strip().lstrip(_DECORATION).casefold()
+    return any(
+        plain.startswith(word) and not (word[-1].isascii() and plain[len(word) :][:1].isalnum())
+        for word in _COMMANDS
+    )
+
+
+def _details(approval: Approval, decision: Decision) -> list[str]:
+    """Return the reason, the values and what happens now."""
+    parts = []
+    if reason := _reason(decision):
+        parts.append(f"Reason: {reason}")
+    if decision.payload is not None and approval.state is State.APPROVED:
+        values = decision.payload
+        pairs = values.items() if isinstance(values, dict) else [("value", values)]
+        given = ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
+        parts.append(f"With {one_line(given)}.")
+    parts.append(
+        "The agent goes on with exactly the call that was shown."
+        if approval.state is State.APPROVED
+        else "It will not be run, and the agent is told why."
+    )
+    return parts
+
+
+def _reason(decision: Decision | None) -> str:
+    return "" if decision is None else one_line(decision.reason)[:_LONGEST_REASON]
+
+
+def _verb(state: State) -> str:
+    return state.value.replace("_", " ")

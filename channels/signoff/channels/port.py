@@ -1,0 +1,106 @@
+"""The port between the stages and a channel: what to tell whom, and what came of it.
+
+A channel renders and delivers; it decides nothing, reads no ledger and keeps no state of its own.
+What comes in through it is a matter of its own (`signoff.channels.answers` takes it from there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from signoff.core.card import Card
+
+
+class Kind(StrEnum):
+    """What a message is for."""
+
+    CARD = "card"
+    """The question."""
+    OUTCOME = "outcome"
+    """How it ended; the card is not open any more."""
+    NOTICE = "notice"
+    """An answer to what the person wrote: not understood, too late, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something to tell one person through one channel.
+
+    Attributes:
+        id: A function of the cause; a channel that sends it twice sends the same message twice.
+        kind: What it is for.
+        card: What it is about.
+        person: The id of the person.
+        name: The person's name, for a salutation.
+        address: Where to, in the channel's terms.
+        at: The present, by the ledger's clock (UTC).
+        token: What lets the person answer (secret), "" where no answer is expected.
+        headline: For an outcome or a notice: the one line that says it all.
+        text: For an outcome or a notice: the rest, paragraphs separated by blank lines.
+        example: For a notice: an answer that would have worked, "" for none.
+        good: For an outcome: whether the call goes on.
+        thread: The receipt of the card, so that what follows appears beside it; "" for none.
+        reply_to: What the person's own message was called, "" where there was none.
+    """
+
+    id: str
+    kind: Kind
+    card: Card
+    person: str
+    name: str
+    address: str
+    at: datetime
+    token: str = ""
+    headline: str = ""
+    text: str = ""
+    example: str = ""
+    good: bool = False
+    thread: str = ""
+    reply_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The channel has it. The receipt is what the channel calls it."""
+
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Not now. `after` is the channel's wish in seconds, 0 where it has none."""
+
+    after: float
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Never: there is no use in trying again."""
+
+    reason: str
+
+
+Result = Delivered | Retry | Refused
+
+
+class Channel(Protocol):
+    """A way to reach people."""
+
+    name: str
+    """As in ``deliver.<name>``, in `Asked.channel` and in the audit."""
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Deliver a batch.
+
+        Args:
+            messages: Any number of them, of any kind.
+
+        Returns:
+            One result for each message, in their order. A message that cannot be delivered does
+            not keep the others from it, and what goes wrong is a result, never an exception.
+        """

@@ -1,0 +1,159 @@
+"""The stage `route`: whom to ask, until when, and a delivery for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.broker.ledger import Ledger
+from signoff.channels.outbox import commit_each, dead_letter, drain
+from signoff.channels.tokens import Holder, issue
+from signoff.core.approval import Approval, Asked, State
+from signoff.core.events import What
+from signoff.core.people import Directory
+from signoff.core.policy import Choice, Fallback, Policy, choose
+
+log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "email"
+"""The one channel there is as yet."""
+
+
+class Router:
+    """Routes what was opened, and routes anew what could not be delivered to anybody.
+
+    Args:
+        ledger: The ledger.
+        policies: In order; the first that matches rules.
+        fallback: Who is asked when no policy matches, or nobody of it can be asked or reached.
+        directory: The people.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        policies: Sequence[Policy],
+        fallback: Fallback,
+        directory: Directory,
+    ) -> None:
+        self._ledger = ledger
+        self._policies = tuple(policies)
+        self._fallback = fallback
+        self._directory = directory
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.ROUTE, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Route leased items; see `commit_each` for what happens to one that fails."""
+        await commit_each(self._ledger, items, self._route, self._give_up)
+
+    def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
+        again = bool(item.body.get("fallback"))
+        if approval.state is not State.PENDING:
+            return Change().ack(item)
+        if again:
+            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+            return (
+                Change().ack(item)
+                if approval.reachable
+                else self._ask_fallback(item, approval, now)
+            )
+        if approval.terms is not None:
+            return Change().ack(item)
+        choice = choose(self._policies, self._fallback, self._directory, facts(approval))
+        return self._ask(item, approval, choice, choice.notes, now)
+
+    def _ask_fallback(self, item: Item, approval: Approval, now: datetime) -> Change:
+        choice = choose((), self._fallback, self._directory, facts(approval))
+        before = {asked.person for asked in approval.asked}
+        fresh = tuple(person for person in choice.people if person.id not in before)
+        if not fresh:
+            why = "nobody who can be asked can be reached; the deadline will end it"
+            log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
+            event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+            return Change().note([event]).ack(item)
+        # Without policies the first note only says that none of them matches.
+        notes = ("nobody who was asked can be reached; the default is asked", *choice.notes[1:])
+        return self._ask(item, approval, choice.model_copy(update={"people": fresh}), notes, now)
+
+    def _ask(
+        self,
+        item: Item,
+        approval: Approval,
+        choice: Choice,
+        notes: tuple[str, ...],
+        now: datetime,
+    ) -> Change:
+        people = choice.people
+        fresh = tuple(Asked(person=one.id, channel=CHANNEL, address=one.email) for one in people)
+        # Those who could not be reached stay on the record, and may still answer elsewhere.
+        after, events = approval.ask(choice.terms, (*approval.asked, *fresh), now=now, notes=notes)
+        change = Change().put(after, was=approval).note(events).ack(item)
+        for person in people:
+            holder = Holder(approval.id, person.id, CHANNEL)
+            change.send(
+                stages.deliver(CHANNEL),
+                f"card:{approval.id}:{person.id}",
+                {
+                    "kind": "card",
+                    "approval": approval.id,
+                    "person": person.id,
+                    "token": issue(change, holder, within=choice.terms.within),
+                },
+            )
+        if people:
+            log.info(
+                "approval.asked",
+                approval=approval.id,
+                run=approval.origin.run,
+                policy=choice.terms.policy,
+                people=[person.id for person in people],
+            )
+        else:
+            log.error(
+                "approval.unroutable",
+                approval=approval.id,
+                run=approval.origin.run,
+                why="; ".join(notes),
+            )
+        return change
+
+    @staticmethod
+    def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
+        change = dead_letter(Change(), item, problem)
+        if approval is not None:
+            why = f"it could not be routed in {item.attempts} attempts: {problem}"
+            change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
+        return change
+
+
+def route_again(change: Change, approval: str) -> Change:
+    """Add to a change that an approval which reaches nobody is put to the default."""
+    return change.send(
+        stages.ROUTE, f"route:{approval}:again", {"approval": approval, "fallback": True}
+    )
+
+
+def facts(approval: Approval) -> dict[str, JsonValue]:
+    """Return what the conditions of policies are about."""
+    origin, call = approval.origin, approval.call
+    return {
+        "app": origin.app,
+        "agent": origin.agent,
+        "tool": call.name,
+        "args": dict(call.args),
+        "user": origin.user,
+    }

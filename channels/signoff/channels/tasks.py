@@ -1,0 +1,97 @@
+"""The Celery tasks of the channels: each drains its stage on the loop of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from celery import Celery
+
+from signoff.broker import stages
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.loop import LoopThread
+from signoff.channels.delivery import Delivery
+from signoff.channels.intake import Intake, SentLines
+from signoff.channels.port import Channel
+from signoff.channels.router import Router
+from signoff.core.errors import LedgerError
+from signoff.core.people import Directory
+from signoff.core.policy import Fallback, Policy
+
+log = structlog.get_logger(__name__)
+
+Drain = Callable[[], Coroutine[Any, Any, int]]
+"""Works through one stage until nothing waits, and returns how many items there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the stages of the channels need.
+
+    Attributes:
+        ledger: The ledger.
+        desk: Decides; on the same ledger and directory.
+        policies: In order; the first that matches rules.
+        fallback: Who is asked when no policy matches.
+        directory: The people.
+        channels: The ways to reach them.
+        mailbox: The address of ours that answers come to.
+        sent_lines: What a card's mail consists of; see `Intake`.
+    """
+
+    ledger: Ledger
+    desk: Desk
+    policies: Sequence[Policy]
+    fallback: Fallback
+    directory: Directory
+    channels: Iterable[Channel]
+    mailbox: str
+    sent_lines: SentLines | None = None
+
+
+def drains(services: Services) -> dict[str, Drain]:
+    """Return what works through each stage of the channels, by the name of the stage."""
+    router = Router(
+        services.ledger,
+        policies=services.policies,
+        fallback=services.fallback,
+        directory=services.directory,
+    )
+    intake = Intake(services.desk, mailbox=services.mailbox, sent_lines=services.sent_lines)
+    found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
+    for channel in services.channels:
+        delivery = Delivery(services.ledger, channel, directory=services.directory)
+        found[stages.deliver(channel.name)] = delivery.drain
+    return found
+
+
+def register(app: Celery, loop: LoopThread, stage_drains: Mapping[str, Drain]) -> None:
+    """Register a task for each stage on a Celery app.
+
+    The message is a doorbell and its argument only says which; whatever it is, the task drains the
+    stage it is named after.
+
+    Args:
+        app: The Celery app of the process.
+        loop: Where all coroutines of the process run.
+        stage_drains: As `drains` returns them.
+    """
+    for stage, drain in stage_drains.items():
+        app.task(name=stages.task(stage), ignore_result=True)(_task(loop, stage, drain))
+
+
+def _task(loop: LoopThread, stage: str, drain: Drain) -> Callable[..., None]:
+    def task(*_args: Any) -> None:  # noqa: ANN401 -- whatever a doorbell carries is ignored
+        try:
+            count = loop.run(drain())
+        except LedgerError as error:
+            # Nothing is lost: what was leased comes back, and the reconciler rings again.
+            log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
+            return
+        if count:
+            log.debug("stage.drained", stage=stage, items=count)
+
+    return task

@@ -1,0 +1,67 @@
+"""Tokens: what lets one person answer one request through one channel.
+
+A token is 128 random bits. The ledger knows only its hash, so that who can read the ledger cannot
+answer for others; in plain it exists in the outbox until the card is sent, and on the card.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+
+LENGTH: Final = 26
+"""128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""
+
+GRACE: Final = timedelta(days=30)
+"""How long after the deadline an answer is still told that it came too late."""
+
+_ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+
+
+class Holder(NamedTuple):
+    """Who may answer what with a token."""
+
+    approval: str
+    person: str
+    channel: str
+
+
+def new_token() -> str:
+    """Return a fresh token."""
+    return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def is_token(text: str) -> bool:
+    """Say whether a text has the form of a token."""
+    return len(text) == LENGTH and set(text) <= _ALPHABET
+
+
+def token_key(token: str) -> str:
+    """Return the key of a token's record, which does not give the token away."""
+    return f"token:{hashlib.sha256(token.lower().encode()).hexdigest()}"
+
+
+def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
+    """Add a fresh token for a holder to a change, and return it."""
+    token = new_token()
+    change.put_raw(token_key(token), json.dumps(holder._asdict()), ttl=within + GRACE)
+    return token
+
+
+async def find_holder(ledger: Ledger, token: str) -> Holder | None:
+    """Return who holds a token; None for one that was never issued, or is long over.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    if not is_token(token.lower()):
+        return None
+    found = await ledger.raw(token_key(token))
+    return None if found is None else Holder(**json.loads(found[1]))
