@@ -1,4 +1,4 @@
-"""The crew: takes runs and resumes out of their outboxes, one by one, and commits what came of them."""
+"""The crew: takes runs and resumes out of their outboxes, one by one, and commits the outcome."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import structlog
 
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
-from signoff.broker.ledger import Ledger
 from signoff.broker.lease import held, session_key
-from signoff.core.approval import Approval, Handoff
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval
 from signoff.core.errors import (
     Conflict,
     LeaseLost,
@@ -25,6 +25,7 @@ from signoff.core.errors import (
     SignoffError,
     ToolInDoubt,
 )
+from signoff.core.lifecycle import Handoff
 from signoff.core.run import Run, RunState
 from signoff.worker.port import Runtime, Turn
 
@@ -71,7 +72,7 @@ class Crew:
         try:
             run = await self.ledger.run(str(item.body["run"]))
         except RunNotFound:
-            log.error("work.without_run", item=item.id, stage=item.stage)
+            log.error("work.without_run", item=item.id, stage=item.stage)  # noqa: TRY400 -- its id says all
             await self.ledger.commit(Change().ack(item))
             return
         with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):

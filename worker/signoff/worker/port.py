@@ -8,8 +8,9 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from signoff.broker.change import Change
-from signoff.core.approval import Approval, Origin, ToolCall
+from signoff.core.approval import Approval
 from signoff.core.model import Value
+from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
 
 Fence = Callable[[Change], Change]

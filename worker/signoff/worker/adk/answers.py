@@ -6,7 +6,8 @@ from typing import Any
 
 from google.genai import types
 
-from signoff.core.approval import Approval, State
+from signoff.core.approval import Approval
+from signoff.core.lifecycle import State
 from signoff.worker.adk.history import CONFIRMATION
 
 _WORDS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
+from signoff.worker.adk.sqlite import PatientSqliteSessionService
 
 
 def app_names(folder: Path) -> list[str]:
@@ -44,13 +46,13 @@ def session_service(url: str, folder: Path) -> BaseSessionService:
     Raises:
         ConfigError: ADK does not take this URL.
     """
-    if url.startswith("sqlite:///"):
-        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     try:
+        if url.startswith("sqlite:///"):
+            return PatientSqliteSessionService(Path(url.removeprefix("sqlite:///")))
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
-    except (ValueError, ImportError, OSError) as error:
+    except (ValueError, ImportError, OSError, sqlite3.Error) as error:
         raise ConfigError(
-            f"ADK cannot use {url.split('://')[0]}:// for its sessions: {error}. "
+            f"ADK cannot use {url.split('://', maxsplit=1)[0]}:// for its sessions: {error}. "
             "Write sqlite:///path or postgresql+asyncpg://user:password@host/database "
             "(pip install 'signoff[postgres]').",
             key="sessions.url",
@@ -95,7 +97,7 @@ class Apps:
             )
         try:
             loaded = self._loader.load_agent(name)
-        except Exception as error:  # noqa: BLE001 -- an agent's module may raise anything
+        except Exception as error:
             raise AppNotFound(
                 f"The agent {name!r} in {self.folder} does not load: "
                 f"{type(error).__name__}: {error}"

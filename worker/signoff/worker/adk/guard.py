@@ -14,9 +14,10 @@ from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, Handoff, State
+from signoff.core.approval import Approval
 from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.answers import refusal
 from signoff.worker.port import Fence
 
@@ -155,8 +156,8 @@ def _same_call(approval: Approval, tool: str, args: dict[str, Any]) -> None:
         raise DigestMismatch(f"Approval {approval.id}: {error}") from error
     if found != approval.digest:
         raise DigestMismatch(
-            f"Approval {approval.id} is for {approval.digest}, but {tool}() would run with {found}. "
-            "The tool was not run."
+            f"Approval {approval.id} is for {approval.digest}, but {tool}() would run with "
+            f"{found}. The tool was not run."
         )
 
 

@@ -63,11 +63,10 @@ def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
     """Read where an invocation stands."""
     mine = [event for event in events if event.invocation_id == invocation_id]
     answered = answered_ids(mine)
-    placed = _responded_ids(mine)
+    placed = responded_ids(mine)
     asked = [one for event in mine for one in confirmations(event)]
     waiting = tuple(one for one in asked if one.id not in answered)
-    # ADK appends the request first and the placeholder results after it. Between the two, a
-    # confirmation that a tool requested dynamically cannot be approved (facts: "always drain").
+    # Without its placeholder result, a call that asked dynamically could never be approved.
     drained = all(one.call_id in placed for one in waiting)
     last = mine[-1] if mine else None
     spoken = last is not None and last.author != "user" and last.is_final_response()
@@ -123,7 +122,8 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
-def _responded_ids(events: Sequence[Event]) -> set[str]:
+def responded_ids(events: Sequence[Event]) -> set[str]:
+    """Return the ids of the tool calls that have a result, or a placeholder for one."""
     return {
         response.id
         for event in events

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
+from google.adk.events.event import Event
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from signoff.core.approval import Approval, Origin, State, ToolCall
+from signoff.core.approval import Approval
 from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, SessionGone
+from signoff.core.lifecycle import State
+from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
 from signoff.worker.adk.answers import answer_part
 from signoff.worker.adk.apps import Apps
@@ -25,6 +30,7 @@ from signoff.worker.adk.history import (
     original_call,
     read_invocation,
 )
+from signoff.worker.adk.mend import missing_events
 from signoff.worker.port import Fence, Pause, Turn
 
 log = structlog.get_logger(__name__)
@@ -58,13 +64,16 @@ class AdkRuntime:
         runner = self.apps.runner(run.app)
         session = await self._session(run)
         if session is None:
-            await self.apps.sessions.create_session(
+            session = await self.apps.sessions.create_session(
                 app_name=run.app, user_id=run.user, session_id=run.session
             )
-        else:
-            before = read_invocation(session.events, run.invocation)
-            if before.complete:
-                return _turn(run, before)
+        before = await self._taken_up(session, run)
+        if before.complete:
+            return _turn(run, before)
+        if not before.started and _wants_first_event(runner):
+            await self.apps.sessions.append_event(
+                session, Event(author="user", invocation_id=run.invocation)
+            )
         message = types.Content(role="user", parts=[types.Part(text=run.message)])
         return await self._drain(runner, run, message)
 
@@ -88,16 +97,27 @@ class AdkRuntime:
         for approval in approvals:
             _check_history(session, approval)
         given = answered_ids(session.events)
-        missing = [one for one in approvals if one.origin.confirmation not in given]
-        message = None
-        if missing:
-            message = types.Content(role="user", parts=[answer_part(one) for one in missing])
-        else:
-            before = read_invocation(session.events, run.invocation)
+        to_say = [one for one in approvals if one.origin.confirmation not in given]
+        if not to_say:
+            before = await self._taken_up(session, run)
             if before.complete:
                 return _turn(run, before)
+            if not _goes_on_by_itself(runner, session, approvals):
+                to_say = list(approvals)
+        message = (
+            types.Content(role="user", parts=[answer_part(one) for one in to_say])
+            if to_say
+            else None
+        )
         with self.guard.expecting(approvals, fence):
             return await self._drain(runner, run, message)
+
+    async def _taken_up(self, session: Session, run: Run) -> Invocation:
+        """Return what an earlier worker left of this invocation, half a pause made whole."""
+        for event in missing_events(session.events, run.invocation):
+            log.info("adk.pause_mended")
+            await self.apps.sessions.append_event(session, event)
+        return read_invocation(session.events, run.invocation)
 
     async def _session(self, run: Run) -> Session | None:
         return await self.apps.sessions.get_session(
@@ -121,6 +141,34 @@ class AdkRuntime:
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
         return _turn(run, read_invocation(session.events, run.invocation))
+
+
+def _wants_first_event(runner: Runner) -> bool:
+    """Whether this root cannot begin an invocation under an id that it was given.
+
+    A resumable app takes a given id for one to resume. Roots on ADK's node path look at what is
+    there; the older kinds (SequentialAgent, a custom BaseAgent) raise when nothing is.
+    """
+    resumable = runner.resumability_config is not None and runner.resumability_config.is_resumable
+    return resumable and not _on_node_path(runner)
+
+
+def _goes_on_by_itself(runner: Runner, session: Session, approvals: Sequence[Approval]) -> bool:
+    """Whether a resume without a message goes on from the answer that is in the session.
+
+    ADK looks for the answer in the last user event: after words of the user in between, the answer
+    has to be given again. Roots off the node path raise without a message unless resumable.
+    """
+    said = [event for event in session.events if event.author == "user" and event.content]
+    ids = {one.origin.confirmation for one in approvals}
+    if not said or not ids & answered_ids(said[-1:]):
+        return False
+    resumable = runner.resumability_config is not None and runner.resumability_config.is_resumable
+    return resumable or _on_node_path(runner)
+
+
+def _on_node_path(runner: Runner) -> bool:
+    return isinstance(runner.agent, LlmAgent) or not isinstance(runner.agent, BaseAgent)
 
 
 def _turn(run: Run, invocation: Invocation) -> Turn:

@@ -1,0 +1,61 @@
+"""Fixtures of the worker's tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.people import Directory
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+from worker.office import EXAMPLES, MARA, HandClock, Office
+
+
+@pytest.fixture(scope="session")
+def worker_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """One server for all tests of the worker."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture(params=[EXAMPLES], ids=["examples"])
+def agents_folder(request: pytest.FixtureRequest) -> Path:
+    """The folder of agents; a module may parametrize it with its own."""
+    return Path(request.param)
+
+
+@pytest.fixture
+async def office(
+    worker_redis: EmbeddedRedis,
+    tmp_path: Path,
+    agents_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Office]:
+    """An office on an empty ledger and an empty session store."""
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    clock = HandClock()
+    ledger = Ledger(Store.open(worker_redis.url, clock=clock))
+    await ledger.store.client.flushall()
+    guard = GuardPlugin(ledger)
+    sessions = session_service(f"sqlite:///{tmp_path}/sessions.db", agents_folder)
+    apps = Apps(agents_folder, sessions, lambda: guard)
+    yield Office(
+        ledger=ledger,
+        desk=Desk(ledger, Directory([MARA])),
+        crew=Crew(ledger, AdkRuntime(apps, guard)),
+        apps=apps,
+        clock=clock,
+        journal=journal,
+    )
+    await apps.close()
+    await ledger.close()

@@ -1,0 +1,88 @@
+"""An office for the worker's tests: a real ledger, a real session store, the real Runner."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval
+from signoff.core.parts import Asked
+from signoff.core.people import Person
+from signoff.core.policy import Terms
+from signoff.core.run import Run
+from signoff.worker.adk.apps import Apps
+from signoff.worker.crew import Crew
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "agents"
+AGENTS = Path(__file__).parent / "agents"
+
+MARA = Person(id="mara", name="Mara Lind", email="mara@example.com")
+
+
+@dataclass
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    moment: datetime = field(default_factory=lambda: datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
+
+    def now(self) -> datetime:
+        """Return the moment."""
+        return self.moment
+
+
+@dataclass
+class Office:
+    """One worker, its ledger, and somebody who answers."""
+
+    ledger: Ledger
+    desk: Desk
+    crew: Crew
+    apps: Apps
+    clock: HandClock
+    journal: Path
+
+    async def submit(self, app: str, message: str) -> Run:
+        """Submit a run and let the crew take it to its first pause or end."""
+        run = await self.desk.submit(app, message, user="riley@example.com")
+        await self.crew.drain(stages.run(app))
+        return await self.ledger.run(run.id)
+
+    async def ask(self, run: Run) -> list[Approval]:
+        """Route all approvals of the pause to Mara."""
+        asked = []
+        for was in await self.ledger.approvals(run.approvals):
+            approval, events = was.ask(
+                Terms(policy="test", ask=("mara",)),
+                (Asked(person="mara", channel="email", address=MARA.email),),
+                now=self.clock.now(),
+            )
+            await self.ledger.commit(Change().put(approval, was=was).note(events))
+            asked.append(approval)
+        return asked
+
+    async def approve(self, run: Run, **values: object) -> None:
+        """Let Mara approve everything that waits."""
+        for approval in await self.ask(run):
+            await self.desk.approve(approval.id, MARA, channel="test", values=values or None)
+
+    async def resume(self, run: Run) -> Run:
+        """Let the crew work on the resume stage and return the run."""
+        await self.crew.drain(stages.resume(run.app))
+        return await self.ledger.run(run.id)
+
+    def pass_time(self, seconds: float = 120) -> None:
+        """Let leases run out."""
+        self.clock.moment += timedelta(seconds=seconds)
+
+    def executed(self) -> list[dict[str, object]]:
+        """Return what the tools have really done."""
+        if not self.journal.exists():
+            return []
+        return [json.loads(line) for line in self.journal.read_text().splitlines()]

@@ -1,0 +1,218 @@
+"""The worker on real parts: runs, pauses, answers, and everything that may be taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.broker.change import Change
+from signoff.broker.lease import session_key
+from signoff.core.lifecycle import Handoff, State
+from signoff.core.run import RunState
+from worker.office import AGENTS, MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+async def test_an_approved_call_runs_once_and_the_agent_has_the_last_word(office: Office) -> None:
+    """Run, pause, approve, resume: the tool runs with the shown arguments, once."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    assert run.state is RunState.PAUSED
+    assert office.executed() == []
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert "2,500" in run.text
+    assert [line["amount"] for line in office.executed()] == [2500]
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.RESUMED
+    await audit.verify(office.ledger.store)
+
+
+async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> None:
+    """The threshold function of the tool decides what needs a person."""
+    run = await office.submit("finance", "Reimburse me $50 for lunch")
+    assert run.state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> None:
+    """ADK drops the reason; the guard puts it into what the model reads."""
+    run = await office.submit("finance_strict", "Reimburse me $20 for lunch")
+    (approval,) = await office.ask(run)
+    await office.desk.reject(approval.id, MARA, channel="test", reason="over budget")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert "over budget" in run.text
+    assert office.executed() == []
+
+
+async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
+    """Three days of five are approved, and three are granted."""
+    run = await office.submit("time_off", "I need 5 days off")
+    await office.approve(run, approved_days=3)
+    run = await office.resume(run)
+    assert "3 days" in run.text
+
+
+async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: Office) -> None:
+    """A tool that reads only the payload would go on without looking at `confirmed`."""
+    run = await office.submit("time_off", "I need 5 days off")
+    (approval,) = await office.ask(run)
+    await office.desk.reject(approval.id, MARA, channel="test", reason="quarter end")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert "quarter end" in run.text
+
+
+async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
+    """The model is told that nobody answered, and the late answer changes nothing."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    (approval,) = await office.ask(run)
+    office.pass_time(25 * 3600)
+    ended = await office.desk.time_out(approval.id)
+    assert ended is not None
+    assert ended.state is State.TIMED_OUT
+    run = await office.resume(run)
+    assert "nobody answered in time" in run.text
+    assert office.executed() == []
+
+
+async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> None:
+    """Two runs of one session take turns: the lease of the session decides."""
+    run = await office.desk.submit(
+        "finance", "Reimburse me $50 for lunch", user="riley@example.com", session="shared"
+    )
+    key = session_key(run.app, run.user, run.session)
+    await office.ledger.take_lease(key, "somebody", lease=60)
+    claim = await office.ledger.claim(stages.run("finance"), limit=1)
+    await office.crew._work(claim.items[0])
+    assert (await office.ledger.run(run.id)).state is RunState.QUEUED
+    await office.ledger.release_lease(key, "somebody")
+    office.pass_time()
+    await office.crew.drain(stages.run("finance"))
+    assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
+
+
+async def test_an_unknown_agent_fails_the_run_and_says_what_there_is(office: Office) -> None:
+    """The problem names the agents that do exist."""
+    run = await office.submit("finanse", "Reimburse me $50")
+    assert run.state is RunState.FAILED
+    assert "finance" in run.problem
+    assert await office.ledger.backlog() == {"run.finanse": 0}
+
+
+async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
+    """The answer cannot be given to anybody: the run fails and says so; nothing hangs."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    await office.apps.sessions.delete_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert "is gone" in run.problem
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.FAILED
+
+
+async def test_arguments_that_differ_from_what_was_approved_are_not_run(office: Office) -> None:
+    """Shown = approved = executed: a ledger record that was tampered with runs nothing."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    (was,) = await office.ledger.approvals(run.approvals)
+    other = was.model_copy(update={"digest": "sha256:" + "0" * 64})
+    await office.ledger.commit(Change().put(other, was=was))
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert "Nothing was run" in run.problem
+    assert office.executed() == []
+
+
+async def test_a_hundred_runs_wait_for_their_model_in_one_process(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All runs are in flight at once: none of them could end before all have begun."""
+    runner = office.apps.runner("finance")
+    model = runner.agent.model
+    begun, all_there = 0, asyncio.Event()
+    original = type(model).generate_content_async
+
+    async def gathering(self: object, *args: object, **kwargs: object):
+        nonlocal begun
+        begun += 1
+        if begun >= 100:
+            all_there.set()
+        await all_there.wait()
+        async for response in original(self, *args, **kwargs):
+            yield response
+
+    monkeypatch.setattr(type(model), "generate_content_async", gathering)
+    runs = [
+        await office.desk.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
+        for n in range(100)
+    ]
+    await asyncio.gather(*(office.crew.drain(stages.run("finance")) for _ in range(100)))
+    assert begun >= 100
+    # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
+    office.pass_time()
+    await office.crew.drain(stages.run("finance"))
+    states = {run.state for run in await office.ledger.runs([run.id for run in runs])}
+    assert states == {RunState.PAUSED}
+
+
+@pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+class TestPauses:
+    """Pauses of more than one kind of agent."""
+
+    @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
+    async def test_siblings_are_answered_together(self, office: Office, app: str) -> None:
+        """One answer resumes nothing; the second resumes both, each by its own decision."""
+        run = await office.submit(app, "pay both")
+        assert len(run.approvals) == 2
+        first, second = await office.ask(run)
+        await office.desk.approve(first.id, MARA, channel="test")
+        run = await office.resume(run)
+        assert run.state is RunState.PAUSED
+        assert office.executed() == []
+        await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+        run = await office.resume(run)
+        assert run.state is RunState.COMPLETED
+        assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
+        assert "not B" in run.text
+        assert '"found": "C"' in run.text
+
+    async def test_a_gate_in_a_sub_agent_is_found_and_resumed(self, office: Office) -> None:
+        """The approval names the sub-agent, and the run goes on inside it."""
+        run = await office.submit("nested", "pay")
+        (approval,) = await office.ledger.approvals(run.approvals)
+        assert approval.origin.agent == "cashier"
+        await office.approve(run)
+        run = await office.resume(run)
+        assert run.state is RunState.COMPLETED
+        assert len(office.executed()) == 1
+
+    async def test_a_tool_that_raises_after_its_effect_is_not_run_again(
+        self, office: Office
+    ) -> None:
+        """It has run: the run fails with the tool's own words, and the approval is used up."""
+        run = await office.submit("careless", "raises")
+        await office.approve(run)
+        run = await office.resume(run)
+        assert run.state is RunState.FAILED
+        assert "the bank hung up" in run.problem
+        assert len(office.executed()) == 1
+
+    async def test_a_second_question_on_the_approved_pass_is_not_asked(
+        self, office: Office
+    ) -> None:
+        """ADK shows no second request to anybody: the model gets the interim result, once."""
+        run = await office.submit("careless", "asks_twice")
+        await office.approve(run, code="one")
+        run = await office.resume(run)
+        assert run.state is RunState.COMPLETED
+        assert "pending" in run.text
+        assert office.executed() == []

@@ -1,0 +1,178 @@
+"""Every place at which a worker can die, one after the other: nothing is said or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import LedgerError
+from signoff.core.lifecycle import Handoff
+from signoff.core.run import Run, RunState
+from worker.office import AGENTS, Office
+
+
+class Died(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+class Fuse:
+    """Blows at the n-th step, before or after the step is done."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self.left = at
+        self.after = after
+        self.blown = False
+
+    async def step(self, do: Callable[[], Any]) -> Any:
+        """Do a step, unless it is the one to die at."""
+        self.left -= 1
+        if self.left != 0:
+            return await do()
+        self.blown = True
+        if self.after:
+            await do()
+        raise Died
+
+
+def lay(monkeypatch: pytest.MonkeyPatch, office: Office, fuse: Fuse) -> None:
+    """Let the fuse count every commit to the ledger and every event put into the session."""
+    commit_all, append = Ledger.commit_all, type(office.apps.sessions).append_event
+
+    async def commit(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        return await fuse.step(lambda: commit_all(self, changes))
+
+    async def put(self: object, session: object, event: object) -> object:
+        return await fuse.step(lambda: append(self, session, event))
+
+    monkeypatch.setattr(Ledger, "commit_all", commit)
+    monkeypatch.setattr(type(office.apps.sessions), "append_event", put)
+
+
+async def work_until_death(office: Office, stage: str) -> None:
+    """Work on a stage like a worker that may die there."""
+    with contextlib.suppress(Died):
+        await asyncio.create_task(office.crew.drain(stage))
+    # What a dead process leaves behind are its leases, and those run out.
+    office.pass_time()
+    async with office.ledger.store.translated_client() as client:
+        for key in await client.keys("*lease:*"):
+            await client.delete(key)
+
+
+async def user_messages(office: Office, run: Run) -> list[str]:
+    """Return what the user has said in the session, as ADK has stored it."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    return [
+        part.text
+        for event in session.events
+        if event.author == "user" and event.content
+        for part in event.content.parts or []
+        if part.text
+    ]
+
+
+STEPS = range(1, 9)
+CASES: dict[str, tuple[str, dict[str, object]]] = {
+    "finance": ("Reimburse me $2500 for the conference", {}),
+    "time_off": ("I need 5 days off", {"approved_days": 3}),
+}
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("app", CASES)
+async def test_a_run_that_is_taken_up_again_says_the_message_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
+) -> None:
+    """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
+    message, values = CASES[app]
+    run = await office.desk.submit(app, message, user="riley@example.com")
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=after))
+        await work_until_death(office, stages.run(app))
+    await office.crew.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    assert run.state is RunState.PAUSED
+    assert len(run.approvals) == 1
+    assert await user_messages(office, run) == [message]
+    await office.approve(run, **values)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    if app == "finance":
+        assert len(office.executed()) == 1
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("app", CASES)
+async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
+) -> None:
+    """Wherever the worker dies in a resume, the run ends with one execution, or is in doubt."""
+    message, values = CASES[app]
+    run = await office.submit(app, message)
+    await office.approve(run, **values)
+    fuse = Fuse(step, after=after)
+    with monkeypatch.context() as patch:
+        lay(patch, office, fuse)
+        await work_until_death(office, stages.resume(app))
+    run = await office.resume(run)
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert len(office.executed()) <= 1
+    if run.state is RunState.IN_DOUBT:
+        assert fuse.blown
+        assert approval.handoff is Handoff.IN_DOUBT
+        assert "may or may not have happened" in run.problem
+    else:
+        assert run.state is RunState.COMPLETED
+        assert approval.handoff is Handoff.RESUMED
+        assert run.text.startswith(("I have reimbursed", "You may take 3 days"))
+        if app == "finance":
+            assert len(office.executed()) == 1
+    assert await user_messages(office, run) == [message]
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+@pytest.mark.parametrize("step", range(1, 13))
+@pytest.mark.parametrize("app", ["siblings", "siblings_resumable", "nested"])
+@pytest.mark.parametrize("stage", [stages.run, stages.resume], ids=["run", "resume"])
+async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
+    office: Office,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: Callable[[str], str],
+    app: str,
+    step: int,
+) -> None:
+    """Nobody is paid twice, whoever is not paid is in doubt, and every run comes to an end."""
+    run = await office.desk.submit(app, "pay", user="riley@example.com")
+    if stage is stages.resume:
+        await office.crew.drain(stages.run(app))
+        await office.approve(await office.ledger.run(run.id))
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=True))
+        await work_until_death(office, stage(app))
+    if stage is stages.run:
+        await office.crew.drain(stages.run(app))
+        await office.approve(await office.ledger.run(run.id))
+    run = await office.resume(await office.ledger.run(run.id))
+    paid = [str(line["paid"]) for line in office.executed()]
+    assert len(paid) == len(set(paid))
+    assert run.state in {RunState.COMPLETED, RunState.IN_DOUBT}
+    if run.state is RunState.COMPLETED:
+        assert set(paid) == ({"A"} if app == "nested" else {"A", "B"})
+    await audit.verify(office.ledger.store)

@@ -1,0 +1,115 @@
+"""Completes a pause that a worker died in the middle of.
+
+ADK writes a pause as two events: the request (`adk_request_confirmation` calls) and the
+placeholder results of the calls that wait. A worker that dies between them leaves one. Without
+the placeholder a tool that asked dynamically can never be approved; without the request nobody is
+ever asked. To run the turn again instead would let the model call the tool a second time, and both
+calls could be approved. Each event says what the other one has to say, so it is written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.genai import types
+
+from signoff.worker.adk.history import (
+    CONFIRMATION,
+    Confirmation,
+    confirmations,
+    original_call,
+    responded_ids,
+)
+
+_PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
+"""What ADK's own gate writes (google.adk.tools._confirmation_utils)."""
+
+
+def missing_events(events: Sequence[Event], invocation_id: str) -> list[Event]:
+    """Return the events that complete the pauses of an invocation, in the order to append them."""
+    mine = [event for event in events if event.invocation_id == invocation_id]
+    return [*_missing_placeholders(mine), *_missing_requests(mine)]
+
+
+def _missing_placeholders(events: Sequence[Event]) -> list[Event]:
+    placed = responded_ids(events)
+    found = []
+    for event in events:
+        bare = [one for one in confirmations(event) if one.call_id not in placed]
+        if bare:
+            found.append(_placeholder(event, bare))
+    return found
+
+
+def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
+    return Event(
+        author=request.author,
+        invocation_id=request.invocation_id,
+        branch=request.branch,
+        node_info=request.node_info,
+        content=types.Content(
+            role="user",
+            parts=[
+                types.Part(
+                    function_response=types.FunctionResponse(
+                        id=one.call_id, name=one.tool, response=dict(_PLACEHOLDER)
+                    )
+                )
+                for one in bare
+            ],
+        ),
+        actions=EventActions(
+            skip_summarization=True,
+            requested_tool_confirmations={
+                one.call_id: ToolConfirmation(hint=one.hint, payload=one.payload) for one in bare
+            },
+        ),
+    )
+
+
+def _missing_requests(events: Sequence[Event]) -> list[Event]:
+    asked = {one.call_id for event in events for one in confirmations(event)}
+    found = []
+    for event in events:
+        wanted = event.actions.requested_tool_confirmations or {}
+        lost = {call_id: ask for call_id, ask in wanted.items() if call_id not in asked}
+        if lost:
+            found.append(_request(event, lost, events))
+    return found
+
+
+def _request(
+    placeholder: Event, lost: dict[str, ToolConfirmation], events: Sequence[Event]
+) -> Event:
+    parts, ids = [], set()
+    for call_id, ask in lost.items():
+        call = original_call(events, call_id)
+        if call is None:
+            continue
+        # A function of the call, so that mending twice is mending once.
+        request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, call_id)}"
+        ids.add(request_id)
+        parts.append(
+            types.Part(
+                function_call=types.FunctionCall(
+                    id=request_id,
+                    name=CONFIRMATION,
+                    args={
+                        "originalFunctionCall": call.model_dump(by_alias=True, exclude_none=True),
+                        "toolConfirmation": ask.model_dump(by_alias=True, exclude_none=True),
+                    },
+                )
+            )
+        )
+    return Event(
+        author=placeholder.author,
+        invocation_id=placeholder.invocation_id,
+        branch=placeholder.branch,
+        node_info=placeholder.node_info,
+        content=types.Content(role="model", parts=parts),
+        long_running_tool_ids=ids,
+    )

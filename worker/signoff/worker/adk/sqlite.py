@@ -1,0 +1,68 @@
+"""ADK's SQLite session service, for more than a few sessions at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+T = TypeVar("T")
+
+_TRIES = 40
+
+
+class PatientSqliteSessionService(SqliteSessionService):
+    """Writes one after the other, and waits for other processes that write.
+
+    ADK's service opens a connection for every operation; beyond some thirty sessions at once they
+    fail with "database is locked". Here the writers of a process queue up, readers do not wait for
+    them (write-ahead log), and a lock of another process is tried again: a write that was turned
+    away has left nothing behind.
+
+    Args:
+        path: The database file; its folder is made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=30)) as database:
+            # A property of the file: setting it once is enough.
+            database.execute("PRAGMA journal_mode=WAL")
+        super().__init__(str(path))
+        self._writing = asyncio.Lock()
+
+    async def create_session(self, **kwargs: Any) -> Session:  # noqa: ANN401 -- as ADK has it
+        """Create a session; see SqliteSessionService."""
+        return await self._write(lambda: super(type(self), self).create_session(**kwargs))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event; see SqliteSessionService."""
+        return await self._write(lambda: super(type(self), self).append_event(session, event))
+
+    async def get_session(self, **kwargs: Any) -> Session | None:  # noqa: ANN401 -- as ADK has it
+        """Return a session; see SqliteSessionService."""
+        return await _patiently(lambda: super(type(self), self).get_session(**kwargs))
+
+    async def _write(self, do: Callable[[], Awaitable[T]]) -> T:
+        async with self._writing:
+            return await _patiently(do)
+
+
+async def _patiently(do: Callable[[], Awaitable[T]]) -> T:
+    for _ in range(_TRIES - 1):
+        try:
+            return await do()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) and "busy" not in str(error):
+                raise
+        # Another process writes; there is no signal for its end.
+        await asyncio.sleep(random.uniform(0.01, 0.1))  # noqa: S311 -- jitter
+    return await do()
