@@ -1,0 +1,1 @@
+"""Approvals by email: cards that go out, answers that come in."""

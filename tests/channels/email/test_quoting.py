@@ -1,0 +1,154 @@
+"""Which lines of a reply its author wrote."""
+
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.channels.email.quoting import CUT_MARKER, own_text
+from signoff.core.command import Verdict, read_command
+
+CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
+needs_corpus = pytest.mark.skipif(
+    not CORPUS.is_dir(),
+    reason="no mail corpus beside the repository (../shared/corpora/email)",
+)
+OUR_MAIL = """The agent travel-bot asks whether it may book a trip.
+Tool: book_trip
+amount: 900
+To answer, write "approve" or "reject" on the first line.
+This request expires on 3 May at 17:00.
+"""
+QUOTED = "".join(f"> {line}\n" for line in OUR_MAIL.splitlines())
+COPIED_HEADER = """From: Signoff <approvals@signoff.example>
+Sent: Friday, 2 May 2025 10:00
+To: Ada <ada@corp.example>
+Subject: Approve a trip?
+"""
+QUOTES = {
+    "gmail": f"On Fri, 2 May 2025 at 10:00, Signoff <a@signoff.example> wrote:\n\n{QUOTED}",
+    "folded": f"On Fri, 2 May 2025 at 10:00, Signoff <\na@signoff.example> wrote:\n\n{QUOTED}",
+    "bare": f"On Fri, 2 May 2025 at 10:00, Signoff wrote:\n\n{OUR_MAIL}",
+    "german": f"Am Fr., 2. Mai 2025 um 10:00 Uhr schrieb Signoff <a@signoff.example>:\n{QUOTED}",
+    "french": f"Le ven. 2 mai 2025 à 10:00, Signoff <a@signoff.example> a écrit :\n\n{QUOTED}",
+    "spanish": f"El vie, 2 may 2025 a las 10:00, Signoff <a@x.example> escribió:\n{QUOTED}",
+    "portuguese": f"Em sex., 2 de mai. de 2025, Signoff <a@signoff.example> escreveu:\n{QUOTED}",
+    "italian": f"Il giorno ven 2 mag 2025 alle ore 10:00 Signoff <a@x.it> ha scritto:\n{QUOTED}",
+    "dutch": f"Op vr 2 mei 2025 om 10:00 schreef Signoff <a@signoff.example>:\n{QUOTED}",
+    "japanese": f"2025年5月2日(金) 10:00 Signoff <a@x.example>:\n\n{QUOTED}",
+    "korean": f"2025년 5월 2일 (금) 오전 10:00, Signoff <a@signoff.example>님이 작성:\n\n{QUOTED}",
+    "chinese": f"Signoff <a@signoff.example> 于2025年5月2日周五 10:00写道：\n\n{QUOTED}",
+    "outlook": f"{COPIED_HEADER}\n{OUR_MAIL}",
+    "outlook web": f"________________________________\n{COPIED_HEADER}\n{OUR_MAIL}",
+    "outlook bold": f"*From:* Signoff\n*Sent:* Friday\n*To:* Ada\n*Subject:* Trip\n\n{OUR_MAIL}",
+    "original": f"-----Original Message-----\nFrom: Signoff\n\n{OUR_MAIL}",
+    "original german": f"-----Ursprüngliche Nachricht-----\nVon: Signoff\n\n{OUR_MAIL}",
+    "zoho": f"---- On Fri, 02 May 2025 10:00:00 +0200 Signoff<a@x.example> wrote ----\n{OUR_MAIL}",
+    "forwarded": f"Begin forwarded message:\n\nFrom: Signoff\n\n{OUR_MAIL}",
+    "marker": f"{CUT_MARKER}\n\n{OUR_MAIL}",
+    "marker quoted": f"> {CUT_MARKER}\n>\n{QUOTED}",
+}
+
+
+def first_line_of(text):
+    """Return the first line that is neither blank nor quoted."""
+    lines = (line.strip() for line in text.splitlines())
+    return next((line for line in lines if line and not line.startswith(">")), "")
+
+
+@pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
+def test_what_was_quoted_is_cut(quote):
+    """Whatever the programme puts around our mail, the person's lines are left and nothing else."""
+    assert own_text(f"Approve\nHave a good trip\n\n{quote}") == "Approve\nHave a good trip"
+    assert own_text(f"Approve\n{quote}") == "Approve"
+
+
+@pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
+@pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
+def test_an_empty_reply_says_nothing(quote, above):
+    """With the person's words removed, no reply approves or rejects."""
+    assert read_command(own_text(above + quote), {"amount": 0}).verdict is Verdict.UNCLEAR
+
+
+@pytest.mark.parametrize("name", ["gmail", "folded", "german", "japanese", "marker quoted"])
+def test_answers_below_the_quote_are_read(name):
+    """Who answers at the bottom, below lines marked with ">", is heard."""
+    assert own_text(f"{QUOTES[name]}\nApprove\n") == "Approve"
+
+
+def test_the_tail_of_a_wrapped_quote_is_not_an_answer():
+    """A quoted line broken on its way leaves its tail unmarked; it is not the person's."""
+    long = "> To answer this request write a line that says nothing else but\napprove\n"
+    assert own_text(long + "> or reject it.\n") == ""
+    assert own_text(long) == ""
+    assert own_text("> short\napprove\n> or reject\n") == ""
+
+
+def test_our_own_lines_are_subtracted():
+    """Lines we sent are ours, marked as quoted or not."""
+    lines = OUR_MAIL.splitlines()
+    assert own_text(
+        "Some text\n  The agent travel-bot asks whether it may  book a trip.", lines
+    ) == ("Some text")
+    assert own_text("amount: 900\nApprove", lines) == "Approve"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approve\nOn this day I was in Rome.",
+        "On reflection: approve",
+        "approve\nfrom: monday\nhello",
+        "approve\n- one\n-----\n- two",
+        "approve\n12:30 is fine: see you",
+    ],
+)
+def test_what_only_resembles_a_quote_stays(text):
+    """The person's own lines are not cut for beginning like an attribution or a header."""
+    assert own_text(text) == text
+
+
+@given(
+    st.sampled_from(["approve", "Yes", "reject: too dear", "ok\nhave fun", "good morning"]),
+    st.sampled_from(sorted(QUOTES)),
+)
+def test_quoting_changes_no_answer(words, name):
+    """The answer read from a reply is the answer read from the person's words alone."""
+    assert read_command(own_text(f"{words}\n\n{QUOTES[name]}")) == read_command(words)
+
+
+@needs_corpus
+def test_replies_of_the_corpus():
+    """At least 95 of 100 real replies begin with the line that their author wrote.
+
+    The rest are cut to nothing, which asks again: bare text below an attribution, a forwarded mail.
+    """
+    mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
+    wrong = []
+    for path in mails:
+        expected = (CORPUS / "replies" / "expected" / path.name).read_text(encoding="utf-8")
+        read = first_line_of(own_text(path.read_text(encoding="utf-8")))
+        if read != first_line_of(expected):
+            wrong.append(path.name)
+            assert read == ""
+    assert len(mails) > 60
+    assert len(wrong) <= 0.05 * len(mails), wrong
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("words", "verdict", "share"),
+    [("Approve", Verdict.APPROVE, 1.0), ("No, too dear", Verdict.REJECT, 1.0), ("", None, 0.0)],
+)
+def test_replies_of_the_corpus_with_other_words(words, verdict, share):
+    """In real replies, the words put for the author's decide; with none put, none decides."""
+    decided = []
+    for path in sorted((CORPUS / "replies" / "mail").glob("*.txt")):
+        mail = path.read_text(encoding="utf-8").strip()
+        own = (CORPUS / "replies" / "expected" / path.name).read_text(encoding="utf-8").strip()
+        if own and not own.startswith(">") and mail.startswith(own):
+            read = read_command(own_text(words + mail.removeprefix(own)))
+            decided.append(read.verdict is verdict if verdict else read.verdict != Verdict.UNCLEAR)
+    assert len(decided) > 45
+    assert sum(decided) == share * len(decided)

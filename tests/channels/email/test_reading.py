@@ -1,0 +1,480 @@
+"""What a mail says, who it says it is from, and what in it nobody said."""
+
+import base64
+import pathlib
+import quopri
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signoff.channels.email.mime import DEEPEST, LARGEST_MAIL, MOST_PARTS
+from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
+from signoff.core.command import Verdict, read_command
+from signoff.core.errors import MailTooLarge, UnreadableMail
+
+CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
+needs_corpus = pytest.mark.skipif(
+    not CORPUS.is_dir(),
+    reason="no mail corpus beside the repository (../shared/corpora/email)",
+)
+TOKEN = "abcdefghijklmnopqrstuvwx23"
+
+
+def mail_of(body="approve", *, headers="", sender="From: Ada <ada@corp.example>\n"):
+    """Return a small mail as bytes."""
+    head = f"{sender}To: approvals+{TOKEN}@signoff.example\nSubject: Re: A trip\n{headers}"
+    return f"{head}\n{body}".encode()
+
+
+def multipart(*parts, kind="alternative", boundary="xyz"):
+    """Return the header and the body of a multipart, from parts as text with their headers."""
+    body = "".join(f"--{boundary}\n{part}\n" for part in parts)
+    return f'Content-Type: multipart/{kind}; boundary="{boundary}"\n', f"{body}--{boundary}--\n"
+
+
+def test_a_plain_reply_is_read():
+    """Every field of an ordinary reply arrives."""
+    mail = read_mail(
+        mail_of(
+            "Approve\n\nOn Fri, 2 May 2025 at 10:00, Signoff <a@x.example> wrote:\n> A trip.\n",
+            headers="Message-ID: <1@corp.example>\nDate: Fri, 2 May 2025 12:00:00 +0200\n"
+            "In-Reply-To: <b@signoff.example>\n"
+            "References: <a@signoff.example>\n <b@signoff.example>\n",
+        )
+    )
+    assert mail.message_id == "<1@corp.example>"
+    assert mail.sender == "ada@corp.example"
+    assert mail.from_addresses == ("ada@corp.example",)
+    assert mail.subject == "Re: A trip"
+    assert mail.date == datetime(2025, 5, 2, 10, tzinfo=UTC)
+    assert mail.in_reply_to == "<b@signoff.example>"
+    assert mail.references == ("<a@signoff.example>", "<b@signoff.example>")
+    assert mail.recipients == (f"approvals+{TOKEN}@signoff.example",)
+    assert mail.automatic == ""
+    assert mail.own_text == "Approve"
+    assert not mail.html_only
+    assert mail.media_types == ("text/plain",)
+
+
+@pytest.mark.parametrize(
+    ("sender", "address"),
+    [
+        ("From: ada@corp.example\n", "ada@corp.example"),
+        ("From: <ada@corp.example>\n", "ada@corp.example"),
+        ("From: Ada <Ada@CORP.example>\n", "Ada@corp.example"),
+        ('From: "Lovelace, Ada" <ada@corp.example>\n', "ada@corp.example"),
+        ("From: ada@corp.example (Ada)\n", "ada@corp.example"),
+        ("From: =?utf-8?q?Ada_L=C3=B6velace?= <ada@corp.example>\n", "ada@corp.example"),
+        ("From: ada@corp.example <ada@corp.example>\n", "ada@corp.example"),
+        ("FROM:\n Ada\n <ada@corp.example>\n", "ada@corp.example"),
+        ("From: Ada <ada@bücher.example>\n", "ada@xn--bcher-kva.example"),
+    ],
+)
+def test_one_author_with_one_address_is_the_sender(sender, address):
+    """The usual ways of writing one address are all read."""
+    assert read_mail(mail_of(sender=sender)).sender == address
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "",
+        "From:\n",
+        "From: Ada\n",
+        "From: ada@corp.example\nFrom: eve@evil.example\n",
+        "From: ada@corp.example\nfrom : ada@corp.example\n",
+        "From: ada@corp.example, eve@evil.example\n",
+        "From: ada@corp.example,\n",
+        "From: ada@corp.example <eve@evil.example>\n",
+        "From: <ada@corp.example> <eve@evil.example>\n",
+        "From: <ada@corp.example> eve\n",
+        "From: Approvers: ada@corp.example;\n",
+        "From: ada(x)@corp.example\n",
+        "From: ada@(x)corp.example\n",
+        "From: <ada(x)@corp.example>\n",
+        'From: "ada"@corp.example\n',
+        "From: <@evil.example:ada@corp.example>\n",
+        "From: =?utf-8?q?ada=40corp.example?=\n",
+        "From: =?utf-8?q?a?=@corp.example\n",
+        'From: "Ada <ada@corp.example>\n',
+        "From: Ada <ada@corp.example\n",
+        "From: ada@corp.example)\n",
+        "From: a@b@corp.example\n",
+        "From: ada@corp..example\n",
+        "From: ada@-corp.example\n",
+        "From: .ada@corp.example\n",
+        "From: аda@corp.example\n",
+        f"From: {'a' * 65}@corp.example\n",
+        "From: ada@straße.example\n",
+        "From: ada@ｃorp.example\n",
+        f"From: ada@{'ü' * 70}.example\n",
+        "From: ada@corp.example\n\x00",
+        "From: ada@corp.example\nX: y\rFrom: eve@evil.example\n",
+        "From: ada@corp.example\nno header\nFrom: eve@evil.example\n",
+    ],
+)
+def test_any_doubt_about_the_author_leaves_no_sender(sender):
+    """No From, two of them, two addresses, or one that can be read in two ways: nobody wrote it."""
+    assert read_mail(mail_of(sender=sender)).sender is None
+
+
+def test_a_look_alike_domain_is_another_domain():
+    """A Cyrillic letter in the domain shows in the address that is compared."""
+    assert read_mail(mail_of(sender="From: ada@cоrp.example\n")).sender == "ada@xn--crp-sed.example"
+
+
+def test_lines_we_sent_are_not_the_persons():
+    """Lines of ours are taken out of the mail's own text when the caller names them."""
+    assert read_mail(mail_of("amount: 900\nApprove"), ["amount: 900"]).own_text == "Approve"
+
+
+def test_all_authors_are_named():
+    """Who looks for an approver among several authors sees all of them."""
+    mail = read_mail(mail_of(sender="From: a@x.example, B <b@y.example>\nFrom: c@z.example\n"))
+    assert mail.from_addresses == ("a@x.example", "b@y.example", "c@z.example")
+
+
+@pytest.mark.parametrize("field", ["To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"])
+def test_tokens_are_found_in_every_recipient_field(field):
+    """Wherever the server put the envelope address, its token is found, in lower case."""
+    raw = f"{field}: Signoff <Approvals+{TOKEN.upper()}@Signoff.Example>\n\napprove".encode()
+    assert tokens_in(read_mail(raw), "approvals@signoff.example") == (TOKEN,)
+
+
+def test_only_our_own_tokens_are_found():
+    """Another mailbox, another domain, another alphabet or another length is no token."""
+    other = "b" * 26
+    recipients = ", ".join(
+        [
+            *(f"approvals+{TOKEN}@signoff.example", f"APPROVALS+{TOKEN}@signoff.example"),
+            *(f"other+{other}@signoff.example", f"approvals+{other}@evil.example"),
+            *(f"approvals+{'1' * 26}@signoff.example", f"approvals+{'b' * 25}@signoff.example"),
+            *(f"approvals{other}@signoff.example", f"approvals+{'c' * 26}@signoff.example"),
+        ]
+    )
+    mail = read_mail(f"To: {recipients}\n\nx".encode())
+    assert tokens_in(mail, "approvals@signoff.example") == (TOKEN, "c" * 26)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Auto-Submitted: auto-replied\n",
+        "Auto-Submitted: auto-generated (a comment)\n",
+        "Return-Path: <>\n",
+        "Precedence: bulk\n",
+        "Precedence: auto_reply\n",
+        "X-Autoreply: yes\n",
+        "X-Autorespond: yes\n",
+        "List-Id: <all.corp.example>\n",
+        "Content-Type: multipart/report; boundary=x\n",
+    ],
+)
+def test_headers_that_only_robots_send(headers):
+    """One such header makes a mail automatic, and is named."""
+    assert read_mail(mail_of(headers=headers)).automatic
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Auto-Submitted: no\n",
+        "X-Auto-Response-Suppress: All\n",
+        "Return-Path: <ada@corp.example>\n",
+        "Precedence: first-class\n",
+    ],
+)
+def test_headers_that_people_send_too(headers):
+    """What ordinary mail programmes add does not make a person a robot."""
+    assert read_mail(mail_of(headers=headers)).automatic == ""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "From: MAILER-DAEMON (Mail Delivery System)\nSubject: x\n",
+        "From: no-reply@corp.example\nSubject: x\n",
+        "From: ada@corp.example\nSubject: Automatic reply: A trip\n",
+        "From: ada@corp.example\nSubject: Abwesenheitsnotiz: A trip\n",
+        "From: ada@corp.example\nSubject: =?utf-8?q?R=C3=A9ponse_automatique_=3A_x?=\n",
+        "From: ada@corp.example\nSubject: Respuesta automática: x\n",
+        "From: ada@corp.example\nSubject: 自動返信: x\n",
+        "From: ada@corp.example\nSubject: Undeliverable: x\n",
+    ],
+)
+def test_senders_and_subjects_of_robots(head):
+    """Robots that set no header are known by their name or their subject, in many languages."""
+    assert read_mail(f"{head}\napprove".encode()).automatic
+
+
+def test_a_report_anywhere_inside_is_automatic():
+    """A delivery report is one also as a part of another mail."""
+    head, body = multipart(
+        "Content-Type: text/plain\n\nSorry",
+        "Content-Type: message/delivery-status\n\nAction: failed",
+    )
+    assert "delivery-status" in read_mail(mail_of(body, headers=head)).automatic
+
+
+@pytest.mark.parametrize("encoding", ["base64", "quoted-printable", "8bit"])
+@pytest.mark.parametrize(
+    ("charset", "codec"),
+    [("utf-8", "utf-8"), ("iso-8859-1", "latin-1"), ("windows-1252", "cp1252"), ("", "utf-8")],
+)
+def test_text_is_decoded(encoding, charset, codec):
+    """Transfer encodings and charsets are undone."""
+    body = "Genehmigt: schöne Grüße".encode(codec)
+    coded = {
+        "base64": base64.encodebytes(body),
+        "quoted-printable": quopri.encodestring(body),
+        "8bit": body,
+    }[encoding]
+    head = f"Content-Type: text/plain{'; charset=' + charset if charset else ''}\n"
+    raw = f"{head}Content-Transfer-Encoding: {encoding}\n\n".encode() + coded
+    assert read_mail(raw).own_text == "Genehmigt: schöne Grüße"
+
+
+@pytest.mark.parametrize("charset", ["x-unknown", "punycode", "rot13", "zlib", "utf-8\x00", "idna"])
+def test_odd_charsets_are_survived(charset):
+    """A charset that is unknown, or no charset at all, is read as UTF-8."""
+    raw = mail_of("approve", headers=f"Content-Type: text/plain; charset={charset}\n")
+    assert read_mail(raw).own_text == "approve"
+
+
+def test_japanese_mail_is_decoded():
+    """Charsets that switch their meaning half-way are decoded as well."""
+    raw = b"Content-Type: text/plain; charset=ISO-2022-JP\n\n" + "承認します".encode("iso2022_jp")
+    assert read_mail(raw).own_text == "承認します"
+
+
+def test_the_plain_alternative_counts():
+    """Where text and HTML say the same, the text is read."""
+    head, body = multipart(
+        "Content-Type: text/plain\n\napprove\n", "Content-Type: text/html\n\n<p>reject</p>"
+    )
+    mail = read_mail(mail_of(body, headers=head))
+    assert (mail.own_text, mail.html_only) == ("approve", False)
+    assert mail.media_types == ("multipart/alternative", "text/plain", "text/html")
+
+
+def test_an_empty_plain_alternative_does_not_hide_the_html():
+    """Some phones send an empty text beside the HTML."""
+    head, body = multipart("Content-Type: text/plain\n\n \n", "Content-Type: text/html\n\nApprove")
+    mail = read_mail(mail_of(body, headers=head))
+    assert (mail.own_text, mail.html_only) == ("Approve", True)
+
+
+def test_attachments_and_inner_mails_are_not_read():
+    """Files and forwarded mails are not the person's words."""
+    head, body = multipart(
+        "Content-Type: text/plain\n\nsee below",
+        "Content-Type: text/plain; name=a.txt\nContent-Disposition: attachment\n\napprove",
+        "Content-Type: message/rfc822\n\nFrom: a@b.example\n\napprove",
+        kind="mixed",
+    )
+    mail = read_mail(mail_of(body, headers=head))
+    assert mail.own_text == "see below"
+    assert "message/rfc822" in mail.media_types
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("Approve", "Approve"),
+        (
+            "<html><head><title>reject</title><style>p{}</style></head><body><p>Approve</p>",
+            "Approve",
+        ),
+        ("<div>Approve<br>fine &amp; good</div>", "Approve\nfine & good"),
+        ("<p>Approve</p><p>amount: 3</p>", "Approve\n\namount: 3"),
+        ("<DIV>Approve</DIV><BLOCKQUOTE>reject<blockquote>x</blockquote></BLOCKQUOTE>", "Approve"),
+        ('Approve<div class="gmail_quote"><div>reject</div></div>', "Approve"),
+        ('Approve<div id="appendonsend"></div><hr>From: x', "Approve"),
+        ('Approve<div id="x_divRplyFwdMsg">From: x</div><div>reject</div>', "Approve"),
+        ('<blockquote type="cite">quoted</blockquote><div>Approve</div>', "Approve"),
+        ('<span style="display: none">reject</span>Approve', "Approve"),
+        ("<!-- reject -->Approve<script>reject</script>", "Approve"),
+        ("Approve<!-- reject", "Approve"),
+        ("Approve<script>reject", "Approve"),
+        ("Approve<blockquote>reject", "Approve"),
+        ('<a title="a > reject">Approve</a>', "Approve"),
+        ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+        (f"Approve<div>{CUT_MARKER}</div><div>reject</div>", "Approve"),
+        ("<p><b>From:</b> x<br><b>Sent:</b> y<br><b>To:</b> z</p>Approve", ""),
+        ("<p>Approve</p><p>On 2 May 2025, Ada wrote:</p><blockquote>x</blockquote>", "Approve"),
+    ],
+)
+def test_html_is_read_as_it_is_seen(markup, text):
+    """Of an HTML mail the visible text counts that the person's programme does not quote."""
+    mail = read_mail(mail_of(markup, headers="Content-Type: text/html; charset=utf-8\n"))
+    assert mail.own_text == text
+    assert mail.html_only
+
+
+def test_subjects_are_one_line():
+    """Encoded words are decoded, and a subject cannot smuggle a line."""
+    raw = b"Subject: =?utf-8?b?" + base64.b64encode("a\r\nBcc: ü".encode()) + b"?=\n\nx"
+    assert read_mail(raw).subject == "a Bcc: ü"
+    assert read_mail(b"Subject: =?utf-8?b?a?=\n\nx").subject
+
+
+def test_unreadable_dates_are_none():
+    """A date is a claim of the sender; nonsense is no error."""
+    for date in ("yesterday", "Fri, 99 May 2025", "Fri, 2 May 99999999 10:00:00 +9999", ""):
+        assert read_mail(mail_of(headers=f"Date: {date}\n")).date is None
+
+
+def nested(depth):
+    """Return a mail of multiparts inside each other."""
+    text = "Content-Type: text/plain\n\napprove"
+    for level in range(depth):
+        head, body = multipart(text, boundary=f"b{level}b")
+        text = f"{head}\n{body}"
+    return text.encode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"x" * (LARGEST_MAIL + 1), id="1 MiB"),
+        pytest.param(b"X: " + b"a" * 9_000 + b"\n\nx", id="one field of 9 KB"),
+        pytest.param(b"X: a\n" + b" a\n" * 5_000 + b"\nx", id="one folded field of 15 KB"),
+        pytest.param(b"X: a\n" * 60_000 + b"\nx", id="300 KB of headers"),
+        pytest.param(b"X" * 300_000, id="300 KB without a line end"),
+        pytest.param("\n".join(multipart(*["\nx"] * MOST_PARTS)).encode(), id="51 parts"),
+        pytest.param(nested(DEEPEST), id="11 deep"),
+        pytest.param(
+            "\n".join(multipart("X: " + "a" * 9_000 + "\n\nx")).encode(), id="9 KB in a part"
+        ),
+    ],
+)
+def test_mail_over_a_cap_is_refused(raw):
+    """Size, headers, parts and depth are bounded before anything is parsed."""
+    with pytest.raises(MailTooLarge):
+        read_mail(raw)
+
+
+def test_mail_at_the_caps_is_read():
+    """The caps are not felt below them."""
+    assert read_mail(nested(DEEPEST - 1)).own_text == "approve"
+    assert read_mail("\n".join(multipart(*["\nx"] * (MOST_PARTS - 1))).encode()).media_types
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(mail_of("On " + "a " * 100_000), id="an endless attribution"),
+        pytest.param(mail_of("On 2 May 2025\n" * 70_000), id="many attributions"),
+        pytest.param(mail_of("\n" * 200_000), id="line ends"),
+        pytest.param(mail_of("-" * 100_000), id="dashes"),
+        pytest.param(mail_of(sender=f"From: {'(' * 5_000}\n"), id="brackets"),
+        pytest.param(mail_of(sender=f"From: {'<a@b.example>,' * 550}\n"), id="addresses"),
+        pytest.param(
+            mail_of(headers=f'Content-Type: text/plain; {";" * 3_000}"\n'), id="parameters"
+        ),
+        pytest.param(mail_of(headers=f"Subject: {'=?a?q?' * 1_300}\n"), id="encoded words"),
+        pytest.param(mail_of(headers=f"References: {'<' * 8_000}\n"), id="references"),
+        pytest.param(mail_of("<" * 900_000, headers="Content-Type: text/html\n"), id="tags"),
+        pytest.param(mail_of("<!--" * 200_000, headers="Content-Type: text/html\n"), id="comments"),
+        pytest.param(mail_of("<a '" * 200_000, headers="Content-Type: text/html\n"), id="quotes"),
+        pytest.param(mail_of("<b>" * 300_000, headers="Content-Type: text/html\n"), id="open tags"),
+        pytest.param(
+            mail_of("<style>" * 100_000, headers="Content-Type: text/html\n"), id="styles"
+        ),
+        pytest.param(mail_of("&" * 900_000, headers="Content-Type: text/html\n"), id="entities"),
+        pytest.param(
+            mail_of("--x" * 300_000, headers="Content-Type: multipart/mixed; boundary=x\n"),
+            id="boundaries",
+        ),
+    ],
+)
+def test_hostile_mail_is_read_quickly(raw):
+    """Mail made to keep a parser busy is read within the test's time limit."""
+    assert read_mail(raw).own_text is not None
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "From: a@b.example\n",
+            "From:",
+            "To: ",
+            "Subject: ",
+            "=?utf-8?q?",
+            "?=",
+            "\n",
+            "\r\n",
+            "\r",
+        ),
+        *(
+            "Content-Type: multipart/mixed; boundary=b\n",
+            "Content-Type: text/html\n",
+            "--b\n",
+            "--b--",
+        ),
+        *(
+            "Content-Transfer-Encoding: base64\n",
+            "Date: Fri, ",
+            "9999999999",
+            '"',
+            "<",
+            ">",
+            "(",
+            ",",
+        ),
+        *(
+            "charset=utf-16",
+            "; ",
+            "\x00",
+            "\xff",
+            "approve",
+            "> ",
+            "On 2 May 2025, A wrote:\n",
+            "@",
+            ":",
+        ),
+    ]
+)
+
+
+bodies = st.lists(FRAGMENTS, max_size=40).map("".join).map(lambda text: text.encode("latin-1"))
+
+
+@settings(max_examples=300)
+@given(bodies | st.binary(max_size=400))
+def test_any_bytes_are_a_mail_or_unreadable(raw):
+    """Whatever comes in, nothing but the declared error goes out."""
+    try:
+        mail = read_mail(raw)
+    except UnreadableMail:
+        return
+    assert mail.sender is None or mail.from_addresses == (mail.sender,)
+
+
+def test_foreign_errors_are_translated(monkeypatch):
+    """What a parser may raise leaves as UnreadableMail, with the cause kept."""
+    for error in (IndexError, AttributeError, LookupError, ValueError, RecursionError, TypeError):
+
+        def broken(*_, error=error):
+            raise error("inside")
+
+        monkeypatch.setattr("signoff.channels.email.reading.automatic_sign", broken)
+        with pytest.raises(UnreadableMail, match=error.__name__) as refusal:
+            read_mail(mail_of())
+        assert isinstance(refusal.value.__cause__, error)
+
+
+@needs_corpus
+def test_automatic_mail_of_the_corpus():
+    """At least 98 of 100 real bounces and auto-replies are known as such, and none approves."""
+    paths = sorted((CORPUS / "automatic").glob("*.eml"))
+    missed = []
+    for path in paths:
+        mail = read_mail(path.read_bytes())
+        assert read_command(mail.own_text).verdict is not Verdict.APPROVE
+        if not mail.automatic:
+            missed.append(path.name)
+    assert len(paths) > 300
+    assert len(missed) <= 0.02 * len(paths), missed
