@@ -1,0 +1,27 @@
+# One image for all services: each runs another `signoff` command. It holds no secret and no
+# settings; both come from outside.
+
+FROM python:3.12-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python -m venv /opt/signoff && /opt/signoff/bin/pip install --upgrade pip
+# What it needs comes first, in a layer of its own: it changes less often than the code.
+COPY pyproject.toml constraints.txt ./
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
+    && /opt/signoff/bin/pip install --constraint constraints.txt --requirement requirements.txt
+COPY README.md LICENSE NOTICE ./
+COPY core core
+COPY channels channels
+COPY worker worker
+COPY cli cli
+RUN /opt/signoff/bin/pip install --no-deps .
+
+FROM python:3.12-slim-bookworm
+ENV PATH=/opt/signoff/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# .signoff is where a process keeps what is its own; a volume put there inherits the owner.
+RUN useradd --uid 10001 --home-dir /srv/signoff --create-home --shell /usr/sbin/nologin signoff \
+    && install --directory --owner signoff --group signoff /srv/signoff/.signoff
+COPY --from=build /opt/signoff /opt/signoff
+WORKDIR /srv/signoff
+USER 10001:10001
+CMD ["signoff", "--help"]
