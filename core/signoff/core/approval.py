@@ -7,16 +7,13 @@ the diagrams in the documentation are rendered from them, and each legal move is
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Self
 
 from pydantic import JsonValue
 
-from signoff.core.digest import digest
+from signoff.core.digest import digest, require_canonical
 from signoff.core.errors import (
     AlreadyDecided,
     IllegalMove,
@@ -26,135 +23,26 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import Event, What
+from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.model import Value
+from signoff.core.parts import Asked, Decision, Origin, ToolCall, approval_id
 from signoff.core.payload import example_value, fields_of, fill, missing_fields
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnTimeout, Terms
 
-
-class State(StrEnum):
-    """Where an approval stands."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    TIMED_OUT = "timed_out"
-    WITHDRAWN = "withdrawn"
-    SUPERSEDED = "superseded"
-
-
-class Move(StrEnum):
-    """What can happen to an approval."""
-
-    APPROVE = "approve"
-    REJECT = "reject"
-    TIME_OUT = "time_out"
-    WITHDRAW = "withdraw"
-    SUPERSEDE = "supersede"
-
-
-TRANSITIONS: Mapping[tuple[State, Move], State] = {
-    (State.PENDING, Move.APPROVE): State.APPROVED,
-    (State.PENDING, Move.REJECT): State.REJECTED,
-    (State.PENDING, Move.TIME_OUT): State.TIMED_OUT,
-    (State.PENDING, Move.WITHDRAW): State.WITHDRAWN,
-    (State.PENDING, Move.SUPERSEDE): State.SUPERSEDED,
-}
-
-
-class Handoff(StrEnum):
-    """How far the answer has come on its way into the agent."""
-
-    NONE = "none"
-    RECORDED = "recorded"
-    STARTED = "started"
-    FINISHED = "finished"
-    RESUMED = "resumed"
-    IN_DOUBT = "in_doubt"
-    FAILED = "failed"
-
-
-HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
-    Handoff.NONE: frozenset({Handoff.RECORDED}),
-    Handoff.RECORDED: frozenset({Handoff.STARTED, Handoff.RESUMED, Handoff.FAILED}),
-    Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
-    Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
-    Handoff.IN_DOUBT: frozenset(),
-    Handoff.RESUMED: frozenset(),
-    Handoff.FAILED: frozenset(),
-}
-
-
-class ToolCall(Value):
-    """The call that waits.
-
-    Attributes:
-        id: The id of the FunctionCall in the session (not of its confirmation request).
-        name: The tool.
-        args: Its arguments, as the model gave them.
-    """
-
-    id: str
-    name: str
-    args: dict[str, JsonValue] = {}
-
-
-class Origin(Value):
-    """Where the call comes from, in the terms of ADK.
-
-    Attributes:
-        run: The id of Signoff's run.
-        app: The name of the agent's folder.
-        agent: The author of the event, the agent that called the tool.
-        user: The user id of the session: the requester.
-        session: The session id.
-        invocation: The invocation id, which the answer must carry.
-        confirmation: The id of the `adk_request_confirmation` FunctionCall to answer.
-    """
-
-    run: str
-    app: str
-    agent: str = ""
-    user: str
-    session: str
-    invocation: str
-    confirmation: str
-
-
-class Asked(Value):
-    """One person who is asked through one channel, and how the delivery went.
-
-    Attributes:
-        person: The id of the person.
-        channel: ``email``.
-        address: Where to, in the channel's terms.
-        receipt: What the channel returned, "" until it is delivered.
-        problem: Why it could not be delivered, "" while it may still be.
-    """
-
-    person: str
-    channel: str
-    address: str
-    receipt: str = ""
-    problem: str = ""
-
-
-class Decision(Value):
-    """The decision that ended an approval.
-
-    Attributes:
-        by: The id of the person, or "" when the deadline or the requester ended it.
-        at: When (UTC).
-        channel: How it came: ``email``, ``cli``, ...
-        reason: In the person's own words.
-        payload: The values for the tool, following the payload template; None where there is none.
-    """
-
-    by: str = ""
-    at: datetime
-    channel: str = ""
-    reason: str = ""
-    payload: JsonValue = None
+__all__ = [
+    "HANDOFFS",
+    "TRANSITIONS",
+    "Approval",
+    "Asked",
+    "Decision",
+    "Handoff",
+    "Move",
+    "Origin",
+    "State",
+    "ToolCall",
+    "approval_id",
+]
 
 
 class Approval(Value):
@@ -201,19 +89,20 @@ class Approval(Value):
         """Open an approval for a call that waits.
 
         Raises:
-            NotCanonical: The arguments have no digest.
+            NotCanonical: The arguments have no digest, or the template cannot be kept.
         """
+        require_canonical(template, f"The payload template of {call.name}()")
         approval = cls(
             id=approval_id(origin),
             origin=origin,
             call=call,
             digest=digest(call.name, call.args),
-            hint=hint,
+            hint=hint.encode("utf-8", "replace").decode(),
             template=template,
             opened_at=now,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
-        return approval, (approval._event(What.OPENED, now, by=origin.agent, more=more),)
+        return approval, (approval.note(What.OPENED, now=now, by=origin.agent, more=more),)
 
     def ask(
         self, terms: Terms, asked: tuple[Asked, ...], *, now: datetime, notes: tuple[str, ...] = ()
@@ -228,9 +117,9 @@ class Approval(Value):
             update={"terms": terms, "asked": asked, "deadline": now + terms.within}
         )
         return approval, (
-            approval._event(
+            self.note(
                 What.ASKED if asked else What.UNROUTABLE,
-                now,
+                now=now,
                 by="router",
                 why="; ".join(notes),
                 more={"policy": terms.policy, "people": [one.person for one in asked]},
@@ -241,14 +130,14 @@ class Approval(Value):
         self, person: str, channel: str, receipt: str, *, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
         """Note that a card has reached its channel."""
-        event = self._event(What.DELIVERED, now, by=channel, more={"to": person})
+        event = self.note(What.DELIVERED, now=now, by=channel, more={"to": person})
         return self._with_asked(person, channel, receipt=receipt, problem=""), (event,)
 
     def undelivered(
         self, person: str, channel: str, problem: str, *, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
         """Note that a card can never reach this person through this channel."""
-        event = self._event(What.UNDELIVERED, now, by=channel, why=problem, more={"to": person})
+        event = self.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": person})
         return self._with_asked(person, channel, problem=problem), (event,)
 
     @property
@@ -271,15 +160,20 @@ class Approval(Value):
             raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
         if self.state is not State.PENDING:
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
-        if self.is_late(now):
+        if self.is_late(now) and not self.stays_open:
             raise TooLate(
                 f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
                 "nothing was done. The request has to be made again."
             )
 
     def is_late(self, now: datetime) -> bool:
-        """Say whether an answer at this moment comes after the deadline."""
+        """Say whether this moment is not before the deadline any more."""
         return self.deadline is not None and now >= self.deadline
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether its deadline only marks it overdue, so that no answer comes too late."""
+        return self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
 
     def approve(
         self,
@@ -348,9 +242,9 @@ class Approval(Value):
         self._must_be_pending("time out")
         if not self.is_late(now):
             raise IllegalMove(f"Approval {self.id} is not due yet.")
-        if self.terms is not None and self.terms.on_timeout is OnTimeout.STAY:
+        if self.stays_open:
             why = "nobody answered in time; by its policy it stays open"
-            event = self._event(What.OVERDUE, now, by="deadline", why=why)
+            event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None}), (event,)
         return self._end(
             Move.TIME_OUT, Decision(at=now, channel="deadline", reason="nobody answered in time")
@@ -358,9 +252,7 @@ class Approval(Value):
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
-        return self._end(
-            Move.WITHDRAW, Decision(by=by, at=now, channel="withdrawn", reason=reason)
-        )
+        return self._end(Move.WITHDRAW, Decision(by=by, at=now, channel="withdrawn", reason=reason))
 
     def supersede(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Void the question because another one has taken its place."""
@@ -379,13 +271,9 @@ class Approval(Value):
             raise IllegalMove(
                 f"The answer to approval {self.id} is {self.handoff} and cannot become {handoff}."
             )
-        approval = self.model_copy(
-            update={"handoff": handoff, "result": result if result else self.result}
-        )
+        approval = self.model_copy(update={"handoff": handoff, "result": result or self.result})
         what = _HANDOFF_EVENTS.get(handoff)
-        return approval, () if what is None else (
-            approval._event(what, now, by="worker", why=why),
-        )
+        return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
 
     def outcome(self, directory: Directory | None = None) -> str:
         """Say in words how it ended, and by whom: "approved by Mara Lind"."""
@@ -394,6 +282,26 @@ class Approval(Value):
             return words
         person = directory.get(self.decision.by) if directory is not None else None
         return f"{words} by {person.shown if person else self.decision.by}"
+
+    def note(
+        self,
+        what: What,
+        *,
+        now: datetime,
+        by: str = "",
+        why: str = "",
+        more: dict[str, JsonValue] | None = None,
+    ) -> Event:
+        """Return an event about this approval, which by itself changes nothing in it."""
+        return Event(
+            what=what,
+            at=now,
+            approval=self.id,
+            run=self.origin.run,
+            by=by,
+            why=why,
+            more=more or {},
+        )
 
     def _end(self, move: Move, decision: Decision) -> tuple[Self, tuple[Event, ...]]:
         to = TRANSITIONS.get((self.state, move))
@@ -406,8 +314,8 @@ class Approval(Value):
         if decision.payload is not None:
             more["payload"] = decision.payload
         return approval, (
-            approval._event(
-                What(to.value), decision.at, by=decision.by, why=decision.reason, more=more
+            self.note(
+                What(to.value), now=decision.at, by=decision.by, why=decision.reason, more=more
             ),
         )
 
@@ -422,37 +330,6 @@ class Approval(Value):
         )
         return self.model_copy(update={"asked": asked})
 
-    def _event(
-        self,
-        what: What,
-        at: datetime,
-        *,
-        by: str = "",
-        why: str = "",
-        more: dict[str, JsonValue] | None = None,
-    ) -> Event:
-        return Event(
-            what=what,
-            at=at,
-            approval=self.id,
-            run=self.origin.run,
-            by=by,
-            why=why,
-            more=more or {},
-        )
-
-    def note(
-        self,
-        what: What,
-        *,
-        now: datetime,
-        by: str = "",
-        why: str = "",
-        more: dict[str, JsonValue] | None = None,
-    ) -> Event:
-        """Return an event about this approval that changes nothing in it."""
-        return self._event(what, now, by=by, why=why, more=more)
-
 
 _HANDOFF_EVENTS = {
     Handoff.STARTED: What.STARTED,
@@ -461,10 +338,3 @@ _HANDOFF_EVENTS = {
     Handoff.IN_DOUBT: What.IN_DOUBT,
     Handoff.FAILED: What.NOT_RESUMED,
 }
-
-
-def approval_id(origin: Origin) -> str:
-    """Return the id of the approval for one confirmation request: ``ap_`` and 16 letters."""
-    text = "\x00".join((origin.app, origin.user, origin.session, origin.confirmation))
-    short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
-    return "ap_" + short.decode().lower()

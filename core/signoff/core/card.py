@@ -10,9 +10,13 @@ from pydantic import JsonValue
 
 from signoff.core.approval import Approval
 from signoff.core.model import Value
+from signoff.core.payload import fields_of
 from signoff.core.people import Directory
 
 _MAX_SHOWN = 10_000
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks by their category, and nothing at all on the screen."""
 
 
 class Row(Value):
@@ -58,7 +62,6 @@ def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
     call, origin = approval.call, approval.origin
     requester = directory.find(origin.user)
-    template = approval.template
     return Card(
         approval=approval.id,
         title=f"{one_line(origin.agent or origin.app)} asks to run {one_line(call.name)}",
@@ -71,9 +74,10 @@ def card(approval: Approval, directory: Directory) -> Card:
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
         digest=approval.digest,
-        fields=tuple(Row(name=one_line(name), value=shown(template[name])) for name in template)
-        if isinstance(template, dict)
-        else (),
+        fields=tuple(
+            Row(name=one_line(name), value=shown(start))
+            for name, start in fields_of(approval.template).items()
+        ),
     )
 
 
@@ -96,7 +100,7 @@ def one_line(text: str) -> str:
 
 
 def _prints(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    return char in "\n\t" or not (char in _BLANK or unicodedata.category(char) in _UNSEEN)
 
 
 def _escape(char: str) -> str:

@@ -40,7 +40,8 @@ def check(source: str) -> None:
             give true or false.
     """
     program = _compiled(source)
-    sample: dict[str, JsonValue] = {name: "" for name in NAMES} | {"args": {}}
+    sample: dict[str, JsonValue] = dict.fromkeys(NAMES, "")
+    sample["args"] = {}
     try:
         result = program.execute(sample)
     except KeyError:

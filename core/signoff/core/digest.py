@@ -12,6 +12,8 @@ from signoff.core.errors import NotCanonical
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 _ESCAPE = "\x00"
+_DEEPEST = 100
+"""Levels of nesting; what reads the records back stops at 200."""
 
 
 def digest(tool: str, args: Mapping[str, JsonValue]) -> str:
@@ -20,35 +22,59 @@ def digest(tool: str, args: Mapping[str, JsonValue]) -> str:
     The canonical form is JSON Canonicalization Scheme (RFC 8785) of
     ``{"args": args, "tool": tool}``. RFC 8785 has no integers beyond 2^53-1; agents do pass such
     numbers (account numbers), so they are written as marked strings that no real string can equal.
+    As in JSON, a number is its value: 1 and 1.0 have one digest, and 1 and true have two.
 
     Raises:
         NotCanonical: The arguments hold something that JSON cannot say (NaN, infinity, a
-            lone surrogate).
+            lone surrogate, a tuple), or are nested too deeply.
     """
-    try:
-        canonical = rfc8785.dumps({"args": _injective(dict(args)), "tool": _injective(tool)})
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
-        raise NotCanonical(
-            f"The arguments of {tool}() have no canonical form: {error}. "
-            "Pass plain JSON values (no NaN, no infinity) to tools that need an approval."
-        ) from error
+    canonical = require_canonical({"args": dict(args), "tool": tool}, f"The arguments of {tool}()")
     return "sha256:" + hashlib.sha256(canonical).hexdigest()
 
 
-def _injective(value: JsonValue) -> JsonValue:
-    """Rewrite integers that RFC 8785 cannot hold, without letting two values meet."""
+def require_canonical(value: JsonValue, what: str) -> bytes:
+    """Return the canonical form of a value.
+
+    Args:
+        value: The value.
+        what: What it is, to begin a sentence with.
+
+    Raises:
+        NotCanonical: It has none.
+    """
+    try:
+        return rfc8785.dumps(_injective(value, 0))
+    # ValueError: what rfc8785 refuses, lone surrogates, and integers of over 4,300 digits.
+    except (ValueError, RecursionError) as error:
+        raise NotCanonical(
+            f"{what} cannot be brought into canonical JSON: {error}. "
+            "Pass plain JSON values (no NaN, no infinity) to tools that need an approval."
+        ) from error
+
+
+def _injective(value: JsonValue, depth: int) -> JsonValue:
+    """Rewrite numbers that RFC 8785 cannot hold, without letting two values meet."""
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     match value:
-        case bool() | None | float():
+        case bool() | None:
             return value
-        case int():
-            return value if abs(value) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{value}"
+        case float() if not value.is_integer() or abs(value) <= _MAX_SAFE_INTEGER:
+            return value
+        case int() | float():
+            # The same for 1e20 and for 10**20: a database of sessions may turn one into the other.
+            whole = int(value)
+            return value if abs(whole) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{whole}"
         case str():
-            return _ESCAPE + value if value.startswith(_ESCAPE) else value
+            return _escaped(value)
         case list():
-            return [_injective(item) for item in value]
-        case dict():
-            return {_injective_key(key): _injective(item) for key, item in value.items()}
+            return [_injective(item, depth + 1) for item in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {_escaped(key): _injective(item, depth + 1) for key, item in value.items()}
+        case _:
+            # Never passed over in silence: two values that are left out would look the same.
+            raise ValueError(f"{type(value).__name__} is not a JSON value")
 
 
-def _injective_key(key: str) -> str:
-    return _ESCAPE + key if key.startswith(_ESCAPE) else key
+def _escaped(text: str) -> str:
+    return _ESCAPE + text if text.startswith(_ESCAPE) else text

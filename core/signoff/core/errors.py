@@ -14,6 +14,7 @@ SignoffError
 │   ├── PayloadError            the values do not fit the payload template
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
+│   ├── InvalidRun              what was submitted cannot be a run
 │   ├── RunNotFound
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
@@ -23,6 +24,7 @@ SignoffError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
 │   ├── Conflict                somebody else changed the record first
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
+│   ├── RecordUnreadable        a record does not hold what this version can read
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
 └── MailError
     ├── UnreadableMail
@@ -66,7 +68,8 @@ class ApprovalNotFound(ApprovalError):
 
     def __init__(self, approval_id: str) -> None:
         super().__init__(
-            f"There is no approval {approval_id!r}. `signoff approvals list --all` shows all of them."
+            f"There is no approval {approval_id!r}. "
+            "`signoff approvals list --all` shows all of them."
         )
 
 
@@ -119,6 +122,10 @@ class RunError(SignoffError):
     """Something about one run of an agent."""
 
 
+class InvalidRun(RunError):
+    """What was submitted cannot be a run: an empty message, or an id with forbidden characters."""
+
+
 class RunNotFound(RunError):
     """No run has this id."""
 
@@ -156,6 +163,17 @@ class Conflict(LedgerError):
 
 class LeaseLost(LedgerError):
     """The lease ran out and the work was handed to somebody else."""
+
+
+class RecordUnreadable(LedgerError):
+    """A record does not hold what this version can read."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(
+            f"The record {key} cannot be read: {problem}. If a newer version of Signoff wrote it, "
+            "upgrade this process too; nothing about it is changed until then."
+        )
+        self.key = key
 
 
 class AuditBroken(LedgerError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from signoff.core.model import Value
 
@@ -57,4 +57,4 @@ class Event(Value):
     run: str = ""
     by: str = ""
     why: str = ""
-    more: dict[str, JsonValue] = {}
+    more: dict[str, JsonValue] = Field(default_factory=dict)

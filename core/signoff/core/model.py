@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+
 class Value(BaseModel):
     """A frozen pydantic model that refuses keys it does not know."""
 

@@ -34,11 +34,12 @@ class Person(Value):
     email: str = Field(min_length=3, max_length=254, pattern=r"^[^@\s<>,;]+@[^@\s<>,;]+$")
     aliases: tuple[str, ...] = ()
 
-    @field_validator("email", mode="after")
+    @field_validator("email", "aliases", mode="after")
     @classmethod
-    def _printable(cls, value: str) -> str:
-        if not value.isprintable():
-            raise ValueError("an address has no control characters")
+    def _printable(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for address in [value] if isinstance(value, str) else value:
+            if not address.strip() or not address.isprintable():
+                raise ValueError("an address is not empty and has no control characters")
         return value
 
     @property

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer
 
 from signoff.core import conditions
 from signoff.core.errors import ConditionError
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_UNITS = {
+    "w": timedelta(weeks=1),
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
+_SUM = re.compile(rf"(?:{_PART.pattern})+")
+_LONGEST = timedelta(days=365)
 
 
 def parse_duration(text: object) -> object:
@@ -23,40 +34,43 @@ def parse_duration(text: object) -> object:
     Anything that is not a string is passed on unchanged (seconds, or a timedelta).
 
     Raises:
-        ValueError: The text is not such a sum.
+        ValueError: The text is not such a sum, or more than a year.
     """
     if not isinstance(text, str):
         return text
-    seconds, digits = 0, ""
-    for char in text.replace(" ", ""):
-        if char.isascii() and char.isdigit() and len(digits) < 9:
-            digits += char
-        elif char in _UNITS and digits:
-            seconds += int(digits) * _UNITS[char]
-            digits = ""
-        else:
-            break
-    else:
-        if seconds and not digits:
-            return timedelta(seconds=seconds)
-    raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
+    plain = text.replace(" ", "")
+    if not _SUM.fullmatch(plain):
+        raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
+    # Compared before they are multiplied: a timedelta overflows at 999,999,999 days.
+    parts = [(int(count), _UNITS[unit]) for count, unit in _PART.findall(plain)]
+    if any(count > _LONGEST / unit for count, unit in parts):
+        raise ValueError(f"{text!r} is too long: a year, 365d, is the most")
+    return sum((count * unit for count, unit in parts), timedelta())
 
 
 def format_duration(duration: timedelta) -> str:
     """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
-    rest, parts = int(duration.total_seconds()), []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, rest = divmod(max(rest, 0), size)
+    rest, parts = max(duration, timedelta()), []
+    for unit, size in _UNITS.items():
+        if unit == "w":
+            continue  # people count in days: 7d, 14d
+        count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
 
 
+def _whole_ms(duration: timedelta) -> timedelta:
+    return duration - duration % timedelta(milliseconds=1)
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
+    Field(ge=timedelta(milliseconds=1), le=_LONGEST),
+    # What is written is read again as the same: a snapshot must not change in the ledger.
+    AfterValidator(_whole_ms),
     PlainSerializer(format_duration, return_type=str),
-    Field(gt=timedelta(0), le=timedelta(days=365)),
 ]
 
 
@@ -104,9 +118,7 @@ class Policy(Value):
 
     def terms(self) -> Terms:
         """Return the snapshot that rules an approval."""
-        return Terms(
-            policy=self.name, ask=self.ask, within=self.within, on_timeout=self.on_timeout
-        )
+        return Terms(policy=self.name, ask=self.ask, within=self.within, on_timeout=self.on_timeout)
 
 
 class Fallback(Value):
@@ -118,9 +130,7 @@ class Fallback(Value):
 
     def terms(self) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""
-        return Terms(
-            policy="default", ask=self.ask, within=self.within, on_timeout=self.on_timeout
-        )
+        return Terms(policy="default", ask=self.ask, within=self.within, on_timeout=self.on_timeout)
 
 
 class Choice(Value):
@@ -172,7 +182,7 @@ def choose(
     terms = fallback.terms()
     people = _may_ask(terms, directory, requester, notes)
     if not people:
-        notes.append("nobody can be asked: name somebody in [default] ask, who is not the requester")
+        notes.append("nobody can be asked: name somebody in [default] ask but the requester")
     return Choice(terms=terms, people=people, notes=tuple(notes))
 
 

@@ -14,6 +14,9 @@ from signoff.core.errors import IllegalMove
 from signoff.core.events import Event, What
 from signoff.core.model import Value
 
+_PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
+"""No control characters: NUL separates the parts of index entries and of lease keys."""
+
 _NAMESPACE = uuid.UUID("6c7a8b0e-6d0a-5b0e-9f6a-7369676e6f66")
 
 
@@ -64,10 +67,10 @@ class Run(Value):
         version: Counts the commits.
     """
 
-    id: str
+    id: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")
     app: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
-    user: str = Field(min_length=1, max_length=128)
-    session: str = Field(min_length=1, max_length=128)
+    user: str = Field(min_length=1, max_length=128, pattern=_PRINTABLE)
+    session: str = Field(min_length=1, max_length=128, pattern=_PRINTABLE)
     message: str = Field(min_length=1, max_length=100_000)
     state: RunState = RunState.QUEUED
     submitted_at: datetime
@@ -90,11 +93,17 @@ class Run(Value):
 
     def submitted(self) -> tuple[Event, ...]:
         """Return the event of its submission."""
-        return (self._event(What.SUBMITTED, self.submitted_at, by=self.user),)
+        return (self.note(What.SUBMITTED, now=self.submitted_at, by=self.user),)
 
     def paused(self, approvals: Iterable[str]) -> Self:
-        """Wait for these approvals."""
-        ids = tuple(approvals)
+        """Wait for these approvals.
+
+        Raises:
+            IllegalMove: There are none to wait for, or the run does not run.
+        """
+        ids = tuple(dict.fromkeys(approvals))
+        if not ids:
+            raise IllegalMove(f"Run {self.id} cannot pause without an approval to wait for.")
         return self._to(RunState.PAUSED, approvals=ids, waiting=ids, pause=self.pause + 1)
 
     def answered(self, approval: str) -> Self:
@@ -109,12 +118,12 @@ class Run(Value):
     def completed(self, text: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """End with the agent's last word."""
         run = self._to(RunState.COMPLETED, text=text)
-        return run, (run._event(What.COMPLETED, now, by="worker"),)
+        return run, (self.note(What.COMPLETED, now=now, by="worker"),)
 
     def failed(self, problem: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """End with a problem."""
         run = self._to(RunState.FAILED, problem=problem)
-        return run, (run._event(What.FAILED, now, by="worker", why=problem),)
+        return run, (self.note(What.FAILED, now=now, by="worker", why=problem),)
 
     def in_doubt(self, problem: str) -> Self:
         """End here: a tool may or may not have run, and a person has to look."""
@@ -125,10 +134,11 @@ class Run(Value):
         """Whether nothing more will happen by itself."""
         return not RUN_TRANSITIONS[self.state]
 
+    def note(self, what: What, *, now: datetime, by: str, why: str = "") -> Event:
+        """Return an event about this run, which by itself changes nothing in it."""
+        return Event(what=what, at=now, run=self.id, by=by, why=why)
+
     def _to(self, state: RunState, **update: object) -> Self:
         if state not in RUN_TRANSITIONS[self.state]:
             raise IllegalMove(f"Run {self.id} is {self.state} and cannot become {state}.")
         return self.model_copy(update={"state": state, **update})
-
-    def _event(self, what: What, at: datetime, *, by: str, why: str = "") -> Event:
-        return Event(what=what, at=at, run=self.id, by=by, why=why)

@@ -1,0 +1,90 @@
+"""The parts of an approval: the call, where it comes from, who is asked, what was decided."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+
+from pydantic import Field, JsonValue
+
+from signoff.core.model import Value
+
+
+class ToolCall(Value):
+    """The call that waits.
+
+    Attributes:
+        id: The id of the FunctionCall in the session (not of its confirmation request).
+        name: The tool.
+        args: Its arguments, as the model gave them.
+    """
+
+    id: str
+    name: str
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Origin(Value):
+    """Where the call comes from, in the terms of ADK.
+
+    Attributes:
+        run: The id of Signoff's run.
+        app: The name of the agent's folder.
+        agent: The author of the event, the agent that called the tool.
+        user: The user id of the session: the requester.
+        session: The session id.
+        invocation: The invocation id, which the answer must carry.
+        confirmation: The id of the `adk_request_confirmation` FunctionCall to answer.
+    """
+
+    run: str
+    app: str
+    agent: str = ""
+    user: str
+    session: str
+    invocation: str
+    confirmation: str
+
+
+class Asked(Value):
+    """One person who is asked through one channel, and how the delivery went.
+
+    Attributes:
+        person: The id of the person.
+        channel: ``email``.
+        address: Where to, in the channel's terms.
+        receipt: What the channel returned, "" until it is delivered.
+        problem: Why it could not be delivered, "" while it may still be.
+    """
+
+    person: str
+    channel: str
+    address: str
+    receipt: str = ""
+    problem: str = ""
+
+
+class Decision(Value):
+    """The decision that ended an approval.
+
+    Attributes:
+        by: The id of the person, or "" when the deadline or the requester ended it.
+        at: When (UTC).
+        channel: How it came: ``email``, ``cli``, ...
+        reason: In the person's own words.
+        payload: The values for the tool, following the payload template; None where there is none.
+    """
+
+    by: str = ""
+    at: datetime
+    channel: str = ""
+    reason: str = ""
+    payload: JsonValue = None
+
+
+def approval_id(origin: Origin) -> str:
+    """Return the id of the approval for one confirmation request: ``ap_`` and 16 letters."""
+    text = f"{origin.app}\0{origin.user}\0{origin.session}\0{origin.confirmation}"
+    short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
+    return "ap_" + short.decode().lower()
