@@ -18,7 +18,7 @@ async def entries(store: Store) -> AsyncIterator[tuple[str, str, str]]:
         async with store.translated_client() as client:
             rows = await client.xrange(f"{store.prefix}audit", start, "+", count=_PAGE)
         for entry_id, fields in rows:
-            yield entry_id, fields["e"], fields["h"]
+            yield entry_id, fields.get("e", ""), fields.get("h", "")
         if len(rows) < _PAGE:
             return
         start = f"({rows[-1][0]}"
@@ -40,9 +40,8 @@ async def verify(store: Store, *, expect_head: str = "") -> tuple[int, str]:
         AuditBroken: An entry does not fit, the stored head is not the last link, or the expected
             head is not in the chain.
     """
-    async with store.translated_client() as client:
-        head_before = await client.get(f"{store.prefix}audit:head") or ""
-    link, count, expected_seen, head_seen = "", 0, not expect_head, not head_before
+    head = await _head(store)
+    link, count, expected_seen, head_seen = "", 0, not expect_head, not head
     async for entry_id, text, stored in entries(store):
         inner = hashlib.sha256(text.encode()).hexdigest()
         link = hashlib.sha1((link + inner).encode(), usedforsecurity=False).hexdigest()
@@ -55,9 +54,26 @@ async def verify(store: Store, *, expect_head: str = "") -> tuple[int, str]:
             )
         expected_seen = expected_seen or link == expect_head
         # Entries are appended while this walks: the head of the start must be on the way.
-        head_seen = head_seen or link == head_before
+        head_seen = head_seen or link == head
     if not head_seen:
         raise AuditBroken("The end of the audit was cut off, or its head replaced.", entry="+")
     if not expected_seen:
         raise AuditBroken(f"The head {expect_head} is not in the chain.", entry="-")
     return count, link
+
+
+async def _head(store: Store) -> str:
+    """Return the head, which the last entry must carry at the same moment."""
+    async with (
+        store.translated_client() as client,
+        client.pipeline(transaction=True) as pipe,
+    ):
+        pipe.get(f"{store.prefix}audit:head")
+        pipe.xrevrange(f"{store.prefix}audit", count=1)
+        head, rows = await pipe.execute()
+    if (head or "") != (rows[0][1].get("h", "") if rows else ""):
+        raise AuditBroken(
+            "The end of the audit was cut off or added to, or its head removed or replaced.",
+            entry="+",
+        )
+    return head or ""

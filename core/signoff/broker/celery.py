@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import time
 from typing import Final
 
 import structlog
 from celery import Celery
 from kombu import Queue
-from kombu.exceptions import OperationalError
 
 from signoff.broker import stages
 
 log = structlog.get_logger(__name__)
 
-RING_EXPIRES: Final = 60
-"""Seconds after which a doorbell that nobody heard is dropped; the reconciler rings anew."""
+RING_EXPIRES: Final = 3600
+"""Seconds after which a doorbell that nobody heard is dropped.
+
+So long, because a worker compares it with its own clock: were it a minute, machines whose clocks
+differ by one would drop every ring.
+"""
+
+_PAUSE: Final = 5.0
+"""Seconds for which nothing is rung after the broker could not be reached."""
 
 
 def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
@@ -43,7 +49,16 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
         worker_redirect_stdouts=False,
         worker_send_task_events=False,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={"socket_timeout": 30, "socket_keepalive": True},
+        # Without max_retries a sender would wait for its broker for ever.
+        broker_transport_options={
+            "socket_timeout": 30,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "max_retries": 1,
+            "interval_start": 0,
+            "interval_step": 0,
+        },
+        broker_connection_timeout=2,
         enable_utc=True,
     )
     return app
@@ -59,14 +74,15 @@ class CeleryBell:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        self._warned = threading.Event()
+        self._quiet_until = 0.0
 
     async def ring(self, stage: str) -> None:
         """Ring once, off the event loop; a broker that is away is logged and not waited for."""
-        await asyncio.to_thread(self.ring_now, stage)
+        if time.monotonic() >= self._quiet_until:
+            await asyncio.to_thread(self.ring_now, stage)
 
     def ring_now(self, stage: str) -> None:
-        """Ring once, here and now."""
+        """Ring once, here and now; never raises."""
         try:
             self._app.send_task(
                 stages.task(stage),
@@ -75,6 +91,7 @@ class CeleryBell:
                 expires=RING_EXPIRES,
                 retry=False,
             )
-        except (OperationalError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 -- each broker has errors of its own
             # Nothing is lost: the work is in the ledger, and the reconciler rings every second.
+            self._quiet_until = time.monotonic() + _PAUSE
             log.warning("broker.unreachable", stage=stage, error=str(error))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from pydantic import JsonValue
 
-from signoff.broker.store import to_ms
+from signoff.broker.store import to_ms, to_ms_after
 from signoff.core.approval import Approval, State
 from signoff.core.events import Event
 from signoff.core.run import Run
@@ -58,10 +59,11 @@ def entries(record: Record | None) -> set[Entry]:
         case None:
             return set()
         case Run():
-            where = "\x00".join((record.app, record.user, record.session, record.id))
+            where = f"{record.app}\0{record.user}\0{record.session}\0{record.id}"
             return {("runs", record.id, to_ms(record.submitted_at)), ("sessions", where, 0)}
         case Approval() if record.state is State.PENDING:
-            due = FAR if record.deadline is None else to_ms(record.deadline)
+            # Rounded up: whatever comes out of the index is really late.
+            due = FAR if record.deadline is None else to_ms_after(record.deadline)
             inboxes = {
                 (f"inbox:{asked.person}", record.id, to_ms(record.opened_at))
                 for asked in record.asked
@@ -74,25 +76,47 @@ def entries(record: Record | None) -> set[Entry]:
 
 @dataclass(slots=True)
 class Change:
-    """What one commit does: all of it, or nothing if somebody else was first."""
+    """What one commit does: all of it, or nothing if somebody else was first.
+
+    A change has a mark of its own, which the records it writes carry: sent a second time, because
+    the answer to the first was lost, it is recognised and not taken for somebody else's.
+    """
 
     writes: list[dict[str, object]] = field(default_factory=list)
     items: list[dict[str, object]] = field(default_factory=list)
     acks: list[dict[str, object]] = field(default_factory=list)
     audit: list[dict[str, object]] = field(default_factory=list)
     fences: list[dict[str, object]] = field(default_factory=list)
+    until: int = 0
+    mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    _latest: dict[str, Record] = field(default_factory=dict, repr=False)
 
     def copy(self) -> Change:
         """Return a change that can be added to without touching this one."""
         return Change(
-            list(self.writes), list(self.items), list(self.acks), list(self.audit), list(self.fences)
+            list(self.writes),
+            list(self.items),
+            list(self.acks),
+            list(self.audit),
+            list(self.fences),
+            self.until,
+            _latest=dict(self._latest),
         )
 
     def put(self, new: Record, *, was: Record | None) -> Self:
-        """Write a record, on the condition that it is still at the version of `was`."""
+        """Write a record, on the condition that it is still at the version of `was`.
+
+        Raises:
+            ValueError: The change writes this record already, and `was` is not what it writes:
+                one of the two would be lost.
+        """
+        key = key_of(new)
+        if key in self._latest and self._latest[key] is not was:
+            raise ValueError(f"{key} is written twice in one change; build on the first write.")
+        self._latest[key] = new
         before, after = entries(was), entries(new)
         return self.put_raw(
-            key_of(new),
+            key,
             new.model_dump_json(exclude_defaults=True, exclude={"version"}),
             was=0 if was is None else was.version,
             add=after - before,
@@ -109,13 +133,13 @@ class Change:
         add: Iterable[Entry] = (),
         drop: Iterable[Entry] = (),
     ) -> Self:
-        """Write a record of another kind; empty data deletes it."""
+        """Write a record of another kind; empty data deletes it, `was` 0 wants it to be new."""
         self.writes.append(
             {
                 "key": key,
                 "was": was,
-                "data": data,
-                "ttl": 0 if ttl is None else int(ttl.total_seconds() * 1000),
+                "data": _utf8(data),
+                "ttl": 0 if ttl is None else max(ttl // timedelta(milliseconds=1), 1),
                 "add": [list(entry) for entry in add],
                 "drop": [list(entry) for entry in drop],
             }
@@ -125,13 +149,16 @@ class Change:
     def send(
         self, stage: str, item_id: str, body: Mapping[str, JsonValue], *, after: float = 0
     ) -> Self:
-        """Put work into the outbox of a stage, available after so many seconds."""
+        """Put work into the outbox of a stage, available after so many seconds.
+
+        An item with this id that is still there stays as it is.
+        """
         self.items.append(
             {
                 "stage": stage,
                 "id": item_id,
-                "body": json.dumps(body, ensure_ascii=False),
-                "after": int(after * 1000),
+                "body": json.dumps(body),
+                "after": max(int(after * 1000), 0),
             }
         )
         return self
@@ -142,7 +169,7 @@ class Change:
 
     def retry(self, item: Item, *, after: float) -> Self:
         """Put claimed work back, for so many seconds from now."""
-        return self._ack(item, int(after * 1000))
+        return self._ack(item, max(int(after * 1000), 0))
 
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
@@ -162,6 +189,13 @@ class Change:
         self.fences.append({"key": key, "token": token})
         return self
 
+    def before(self, moment: datetime | None) -> Self:
+        """Commit only while the ledger's clock is before this moment; None sets no limit."""
+        if moment is not None:
+            limit = to_ms_after(moment)
+            self.until = min(self.until, limit) if self.until else limit
+        return self
+
     def to_json(self) -> str:
         """Return the change as the commit script reads it."""
         return json.dumps(
@@ -171,6 +205,8 @@ class Change:
                 "acks": self.acks,
                 "audit": self.audit,
                 "fences": self.fences,
+                "until": self.until,
+                "mark": self.mark,
             },
             ensure_ascii=False,
         )
@@ -182,3 +218,6 @@ class Change:
         return self
 
 
+def _utf8(text: str) -> str:
+    """Write lone surrogates as JSON escapes them; UTF-8 has no bytes for them."""
+    return text.encode("utf-8", "backslashreplace").decode()

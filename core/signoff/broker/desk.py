@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
-from signoff.core.errors import Conflict, IllegalMove
+from signoff.core.errors import Conflict, IllegalMove, InvalidRun
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
 from signoff.core.run import Run, RunState
@@ -47,19 +47,27 @@ class Desk:
 
         Returns:
             The run; the earlier one if the id was submitted before.
+
+        Raises:
+            InvalidRun: The message is empty or too long, or an id has forbidden characters.
         """
         now = await self.ledger.now()
-        run = Run(
-            id=run_id or f"run_{secrets.token_hex(8)}",
-            app=app,
-            user=user,
-            session=session or f"s_{secrets.token_hex(8)}",
-            message=message,
-            submitted_at=now,
-            trace=secrets.token_hex(16),
-        )
+        try:
+            run = Run(
+                id=run_id or f"run_{secrets.token_hex(8)}",
+                app=app,
+                user=user,
+                session=session or f"s_{secrets.token_hex(8)}",
+                message=message,
+                submitted_at=now,
+                trace=secrets.token_hex(16),
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
         change = Change().put(run, was=None).note(run.submitted())
-        change.send(stages.run(app), run.id, {"run": run.id})
+        send_work(change, run)
         try:
             await self.ledger.commit(change)
         except Conflict:
@@ -97,7 +105,7 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also)
+        return await self._end(approval_id, step, also, in_time=True)
 
     async def reject(
         self,
@@ -111,17 +119,22 @@ class Desk:
         """Reject; see `approve` for arguments and errors."""
 
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            return approval.reject(
-                person, self.directory, channel=channel, now=now, reason=reason
-            )
+            return approval.reject(person, self.directory, channel=channel, now=now, reason=reason)
 
-        return await self._end(approval_id, step, also)
+        return await self._end(approval_id, step, also, in_time=True)
 
     async def time_out(self, approval_id: str) -> Approval | None:
-        """Do what the deadline means; None if somebody was faster, or it is not due."""
+        """Do what the deadline means; None if somebody was faster, or it is not due.
+
+        Raises:
+            IllegalMove: It is due, and its run does not wait for it.
+        """
         try:
             return await self._end(approval_id, lambda one, now: one.time_out(now=now), None)
         except IllegalMove:
+            approval = await self.ledger.approval(approval_id)
+            if approval.state is State.PENDING and approval.is_late(await self.ledger.now()):
+                raise
             return None
 
     async def withdraw(self, approval_id: str, *, by: str, reason: str) -> Approval:
@@ -134,13 +147,18 @@ class Desk:
             approval_id, lambda one, now: one.withdraw(by=by, reason=reason, now=now), None
         )
 
-    async def _end(self, approval_id: str, step: Step, also: Change | None) -> Approval:
+    async def _end(
+        self, approval_id: str, step: Step, also: Change | None, *, in_time: bool = False
+    ) -> Approval:
         async def attempt() -> Approval:
             was, run = await self.ledger.pair(approval_id)
             now = await self.ledger.now()
             approval, events = step(was, now)
             change = Change() if also is None else also.copy()
             change.put(approval, was=was).note(events)
+            if in_time and not was.stays_open:
+                # The clock goes on between the reading and the commit; the commit looks again.
+                change.before(was.deadline)
             if approval.state is not State.PENDING:
                 settle(change, approval, run)
             await self.ledger.commit(change)
@@ -156,9 +174,7 @@ def settle(change: Change, approval: Approval, run: Run) -> None:
     """
     after = run.answered(approval.id)
     change.put(after, was=run)
-    if after.state is RunState.ANSWERED:
-        item = f"{run.id}:{run.pause}"
-        change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+    send_work(change, after)
     for asked in approval.asked:
         if asked.problem:
             continue
@@ -167,3 +183,19 @@ def settle(change: Change, approval: Approval, run: Run) -> None:
             f"outcome:{approval.id}:{asked.person}",
             {"kind": "outcome", "approval": approval.id, "person": asked.person},
         )
+
+
+def send_work(change: Change, run: Run) -> Change:
+    """Add to a change the work that a run in its present state waits for.
+
+    While the work is still there, this puts in nothing: its id is a function of the run.
+    """
+    match run.state:
+        case RunState.QUEUED:
+            change.send(stages.run(run.app), run.id, {"run": run.id})
+        case RunState.ANSWERED:
+            item = f"{run.id}:{run.pause}"
+            change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+        case _:
+            pass
+    return change

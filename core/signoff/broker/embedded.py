@@ -72,11 +72,13 @@ class EmbeddedRedis:
         return self._process.pid
 
     def start(self) -> Self:
-        """Start it and return when it answers.
+        """Start it and return when it answers; one that runs already goes on.
 
         Raises:
             ConfigError: There is no server to start, or it does not come up.
         """
+        if self._process is not None:
+            return self
         self.folder.mkdir(parents=True, exist_ok=True)
         log_file = self.folder / "redis.log"
         arguments = {
@@ -141,11 +143,16 @@ class EmbeddedRedis:
         self.stop()
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
-        return False
+        """Say whether our own server answers: somebody else's may sit on the port."""
+        reply = b""
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection,
+        ):
+            connection.sendall(b"PING\r\nINFO server\r\nQUIT\r\n")
+            while chunk := connection.recv(4096):
+                reply += chunk
+        return reply.startswith(b"+PONG") and f"process_id:{self.pid}\r\n".encode() in reply
 
 
 def free_port() -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 
@@ -17,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 def session_key(app: str, user: str, session: str) -> str:
     """Return the lease key of an ADK session: whoever holds it alone runs the session."""
-    return "lease:" + "\x00".join((app, user, session))
+    return f"lease:{app}\0{user}\0{session}"
 
 
 @asynccontextmanager
@@ -28,38 +30,78 @@ async def held(ledger: Ledger, item: Item, key: str, *, lease: float) -> AsyncIt
     one of them is lost, the body is cancelled, because somebody else is doing the work by then.
 
     Raises:
-        LeaseLost: A lease was lost while the body ran.
+        LeaseLost: The item's lease was lost before, or one of the two while the body ran. Whatever
+            the body made of its cancellation, this is what comes out.
+        LedgerUnavailable: Redis cannot be reached.
     """
+    taken_at = asyncio.get_running_loop().time()
     if not await ledger.take_lease(key, item.token, lease=lease):
         yield False
         return
+    try:
+        # The item may have waited for a free slot since it was claimed.
+        await ledger.extend(item, token=item.token, lease=lease, keys=[key])
+    except LedgerError:
+        await _release(ledger, key, item.token)
+        raise
     body = asyncio.current_task()
-    lost: list[LedgerError] = []
-
-    async def heartbeat() -> None:
-        last = asyncio.get_running_loop().time()
-        while True:
-            await asyncio.sleep(lease / 3)
-            try:
-                await ledger.extend(item, token=item.token, lease=lease, keys=[key])
-                last = asyncio.get_running_loop().time()
-            except LedgerError as error:
-                gone = isinstance(error, LeaseLost)
-                if not gone and asyncio.get_running_loop().time() - last < lease * 2 / 3:
-                    continue
-                lost.append(error)
-                log.warning("lease.lost", item=item.id, stage=item.stage, error=str(error))
-                if body is not None:
-                    body.cancel()
-                return
-
-    beating = asyncio.create_task(heartbeat())
+    if body is None:
+        raise RuntimeError("held() needs a task to cancel.")
+    cancelled_before = body.cancelling()
+    beating = asyncio.create_task(
+        _beat(ledger, item, key, lease=lease, alive_at=taken_at, body=body)
+    )
     try:
         yield True
-    except asyncio.CancelledError:
-        if lost:
-            raise LeaseLost(f"The lease of {item.id} was lost while it ran.") from lost[0]
-        raise
+    except BaseException:
+        lost = _loss(beating)
+        # As asyncio.timeout does: only our own cancellation is taken back, another one goes on.
+        if lost is None or body.uncancel() > cancelled_before:
+            raise
+        raise LeaseLost(f"The lease of {item.id} was lost while it ran.") from lost
+    else:
+        if (lost := _loss(beating)) is not None:
+            body.uncancel()
+            raise LeaseLost(f"The lease of {item.id} was lost while it ran.") from lost
     finally:
         beating.cancel()
-        await ledger.release_lease(key, item.token)
+        await asyncio.wait([beating])
+        await _release(ledger, key, item.token)
+
+
+async def _beat(
+    ledger: Ledger,
+    item: Item,
+    key: str,
+    *,
+    lease: float,
+    alive_at: float,
+    body: asyncio.Task[Any],
+) -> LedgerError:
+    """Prolong until a lease is lost or must be taken for lost; then cancel the body."""
+    loop = asyncio.get_running_loop()
+    while True:
+        give_up_at = alive_at + lease * 0.9
+        await asyncio.sleep(min(lease / 3, max(give_up_at - loop.time(), 0)))
+        sent_at = loop.time()
+        try:
+            # A Redis that does not answer must not let the body work on into somebody else's lease.
+            async with asyncio.timeout_at(give_up_at):
+                await ledger.extend(item, token=item.token, lease=lease, keys=[key])
+        except (LedgerError, TimeoutError) as error:
+            if not isinstance(error, LeaseLost) and loop.time() < give_up_at:
+                continue
+            log.warning("lease.lost", item=item.id, stage=item.stage, error=str(error))
+            body.cancel()
+            return error if isinstance(error, LedgerError) else LeaseLost("Redis did not answer.")
+        alive_at = sent_at
+
+
+def _loss(beating: asyncio.Task[LedgerError]) -> LedgerError | None:
+    return beating.result() if beating.done() and not beating.cancelled() else None
+
+
+async def _release(ledger: Ledger, key: str, token: str) -> None:
+    # What the body did is done: a key that cannot be given back now runs out by itself.
+    with contextlib.suppress(LedgerError):
+        await ledger.release_lease(key, token)

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+import structlog
+from pydantic import ValidationError
+
 from signoff.broker.change import Change, Item
-from signoff.broker.store import Store, translated
+from signoff.broker.store import Store
 from signoff.core.approval import Approval
 from signoff.core.errors import (
     ApprovalNotFound,
     Conflict,
     LeaseLost,
     LedgerError,
+    RecordUnreadable,
     RunNotFound,
 )
 from signoff.core.events import Event
 from signoff.core.run import Run
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class Bell(Protocol):
@@ -82,13 +90,14 @@ class Ledger:
 
         Raises:
             ApprovalNotFound: There is none with one of the ids.
+            RecordUnreadable: One of them does not hold what this version can read.
         """
         records = await self.store.read([f"approval:{one}" for one in ids])
         found = []
         for approval_id, record in zip(ids, records, strict=True):
             if record is None:
                 raise ApprovalNotFound(approval_id)
-            found.append(read_approval(*record))
+            found.append(_legible(read_approval, f"approval:{approval_id}", record))
         return found
 
     async def run(self, run_id: str) -> Run:
@@ -104,13 +113,14 @@ class Ledger:
 
         Raises:
             RunNotFound: There is none with one of the ids.
+            RecordUnreadable: One of them does not hold what this version can read.
         """
         records = await self.store.read([f"run:{one}" for one in ids])
         found = []
         for run_id, record in zip(ids, records, strict=True):
             if record is None:
                 raise RunNotFound(run_id)
-            found.append(read_run(*record))
+            found.append(_legible(read_run, f"run:{run_id}", record))
         return found
 
     async def pair(self, approval_id: str) -> tuple[Approval, Run]:
@@ -119,7 +129,7 @@ class Ledger:
         return approval, await self.run(approval.origin.run)
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
-        """Return the approvals that wait, the next due first."""
+        """Return the approvals that wait and can be read, the next due first."""
         return await self._existing(await self.store.members("waiting", limit=limit))
 
     async def inbox(self, person: str) -> list[Approval]:
@@ -137,7 +147,7 @@ class Ledger:
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""
-        start = "\x00".join((app, user, session, ""))
+        start = f"{app}\0{user}\0{session}\0"
         members = await self.store.prefixed("sessions", start)
         return await self.runs([member.removeprefix(start) for member in members])
 
@@ -178,23 +188,26 @@ class Ledger:
                 ring.update(dict.fromkeys(rest))
             elif outcome == "conflict":
                 problems.append(Conflict(f"{rest[0]} was changed by somebody else meanwhile."))
+            elif outcome == "late":
+                problems.append(Conflict("The deadline came before the commit."))
             else:
                 problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
         for stage in ring:
             await self.bell.ring(stage)
         return problems
 
-    async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 20) -> T:
+    async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 50) -> T:
         """Run a read-decide-commit attempt until it is not disturbed by a conflict.
 
         Raises:
             Conflict: It was disturbed this many times in a row.
         """
-        for _ in range(times - 1):
+        for round_ in range(1, times):
             try:
                 return await attempt()
             except Conflict:
-                continue
+                # Many who decide about one run would go on disturbing each other in step.
+                await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
         return await attempt()
 
     # -- outboxes and leases -------------------------------------------------------------------
@@ -227,7 +240,9 @@ class Ledger:
         )
         return Claim(items, int(waiting))
 
-    async def extend(self, item: Item | None, *, token: str, lease: float, keys: Iterable[str]) -> None:
+    async def extend(
+        self, item: Item | None, *, token: str, lease: float, keys: Iterable[str]
+    ) -> None:
         """Prolong an item's lease and lease keys that are held under the same token.
 
         Raises:
@@ -246,13 +261,8 @@ class Ledger:
             raise LeaseLost("The lease ran out and the work was handed to somebody else.")
 
     async def take_lease(self, key: str, token: str, *, lease: float) -> bool:
-        """Take a lease key, unless somebody holds it."""
-        with translated():
-            return bool(
-                await self.store.client.set(
-                    self.store.prefix + key, token, nx=True, px=int(lease * 1000)
-                )
-            )
+        """Take a lease key, unless it is held under another token."""
+        return bool(await self.store.script("take", key, token, int(lease * 1000)))
 
     async def release_lease(self, key: str, token: str) -> None:
         """Give a lease key back, if it is still ours."""
@@ -274,26 +284,41 @@ class Ledger:
         """Return how many items each stage holds, leased ones included."""
         async with self.store.translated_client() as client:
             stages = sorted(await client.smembers(self.store.prefix + "stages"))
-            return {
-                stage: await client.zcard(f"{self.store.prefix}outbox:{stage}") for stage in stages
-            }
+            async with client.pipeline(transaction=False) as pipe:
+                for stage in stages:
+                    pipe.zcard(f"{self.store.prefix}outbox:{stage}")
+                counts = await pipe.execute()
+        return dict(zip(stages, counts, strict=True))
 
     async def history(self, subject: str) -> list[Event]:
         """Return what happened to an approval or a run, the oldest first."""
-        async with self.store.translated_client() as client:
-            prefix = self.store.prefix
-            ids = await client.lrange(f"{prefix}trail:{subject}", 0, -1)
-            async with client.pipeline(transaction=False) as pipe:
-                for one in ids:
-                    pipe.xrange(f"{prefix}audit", one, one)
-                found = await pipe.execute()
+        prefix = self.store.prefix
+        ids = await self.store.members(f"trail:{subject}")
+        # Entries of one millisecond come sorted as text, "-10" before "-9".
+        ids.sort(key=lambda one: [int(part) for part in one.split("-")])
+        async with (
+            self.store.translated_client() as client,
+            client.pipeline(transaction=False) as pipe,
+        ):
+            for one in ids:
+                pipe.xrange(f"{prefix}audit", one, one)
+            found = await pipe.execute()
         return [Event.model_validate_json(fields["e"]) for rows in found for _, fields in rows]
 
     # -- inside --------------------------------------------------------------------------------
 
     async def _existing(self, ids: Sequence[str]) -> list[Approval]:
         records = await self.store.read([f"approval:{one}" for one in ids])
-        return [read_approval(*record) for record in records if record is not None]
+        found = []
+        for approval_id, record in zip(ids, records, strict=True):
+            if record is None:
+                continue
+            try:
+                found.append(_legible(read_approval, f"approval:{approval_id}", record))
+            except RecordUnreadable as error:
+                # One that cannot be read does not hide the others.
+                log.error("ledger.unreadable", approval=approval_id, error=str(error))  # noqa: TRY400 -- the message says it all
+        return found
 
 
 def read_approval(version: int, data: str) -> Approval:
@@ -305,3 +330,11 @@ def read_run(version: int, data: str) -> Run:
     """Return the run that a record holds."""
     return Run.model_validate_json(data).model_copy(update={"version": version})
 
+
+def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:
+    try:
+        return read(*record)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RecordUnreadable(key, f"{where}: {first['msg']}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -24,19 +25,35 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return what it returns."""
-        return self.spawn(coroutine).result()
+        """Run a coroutine to its end and return what it returns.
+
+        Whatever ends the waiting (Ctrl-C, a time limit) cancels the coroutine too.
+        """
+        future = self.spawn(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine and return at once."""
+        """Start a coroutine and return at once.
+
+        Raises:
+            RuntimeError: The loop has been stopped.
+        """
+        if self.loop.is_closed():
+            coroutine.close()
+            raise RuntimeError("The loop has been stopped.")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
-    def stop(self) -> None:
-        """Cancel what still runs, and end the thread."""
+    def stop(self, *, patience: float = 10) -> None:
+        """Cancel what still runs, wait for it so many seconds, and end the thread."""
         if self._thread.is_alive():
-            self.run(self._cancel_all())
+            with contextlib.suppress(TimeoutError):
+                self.spawn(self._wind_up(patience)).result(timeout=2 * patience)
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(timeout=10)
+            self._thread.join(timeout=patience)
         if not self.loop.is_running():
             self.loop.close()
 
@@ -45,9 +62,14 @@ class LoopThread:
         self.loop.run_forever()
 
     @staticmethod
-    async def _cancel_all() -> None:
+    async def _wind_up(patience: float) -> None:
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            # One that does not let itself be cancelled does not keep the process from ending.
+            await asyncio.wait(tasks, timeout=patience)
+        loop = asyncio.get_running_loop()
+        await loop.shutdown_asyncgens()
+        await loop.shutdown_default_executor()

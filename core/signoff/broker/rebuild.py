@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
+import structlog
+from pydantic import ValidationError
+
+from signoff.broker import audit
 from signoff.broker.change import Change, Record, entries
+from signoff.broker.desk import send_work
 from signoff.broker.ledger import Ledger, read_approval, read_run
+from signoff.core.events import Event
+from signoff.core.run import Run
 
-_READERS = {"approval": read_approval, "run": read_run}
+log = structlog.get_logger(__name__)
+
+_READERS: dict[str, Callable[[int, str], Record]] = {"approval": read_approval, "run": read_run}
 _INDEXES = {"waiting": "approval", "decided": "approval", "runs": "run", "sessions": "run"}
 
 
@@ -15,7 +24,8 @@ async def rebuild(ledger: Ledger) -> int:
     """Write every index entry anew, drop those that no record stands behind.
 
     It may run beside normal work: each record is touched by a commit of its own, which gives way
-    to whoever changes the record at the same time (and writes its entries then).
+    to whoever changes the record at the same time (and writes its entries then). The outboxes are
+    indexed anew too, and a run whose work has vanished from them gets it back.
 
     Returns:
         How many records there are.
@@ -24,42 +34,75 @@ async def rebuild(ledger: Ledger) -> int:
     async for record in _records(ledger):
         change = Change().put(record, was=record)
         change.writes[0]["add"] = [list(entry) for entry in entries(record)]
+        if isinstance(record, Run):
+            send_work(change, record)
         await ledger.commit_all([change])
         count += 1
     await _drop_strays(ledger)
+    await _index_outboxes(ledger)
+    await _index_trails(ledger)
     return count
 
 
 async def _records(ledger: Ledger) -> AsyncIterator[Record]:
-    for kind, read in _READERS.items():
-        for key in await _keys(ledger, f"{kind}:"):
-            found = await ledger.raw(key)
-            if found is not None:
-                yield read(*found)
+    for kind in _READERS:
+        for key in await ledger.store.keys(f"{kind}:", "string"):
+            record = await _read(ledger, key)
+            if record is not None:
+                yield record
+
+
+async def _read(ledger: Ledger, key: str) -> Record | None:
+    found = await ledger.raw(key)
+    if found is None:
+        return None
+    try:
+        return _READERS[key.partition(":")[0]](*found)
+    except ValidationError as error:
+        log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
+        return None
 
 
 async def _drop_strays(ledger: Ledger) -> None:
-    inboxes = dict.fromkeys(await _keys(ledger, "inbox:"), "approval")
+    inboxes = dict.fromkeys(await ledger.store.keys("inbox:", "zset"), "approval")
     for index, kind in (_INDEXES | inboxes).items():
         for member in await ledger.store.members(index):
-            found = await ledger.raw(f"{kind}:{member.rpartition(chr(0))[2]}")
-            record = None if found is None else _READERS[kind](*found)
+            key = f"{kind}:{member.rpartition(chr(0))[2]}"
+            record = await _read(ledger, key)
             if (index, member) in {entry[:2] for entry in entries(record)}:
                 continue
-            if record is None:
-                async with ledger.store.translated_client() as client:
-                    await client.zrem(ledger.store.prefix + index, member)
-            else:
+            stray = [(index, member, 0)]
+            if record is not None:
                 change = Change().put(record, was=record)
-                change.writes[0]["drop"] = [[index, member, 0]]
-                await ledger.commit_all([change])
+                change.writes[0]["drop"] = stray
+            elif await ledger.raw(key) is None:
+                # Deletes what is not there, on the condition that it still is not.
+                change = Change().put_raw(key, "", drop=stray)
+            else:
+                continue  # unreadable: it stands where whoever can read it has put it
+            await ledger.commit_all([change])
 
 
-async def _keys(ledger: Ledger, start: str) -> list[str]:
+async def _index_outboxes(ledger: Ledger) -> None:
     prefix = ledger.store.prefix
-    escaped = (prefix + start).replace("[", "\\[").replace("]", "\\]")
-    async with ledger.store.translated_client() as client:
-        return [
-            key.removeprefix(prefix)
-            async for key in client.scan_iter(match=f"{escaped}*", count=1000)
-        ]
+    now = ledger.store.now_ms() or int((await ledger.now()).timestamp() * 1000)
+    for key in await ledger.store.keys("items:", "hash"):
+        stage = key.removeprefix("items:")
+        async with ledger.store.translated_client() as client:
+            await client.sadd(f"{prefix}stages", stage)
+            for item in await client.hkeys(f"{prefix}{key}"):
+                # An item that is acknowledged right now leaves an entry that the next claim drops.
+                await client.zadd(f"{prefix}outbox:{stage}", {item: now}, nx=True)
+
+
+async def _index_trails(ledger: Ledger) -> None:
+    prefix = ledger.store.prefix
+    async for entry_id, text, _ in audit.entries(ledger.store):
+        try:
+            event = Event.model_validate_json(text)
+        except ValidationError:
+            continue  # `signoff audit verify` is there to complain
+        score = int(entry_id.partition("-")[0])
+        async with ledger.store.translated_client() as client:
+            for subject in filter(None, (event.approval, event.run)):
+                await client.zadd(f"{prefix}trail:{subject}", {entry_id: score}, nx=True)

@@ -11,7 +11,7 @@ import asyncio
 import structlog
 
 from signoff.broker.desk import Desk
-from signoff.core.errors import LedgerError, SignoffError
+from signoff.core.errors import LedgerError, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -50,11 +50,11 @@ class Reconciler:
     async def _one(self, approval_id: str) -> None:
         try:
             approval = await self._desk.time_out(approval_id)
-        except LedgerError:
+        except LedgerUnavailable:
             raise
-        except SignoffError as error:
+        except Exception as error:
             # One approval that cannot be ended does not keep the others from it.
-            log.error("reconciler.failed", approval=approval_id, error=str(error))
+            log.exception("reconciler.failed", approval=approval_id, error=str(error))
             return
         if approval is not None:
             log.info("approval.timed_out", approval=approval_id, state=approval.state.value)

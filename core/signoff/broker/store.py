@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import redis.asyncio
 import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
+from signoff.broker.commands import Commands
 from signoff.core.errors import LedgerUnavailable
 
 _SCRIPTS = {
     name: files("signoff.broker").joinpath("lua", f"{name}.lua").read_text()
-    for name in ("commit", "claim", "extend", "release", "due", "overdue")
+    for name in ("commit", "claim", "take", "extend", "release", "due", "overdue")
 }
 _SHAS = {
     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     for name, text in _SCRIPTS.items()
 }
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_RETRIES = 5
 
 
 class Clock(Protocol):
@@ -42,20 +49,30 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
+    except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
+        raise LedgerUnavailable(
+            f"Redis cannot be reached: {_sentence(error)} Is it running at the configured [redis] "
+            "url? `signoff doctor` looks into it."
+        ) from error
     except redis.exceptions.RedisError as error:
         raise LedgerUnavailable(
-            f"Redis did not do what was asked: {error}. Is it running at the configured "
-            "[redis] url, and does it have room? `signoff doctor` looks into it."
+            f"Redis did not do what was asked: {_sentence(error)} `signoff doctor` looks into how "
+            "it is set, and whether it has room."
         ) from error
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"Redis cannot be reached: {error}. Check [redis] url; `signoff doctor` looks into it."
-        ) from error
+
+
+def _sentence(error: Exception) -> str:
+    return f"{str(error).rstrip('.') or type(error).__name__}."
 
 
 def to_ms(moment: datetime) -> int:
-    """Return milliseconds since the epoch."""
-    return int(moment.timestamp() * 1000)
+    """Return whole milliseconds since the epoch."""
+    return (moment - _EPOCH) // _MS
+
+
+def to_ms_after(moment: datetime) -> int:
+    """Return the first whole millisecond since the epoch that is not before this moment."""
+    return -((_EPOCH - moment) // _MS)
 
 
 class Store:
@@ -75,6 +92,7 @@ class Store:
         clock: Clock | None = None,
     ) -> None:
         self.client = client
+        self._commands = cast("Commands", client)
         self.prefix = prefix
         self._clock = clock
 
@@ -91,13 +109,13 @@ class Store:
             size: The most connections to have.
         """
         # A commit that was sent and whose answer was lost may have been carried out. Sending it
-        # again is safe: its versions no longer match, and the caller reads and decides again.
+        # again is safe: the script knows its own commit by the mark that it left.
         pool = redis.asyncio.BlockingConnectionPool.from_url(
             url,
             max_connections=size,
             timeout=20,
             decode_responses=True,
-            retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), 5),
+            retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), _RETRIES),
         )
         return cls(redis.asyncio.Redis(connection_pool=pool), prefix=prefix, clock=clock)
 
@@ -111,7 +129,7 @@ class Store:
         if self._clock is not None:
             return self._clock.now()
         with translated():
-            seconds, micros = await self.client.time()
+            seconds, micros = await self._commands.time()
         return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
 
     def now_ms(self) -> int:
@@ -125,9 +143,17 @@ class Store:
         """
         with translated():
             results = await self._pipelined(name, calls)
-            if any(isinstance(one, redis.exceptions.NoScriptError) for one in results):
-                await self.client.script_load(_SCRIPTS[name])
-                results = await self._pipelined(name, calls)
+            unknown = [
+                place
+                for place, one in enumerate(results)
+                if isinstance(one, redis.exceptions.NoScriptError)
+            ]
+            if unknown:
+                # A Redis that was started anew has no scripts. What it did do is not done twice.
+                await self._commands.script_load(_SCRIPTS[name])
+                again = await self._pipelined(name, [calls[place] for place in unknown])
+                for place, one in zip(unknown, again, strict=True):
+                    results[place] = one
             for one in results:
                 if isinstance(one, Exception):
                     raise one
@@ -138,7 +164,7 @@ class Store:
         return (await self.scripts(name, [args]))[0]
 
     async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
-        async with self.client.pipeline(transaction=False) as pipe:
+        async with self._commands.pipeline(transaction=False) as pipe:
             for args in calls:
                 pipe.evalsha(_SHAS[name], 1, self.prefix, *args)
             return await pipe.execute(raise_on_error=False)
@@ -148,13 +174,14 @@ class Store:
         if not keys:
             return []
         with translated():
-            found = await self.client.mget([self.prefix + key for key in keys])
+            found = await self._commands.mget([self.prefix + key for key in keys])
         records: list[tuple[int, str] | None] = []
         for text in found:
             if text is None:
                 records.append(None)
             else:
-                version, _, data = text.partition(" ")
+                # The mark between them is that of the commit which wrote it; see commit.lua.
+                version, _, data = text.split(" ", 2)
                 records.append((int(version), data))
         return records
 
@@ -162,23 +189,36 @@ class Store:
         self, key: str, *, newest_first: bool = False, limit: int | None = None
     ) -> list[str]:
         """Return the members of an index, in the order of their scores."""
+        if limit is not None and limit < 1:
+            return []
         last = -1 if limit is None else limit - 1
         with translated():
-            return list(
-                await self.client.zrange(self.prefix + key, 0, last, desc=newest_first)
-            )
+            return await self._commands.zrange(self.prefix + key, 0, last, desc=newest_first)
 
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""
         with translated():
-            return list(
-                await self.client.zrangebylex(
-                    self.prefix + key, f"[{start}", f"[{start}\U0010ffff"
-                )
+            return await self._commands.zrangebylex(
+                self.prefix + key, f"[{start}", f"[{start}\U0010ffff"
             )
 
+    async def keys(self, start: str, kind: str | None = None) -> list[str]:
+        """Return the keys that begin with this text, sorted; the prefix is taken off.
+
+        Args:
+            start: The text.
+            kind: ``string``, ``hash``, ``zset``: only keys of this type.
+        """
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self.prefix + start) + "*"
+        with translated():
+            found = {
+                key.removeprefix(self.prefix)
+                async for key in self._commands.scan_iter(match=pattern, count=1000, _type=kind)
+            }
+        return sorted(found)
+
     @asynccontextmanager
-    async def translated_client(self) -> AsyncIterator[redis.asyncio.Redis]:
+    async def translated_client(self) -> AsyncIterator[Commands]:
         """Lend the client, with its errors translated."""
         with translated():
-            yield self.client
+            yield self._commands

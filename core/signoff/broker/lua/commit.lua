@@ -1,7 +1,9 @@
 -- One atomic commit: every check first, then every write, so that nothing is half done.
 -- KEYS[1] prefix   ARGV[1] the change as JSON   ARGV[2] now in ms, or 0 for this server's clock
 -- Returns {"ok", stage, ...} with the stages whose bell must be rung,
--- or {"conflict", record}, {"lease", item} when somebody else was first.
+-- or {"conflict", record}, {"lease", item} when somebody else was first,
+-- or {"late", ""} when the moment until which it counts has passed.
+-- A record is kept as "<version> <mark of the commit that wrote it> <data>".
 local p = KEYS[1]
 local change = cjson.decode(ARGV[1])
 local now = tonumber(ARGV[2])
@@ -12,7 +14,20 @@ end
 
 for _, w in ipairs(change.writes) do
   local current = redis.call('GET', p .. w.key)
-  local version = current and tonumber(string.match(current, '^%d+')) or 0
+  local version, mark = 0, ''
+  if current then
+    version, mark = string.match(current, '^(%d+) (%S+)')
+    version = tonumber(version)
+  end
+  if mark == change.mark then
+    -- This very commit has been carried out, and its answer, with the rings, was lost on the way.
+    local done, seen = {'ok'}, {}
+    for _, i in ipairs(change.items) do
+      if not seen[i.stage] then done[#done + 1] = i.stage end
+      seen[i.stage] = true
+    end
+    return done
+  end
   if version ~= w.was then return {'conflict', w.key} end
 end
 for _, a in ipairs(change.acks) do
@@ -22,14 +37,16 @@ end
 for _, f in ipairs(change.fences) do
   if redis.call('GET', p .. f.key) ~= f.token then return {'lease', f.key} end
 end
+if change['until'] > 0 and now >= change['until'] then return {'late', ''} end
 
 for _, w in ipairs(change.writes) do
+  local record = (w.was + 1) .. ' ' .. change.mark .. ' ' .. w.data
   if w.data == '' then
     redis.call('DEL', p .. w.key)
   elseif w.ttl > 0 then
-    redis.call('SET', p .. w.key, (w.was + 1) .. ' ' .. w.data, 'PX', w.ttl)
+    redis.call('SET', p .. w.key, record, 'PX', w.ttl)
   else
-    redis.call('SET', p .. w.key, (w.was + 1) .. ' ' .. w.data)
+    redis.call('SET', p .. w.key, record)
   end
   for _, e in ipairs(w.drop) do redis.call('ZREM', p .. e[1], e[2]) end
   for _, e in ipairs(w.add) do redis.call('ZADD', p .. e[1], e[3], e[2]) end
@@ -40,32 +57,37 @@ for _, a in ipairs(change.acks) do
     redis.call('ZREM', p .. 'outbox:' .. a.stage, a.id)
   else
     local item = redis.call('HGET', p .. 'items:' .. a.stage, a.id)
-    local attempts, body = string.match(item, '^(%d+) %S+ (.*)$')
-    redis.call('HSET', p .. 'items:' .. a.stage, a.id, attempts .. ' - ' .. body)
-    redis.call('ZADD', p .. 'outbox:' .. a.stage, now + a.after, a.id)
+    if item then
+      local attempts, body = string.match(item, '^(%d+) %S+ (.*)$')
+      redis.call('HSET', p .. 'items:' .. a.stage, a.id, attempts .. ' - ' .. body)
+      redis.call('ZADD', p .. 'outbox:' .. a.stage, now + a.after, a.id)
+    end
   end
 end
 
-local link = redis.call('GET', p .. 'audit:head') or ''
-for _, e in ipairs(change.audit) do
-  link = redis.sha1hex(link .. e.hash)
-  local id = redis.call('XADD', p .. 'audit', '*', 'e', e.text, 'h', link)
-  for _, subject in ipairs(e.trails) do redis.call('RPUSH', p .. 'trail:' .. subject, id) end
+if #change.audit > 0 then
+  local link = redis.call('GET', p .. 'audit:head') or ''
+  for _, e in ipairs(change.audit) do
+    link = redis.sha1hex(link .. e.hash)
+    local id = redis.call('XADD', p .. 'audit', '*', 'e', e.text, 'h', link)
+    local score = string.match(id, '^%d+')
+    for _, subject in ipairs(e.trails) do redis.call('ZADD', p .. 'trail:' .. subject, score, id) end
+  end
+  redis.call('SET', p .. 'audit:head', link)
 end
-if #change.audit > 0 then redis.call('SET', p .. 'audit:head', link) end
 
 local ring = {'ok'}
-local seen = {}
 for _, i in ipairs(change.items) do
   if redis.call('HSETNX', p .. 'items:' .. i.stage, i.id, '0 - ' .. i.body) == 1 then
     redis.call('ZADD', p .. 'outbox:' .. i.stage, now + i.after, i.id)
-    if i.after == 0 and not seen[i.stage] then
-      seen[i.stage] = true
-      redis.call('SADD', p .. 'stages', i.stage)
+    redis.call('SADD', p .. 'stages', i.stage)
+    if i.after == 0 then
       -- One ring is enough until somebody comes; if nobody does, the pauses grow to a minute.
-      local patience = math.min(1000 * 2 ^ tonumber(redis.call('GET', p .. 'rings:' .. i.stage) or 0), 60000)
-      if redis.call('SET', p .. 'bell:' .. i.stage, '1', 'NX', 'PX', patience) then
-        redis.call('INCR', p .. 'rings:' .. i.stage)
+      local bell = redis.call('HGET', p .. 'bells', i.stage) or '0 0'
+      local quiet, rings = string.match(bell, '^(%d+) (%d+)$')
+      if tonumber(quiet) <= now then
+        quiet = now + math.min(1000 * 2 ^ rings, 60000)
+        redis.call('HSET', p .. 'bells', i.stage, string.format('%.0f %.0f', quiet, rings + 1))
         ring[#ring + 1] = i.stage
       end
     end

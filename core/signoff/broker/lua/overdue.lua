@@ -9,9 +9,12 @@ end
 local ring = {}
 for _, stage in ipairs(redis.call('SMEMBERS', p .. 'stages')) do
   if redis.call('ZCOUNT', p .. 'outbox:' .. stage, '-inf', now) > 0 then
-    local patience = math.min(1000 * 2 ^ tonumber(redis.call('GET', p .. 'rings:' .. stage) or 0), 60000)
-    if redis.call('SET', p .. 'bell:' .. stage, '1', 'NX', 'PX', patience) then
-      redis.call('INCR', p .. 'rings:' .. stage)
+    -- As in commit.lua: one ring is enough until somebody comes, or the pause is over.
+    local bell = redis.call('HGET', p .. 'bells', stage) or '0 0'
+    local quiet, rings = string.match(bell, '^(%d+) (%d+)$')
+    if tonumber(quiet) <= now then
+      quiet = now + math.min(1000 * 2 ^ rings, 60000)
+      redis.call('HSET', p .. 'bells', stage, string.format('%.0f %.0f', quiet, rings + 1))
       ring[#ring + 1] = stage
     end
   end

@@ -1,0 +1,38 @@
+"""Processes say that they are alive; health checks and `signoff doctor` look who is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signoff.broker.ledger import Ledger
+
+TTL: Final = 15
+"""Seconds for which one beat holds; beat every five."""
+
+
+async def beat(ledger: Ledger, kind: str, name: str) -> None:
+    """Say that a process is alive.
+
+    Args:
+        ledger: The ledger.
+        kind: ``worker``, ``channels``, ``gateway``; without a colon.
+        name: One of its kind: host and process id.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with ledger.store.translated_client() as client:
+        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", "1", px=TTL * 1000)
+
+
+async def alive(ledger: Ledger) -> dict[str, list[str]]:
+    """Return the names of the processes that beat in the last seconds, by kind.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found: dict[str, list[str]] = {}
+    for key in await ledger.store.keys("alive:"):
+        _, kind, name = key.split(":", 2)
+        found.setdefault(kind, []).append(name)
+    return found

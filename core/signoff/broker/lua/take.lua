@@ -1,0 +1,7 @@
+-- Take a lease key, unless somebody else holds it; taking it again under one token prolongs it.
+-- KEYS[1] prefix   ARGV[1] lease key   ARGV[2] token   ARGV[3] ms
+local key = KEYS[1] .. ARGV[1]
+local holder = redis.call('GET', key)
+if holder and holder ~= ARGV[2] then return 0 end
+redis.call('SET', key, ARGV[2], 'PX', ARGV[3])
+return 1
