@@ -1,5 +1,6 @@
 """What tests, demos and load tests stand on instead of the outside world."""
 
+from signoff.testing.clock import VirtualClock
 from signoff.testing.model import (
     Reply,
     Script,
@@ -19,6 +20,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Turn",
+    "VirtualClock",
     "finance_script",
     "model_or_script",
     "time_off_script",
