@@ -6,6 +6,8 @@
 #   make test [ARGS="-k mail"]             the tests
 #   make check                             format, lint, types, layers
 #   make bench                             the measurements
+#   make format                            put the code into shape
+#   make docs                              write the generated pages of docs/reference anew
 #   make clean                             remove .venv and everything that was made here
 #   make constraints                       write constraints.txt anew
 
@@ -22,7 +24,7 @@ demo: export DEMO_MESSAGE := $(value MESSAGE)
 demo: export DEMO_APP := $(value APP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean constraints
+.PHONY: help demo test check format docs bench clean constraints
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -54,6 +56,9 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.dev
+	@$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks $(ARGS)

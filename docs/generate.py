@@ -1,0 +1,237 @@
+"""Write the reference pages that follow from the code: the settings and the command line.
+
+Run it with ``make docs``; tests/test_docs.py fails while the pages are out of date.
+"""
+# ruff: noqa: INP001 -- a script, not a package
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from signoff.core.policy import Policy, format_duration
+
+REFERENCE = Path(__file__).parent / "reference"
+
+_SETTINGS_INTRO = """\
+# Settings
+
+Signoff reads `signoff.toml` from the working directory, or the file that `--config` or
+`SIGNOFF_CONFIG` names. An environment variable goes over the file. Its name is `SIGNOFF_`, the
+section, two underscores and the key, in capitals: `SIGNOFF_REDIS__URL`. Lists and tables are
+written as JSON there. Secrets belong into the environment.
+
+`signoff config check` says what is wrong, where, and what to do. `signoff config schema` prints a
+JSON schema, for editors. An unknown key is an error.
+
+Durations are written like `30m`, `4h`, `2d` or `1h30m`. Relative paths start at the folder of the
+settings file.
+
+This page is generated from the code by `make docs`.
+"""
+
+_CLI_INTRO = """\
+# The command line
+
+`signoff --help` and `signoff COMMAND --help` say the same as this page, which is generated from
+the code by `make docs`.
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Return the generated pages by path."""
+    return {REFERENCE / "settings.md": settings_page(), REFERENCE / "cli.md": cli_page()}
+
+
+# -- settings -----------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    """Return the reference of the settings."""
+    from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
+
+    sections = (_section(*one) for one in _tables("", Settings))
+    return "\n".join([_SETTINGS_INTRO, *sections])
+
+
+def settings_keys() -> Iterator[str]:
+    """Yield every setting as people write it: ``redis.url``, ``email.smtp.host``."""
+    from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
+
+    for name, model, _ in _tables("", Settings):
+        yield from (f"{name}.{key}" for key in _plain_fields(model))
+
+
+def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel], bool]]:
+    """Yield name and model of every table inside a table, and whether there may be many."""
+    for key, field in model.model_fields.items():
+        inner, many = _model_of(field.annotation)
+        if inner is not None:
+            full = f"{name}.{key}" if name else key
+            yield full, inner, many
+            yield from _tables(full, inner)
+
+
+def _plain_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    fields = model.model_fields.items()
+    return {key: field for key, field in fields if _model_of(field.annotation)[0] is None}
+
+
+def _section(name: str, model: type[BaseModel], many: bool) -> str:
+    title = f"[[{name}]]" if many else f"[{name}]"
+    lines = [f"## `{title}`", "", _summary(model), ""]
+    if many:
+        lines += [f"As often as needed. In the environment: `SIGNOFF_{name.upper()}`, as JSON.", ""]
+    lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+    # The default has the same keys as a policy, and says of them only what is different.
+    notes = _attributes(Policy) | _attributes(model)
+    for key, field in _plain_fields(model).items():
+        meaning = " ".join((field.description or notes.get(key, "")).replace("``", "`").split())
+        row = (f"`{key}`", _kind(field.annotation), _default(field), _cell(meaning))
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join([*lines, ""])
+
+
+def _summary(model: type[BaseModel]) -> str:
+    text = (inspect.getdoc(model) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    head, colon, rest = text.partition(": ")
+    text = rest if colon and head.startswith("[") else text
+    return text[:1].upper() + text[1:]
+
+
+def _attributes(model: type[BaseModel]) -> dict[str, str]:
+    """Read the ``Attributes:`` of a docstring."""
+    found: dict[str, str] = {}
+    name = ""
+    _, _, section = (inspect.getdoc(model) or "").partition("Attributes:\n")
+    for line in section.splitlines():
+        if line.startswith("    ") and not line.startswith("     ") and ": " in line:
+            name, _, text = line.strip().partition(": ")
+            found[name] = text
+        elif line.startswith("     ") and name:
+            found[name] += " " + line.strip()
+    return found
+
+
+def _model_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:  # noqa: ANN401
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    for part in typing.get_args(annotation):
+        model, _ = _model_of(part)
+        if model is not None:
+            return model, True
+    return None, False
+
+
+def _kind(annotation: Any) -> str:  # noqa: ANN401
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return ", ".join(f"`{part}`" for part in parts)
+    if origin is tuple:
+        return f"list of {_kind(parts[0])}"
+    if origin in {typing.Union, types.UnionType}:
+        return " or ".join(_kind(part) for part in parts if part is not type(None))
+    if origin is not None and parts:
+        return _kind(parts[0])
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{one.value}`" for one in annotation)
+    names = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`"}
+    return names.get(annotation, {Path: "path", timedelta: "duration"}.get(annotation, "text"))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value is PydanticUndefined or value in {"", ()}:
+        return ""
+    if isinstance(value, timedelta):
+        return f"`{format_duration(value)}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if hasattr(value, "get_secret_value"):
+        return ""
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# -- the command line ---------------------------------------------------------------------------
+
+
+Command = TyperCommand | TyperGroup
+
+
+def cli_page() -> str:
+    """Return the reference of the command line."""
+    parts = [_CLI_INTRO]
+    for words, command in commands():
+        if not words or not isinstance(command, TyperGroup) or command.invoke_without_command:
+            parts.append(_command_section(words, command))
+    return "\n".join(parts)
+
+
+def commands() -> list[tuple[tuple[str, ...], Command]]:
+    """Return every command that is not hidden, with the words that call it; the root is first."""
+    from signoff.cli.main import app  # noqa: PLC0415 -- slow to import, and only here
+
+    root = typer.main.get_command(app)
+    return list(_walk((), root))
+
+
+def _walk(words: tuple[str, ...], command: object) -> Iterator[tuple[tuple[str, ...], Command]]:
+    if isinstance(command, TyperGroup):
+        yield words, command
+        for name, inner in command.commands.items():
+            if not inner.hidden:
+                yield from _walk((*words, name), inner)
+    elif isinstance(command, TyperCommand):
+        yield words, command
+
+
+def _command_section(words: tuple[str, ...], command: Command) -> str:
+    usage = " ".join(("signoff", *words))
+    lines = [f"## `{usage}`" if words else "## Options of every command", ""]
+    if words:
+        for one in command.params:
+            if isinstance(one, TyperArgument):
+                name = (one.metavar or one.name or "").upper()
+                usage += f" {name}" if one.required else f" [{name}]"
+        text = inspect.cleandoc(command.help or "").partition("\f")[0].strip()
+        lines += [*text.splitlines(), "", f"    {usage}", ""]
+    rows = []
+    for one in command.params:
+        if not isinstance(one, TyperArgument | TyperOption) or one.hidden or "--help" in one.opts:
+            continue
+        meaning = " ".join((one.help or "").split())
+        rows.append(f"| {_names(one)} | {_cell(meaning)} |")
+    if rows:
+        lines += ["| | |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _names(one: TyperArgument | TyperOption) -> str:
+    if isinstance(one, TyperArgument):
+        return f"`{(one.metavar or one.name or '').upper()}`"
+    flags = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+    value = "" if one.is_flag or one.count else f" {(one.metavar or one.name or '').upper()}"
+    return f"{flags}{value}"
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

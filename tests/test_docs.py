@@ -1,0 +1,183 @@
+"""The documentation is true: links, commands, settings, examples and tables fit the code."""
+
+import ast
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from signoff.core import conditions
+from signoff.core.events import What
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_INLINE = re.compile(r"`(signoff [^`]+)`")
+_RUNS_SIGNOFF = re.compile(r"(?:^|[/\s])signoff\s+\S")
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """Return the code blocks of a page in these languages."""
+    found = _FENCE.findall((ROOT / page).read_text(encoding="utf-8"))
+    return [code for language, code in found if language in languages]
+
+
+def every_block(*languages: str) -> list[tuple[str, str]]:
+    """Return page and code of all blocks in these languages."""
+    return [(page, code) for page in NAMES for code in blocks(page, *languages)]
+
+
+def generator() -> ModuleType:
+    """Load docs/generate.py, which is a script."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def command_lines(page: str) -> list[str]:
+    """Return what a page says to type that begins with `signoff`, from there to the line's end."""
+    lines = [line for code in blocks(page, "sh") for line in code.splitlines()]
+    lines = [line for line in lines if not line.startswith("#") and _RUNS_SIGNOFF.search(line)]
+    lines = [line[line.index("signoff ") :].partition("  #")[0] for line in lines]
+    return lines + _INLINE.findall(_FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_each_relative_link_leads_somewhere(page: str) -> None:
+    """No page links to a file that is not there, or to a heading that its target does not have."""
+    for link in _LINK.findall(_FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / page).parent / path) if path else ROOT / page
+        assert target.exists(), f"{page} links to {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+            assert anchor in slugs, f"{page} links to {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in NAMES if command_lines(page)])
+def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> None:
+    """What a page tells people to type is a command, with options that it takes."""
+    known = dict(generator().commands())
+    for line in command_lines(page):
+        words = shlex.split(line.replace("…", ""))[1:]
+        path: tuple[str, ...] = ()
+        while words and (*path, words[0]) in known:
+            path = (*path, words.pop(0))
+        placeholder = bool(words) and words[0].isupper()
+        only_options = all(word.startswith("-") for word in words)
+        if not path and not placeholder:
+            assert only_options, f"{page}: {line}"
+        flags = {flag for one in known[path].params for flag in (*one.opts, *one.secondary_opts)}
+        for word in words:
+            if word.startswith("--") and word != "--help":
+                assert word in flags | {"--config"}, f"{page}: {line}"
+        subcommands = [one for one in known if one[:-1] == path]
+        if path and subcommands and words and not placeholder:
+            assert only_options, f"{page}: {line}"
+
+
+@pytest.mark.parametrize(("page", "code"), every_block("toml"))
+def test_each_settings_example_is_valid(
+    page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signoff.toml that is copied out of a page starts."""
+    from signoff.cli.config_check import require
+    from signoff.cli.settings import load_settings
+
+    # What the page tells people to put into the environment.
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "pw")
+    if "username" not in code:
+        monkeypatch.delenv("SIGNOFF_EMAIL__SMTP__PASSWORD")
+    file = tmp_path / "signoff.toml"
+    file.write_text(code, encoding="utf-8")
+    require(load_settings(file))
+
+
+def test_the_settings_of_the_examples_are_valid() -> None:
+    """examples/signoff.toml starts, and leaves nothing to warn about."""
+    from signoff.cli.config_check import check
+    from signoff.cli.settings import load_settings
+
+    assert check(load_settings(ROOT / "examples" / "signoff.toml")) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [(page, line) for page, code in every_block("cel") for line in code.splitlines()],
+)
+def test_each_condition_is_one_that_can_hold(page: str, line: str) -> None:
+    """A CEL example compiles and uses the names that there are."""
+    conditions.check(line)
+
+
+@pytest.mark.parametrize(("page", "code"), every_block("python"))
+def test_each_python_example_is_python(page: str, code: str) -> None:
+    """A code example parses."""
+    ast.parse(code)
+
+
+@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+def test_the_generated_pages_are_up_to_date(name: str) -> None:
+    """`make docs` would change nothing."""
+    page = ROOT / "docs" / "reference" / name
+    expected = generator().pages()[page]
+    assert page.read_text(encoding="utf-8") == expected, "run `make docs`"
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    """No setting is left out, and each one says what it is for."""
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| (.*) \|$",
+        (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    keys = [key.rpartition(".")[2] for key in generator().settings_keys()]
+    assert [name for name, _ in rows] == keys
+    assert [name for name, meaning in rows if not meaning] == []
+
+
+def test_every_event_is_in_the_reference() -> None:
+    """The table of events has each kind once, and none that there is not."""
+    text = (ROOT / "docs/reference/events.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(rows) == sorted(What)
+
+
+def test_every_redis_key_is_in_the_reference() -> None:
+    """Each key that the code makes begins like one in the table."""
+    text = (ROOT / "docs/reference/redis-keys.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `([a-z:]+)", text, re.MULTILINE))
+    used = set()
+    for source in (ROOT / "core").rglob("*.lua"):
+        used.update(re.findall(r"p \.\. '([a-z]+:?[a-z]*)", source.read_text(encoding="utf-8")))
+    for root in ("core/signoff/broker", "channels", "worker", "cli"):
+        for source in (ROOT / root).rglob("*.py"):
+            code = source.read_text(encoding="utf-8")
+            used.update(re.findall(r"prefix\}([a-z]+:?[a-z]*)", code))
+            used.update(re.findall(r"[(=] ?f\"([a-z]+:)\{", code) if "put_raw" in code else ())
+            used.update(re.findall(r"return f\"([a-z]+:)\{", code) if "_key" in code else ())
+    assert used
+    assert {key for key in used if not any(key.startswith(one) for one in listed)} == set()
+
+
+def test_every_make_target_that_is_mentioned_exists() -> None:
+    """`make demo` and its like are in the Makefile."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):(?!=)", makefile, re.MULTILINE))
+    for page in PAGES:
+        for code in re.findall(
+            r"(?:^|`)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            assert code in targets, f"{page.name}: make {code}"
