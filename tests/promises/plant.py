@@ -1,0 +1,145 @@
+"""A whole plant for the promises: real Redis, real processes, real mail, and a heavy hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from pathlib import Path
+
+from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.follow import follow
+from signoff.cli import devmail
+from signoff.cli.processes import Parts, build
+from signoff.cli.settings import load_settings
+from signoff.cli.supervisor import Supervisor
+from signoff.core.errors import MailDeferred
+from signoff.core.events import Event, What
+
+ROOT = Path(__file__).parents[2]
+MANAGER = "mara@example.com"
+ENDS = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
+
+
+@dataclass
+class Plant:
+    """The plant while it runs."""
+
+    folder: Path
+    parts: Parts
+    supervisor: Supervisor
+    mailbox: devmail.DevMailbox
+    inbound: int
+    environment: dict[str, str]
+    acknowledged: set[str] = field(default_factory=set)
+    """Message-IDs of the cards whose reply the gateway has taken with a 250."""
+
+    async def kill(self, name: str) -> None:
+        """End a process as a power cut would, and start it anew."""
+        child = self.supervisor.children.pop(name)
+        child.signal(signal.SIGKILL)
+        await child.ended.wait()
+        await self.start(name)
+
+    async def start(self, *names: str) -> None:
+        """Start processes and wait until they can work; ``worker-2`` is a second worker."""
+        for name in names:
+            command = name.partition("-")[0]
+            await self.supervisor.signoff(name, command, env=self.environment)
+        await self.supervisor.ready(*names)
+
+    async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
+        """Answer each card at once, like a mail server that keeps trying; until cancelled."""
+        seen: set[str] = set()
+
+        def fresh(mail: EmailMessage) -> bool:
+            return str(mail["Message-ID"]) not in seen and "+" in str(mail["Reply-To"])
+
+        async with asyncio.TaskGroup() as group:
+            while True:
+                mail = await self.mailbox.wait_for(fresh)
+                seen.add(str(mail["Message-ID"]))
+                group.create_task(self._answer(mail, text(mail)))
+
+    async def _answer(self, mail: EmailMessage, text: str) -> None:
+        while True:
+            with contextlib.suppress(MailDeferred):
+                await devmail.reply(mail, text, MANAGER, host="127.0.0.1", port=self.inbound)
+                self.acknowledged.add(str(mail["Message-ID"]))
+                return
+            # The gateway is down: there is no signal for its return but to try again.
+            await asyncio.sleep(0.2)
+
+    async def ends(self, runs: Iterable[str]) -> dict[str, Event]:
+        """Return how each run ended, when all have."""
+        left = set(runs)
+        found: dict[str, Event] = {}
+        async for event in follow(self.parts.ledger.store):
+            if event.what in ENDS and event.run in left:
+                left.discard(event.run)
+                found[event.run] = event
+            if not left:
+                return found
+        raise AssertionError("following never ends by itself")
+
+    def executions(self) -> Counter[str]:
+        """Return how often the tool has really run, by purpose."""
+        journal = self.folder / "journal.jsonl"
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        return Counter(str(json.loads(line)["purpose"]) for line in lines)
+
+
+@asynccontextmanager
+async def plant(folder: Path, *processes: str, broker: str = "") -> AsyncIterator[Plant]:
+    """Build a plant, start these processes in it, and tear all of it down at the end."""
+    with EmbeddedRedis(folder / "redis", fsync="always") as redis:
+        async with devmail.DevMailbox(folder / "mail") as mailbox:
+            inbound = free_port()
+            settings = folder / "signoff.toml"
+            settings.write_text(_settings(redis.url, broker, mailbox.port, inbound))
+            environment = {
+                "SIGNOFF_CONFIG": str(settings),
+                "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
+                "GOOGLE_API_KEY": "",
+            }
+            parts = build(load_settings(settings))
+            async with Supervisor(grace=5) as supervisor:
+                built = Plant(folder, parts, supervisor, mailbox, inbound, environment)
+                try:
+                    await built.start(*processes)
+                    yield built
+                finally:
+                    await parts.ledger.close()
+
+
+def _settings(redis: str, broker: str, smtp: int, inbound: int) -> str:
+    return f"""\
+[redis]
+url = "{redis}"
+[broker]
+url = "{broker}"
+[agents]
+folder = "{ROOT}/examples/agents"
+lease = 2
+[gateway]
+port = 0
+[email.smtp]
+port = {smtp}
+[email.inbound]
+port = {inbound}
+[log]
+format = "json"
+[[people]]
+id = "mara"
+name = "Mara Lind"
+email = "{MANAGER}"
+[default]
+ask = ["mara"]
+within = "1h"
+"""

@@ -1,0 +1,81 @@
+"""An answer that was acknowledged is never lost, and no work is, whatever Celery loses."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from promises.plant import plant
+
+from signoff.broker import audit, stages
+from signoff.core.events import What
+from signoff.core.lifecycle import Handoff
+
+RUNS = 500
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(400)
+async def test_purging_the_broker_in_the_middle_of_five_hundred_runs(tmp_path: Path) -> None:
+    """Every doorbell in flight is thrown away, again and again, and every run still completes."""
+    async with plant(tmp_path, "worker", "channels", "gateway") as here:
+        answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
+        queues = [
+            stages.queue(stage)
+            for stage in (
+                stages.run("finance"),
+                stages.resume("finance"),
+                stages.ROUTE,
+                stages.INTAKE,
+                stages.deliver("email"),
+            )
+        ]
+        runs = []
+        for n in range(RUNS):
+            runs.append(
+                await here.parts.desk.submit(
+                    "finance", f"Reimburse me $2500 for trip {n}", user=f"user{n}@example.com"
+                )
+            )
+            if n % 25 == 0:
+                await asyncio.to_thread(_purge, here.parts.celery, queues)
+        waiting = asyncio.create_task(here.ends(run.id for run in runs))
+        while not waiting.done():
+            await asyncio.to_thread(_purge, here.parts.celery, queues)
+            await asyncio.wait({waiting}, timeout=1)
+            # Half of the time the bells are let through, as they would be.
+            await asyncio.wait({waiting}, timeout=1)
+        assert {event.what for event in waiting.result().values()} == {What.COMPLETED}
+        answering.cancel()
+        executed = here.executions()
+        assert len(executed) == RUNS
+        assert max(executed.values()) == 1
+        await audit.verify(here.parts.ledger.store)
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(120)
+async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
+    """The gateway stores before it says 250: kill it then, with nobody there to decide."""
+    async with plant(tmp_path, "worker", "channels", "gateway") as here:
+        run = await here.parts.desk.submit(
+            "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
+        )
+        answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        while str(card["Message-ID"]) not in here.acknowledged:  # noqa: ASYNC110 -- no signal for it
+            await asyncio.sleep(0.001)
+        await asyncio.gather(here.kill("gateway"), here.kill("channels"))
+        ends = await here.ends([run.id])
+        answering.cancel()
+        assert ends[run.id].what is What.COMPLETED
+        run = await here.parts.ledger.run(run.id)
+        (approval,) = await here.parts.ledger.approvals(run.approvals)
+        assert approval.handoff is Handoff.RESUMED
+
+
+def _purge(celery, queues: list[str]) -> None:  # noqa: ANN001 -- Celery has no types
+    with celery.connection_for_write() as connection:
+        for name in queues:
+            connection.default_channel.queue_purge(name)
