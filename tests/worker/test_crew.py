@@ -216,3 +216,11 @@ class TestPauses:
         assert run.state is RunState.COMPLETED
         assert "pending" in run.text
         assert office.executed() == []
+
+    async def test_a_pause_that_nobody_can_answer_fails_the_run_and_says_so(
+        self, office: Office
+    ) -> None:
+        """A request for input is not taken for the end of the run, nor left to hang."""
+        run = await office.submit("asks_input", "go")
+        assert run.state is RunState.FAILED
+        assert "adk_request_input" in run.problem

@@ -19,6 +19,7 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   └── ToolInDoubt             started, and not seen to finish
 ├── LedgerError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
@@ -143,6 +144,10 @@ class SessionGone(RunError):
 
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
+
+
+class PauseNotRoutable(RunError):
+    """The agent waits for something that no approver can give, such as a credential."""
 
 
 class ToolInDoubt(RunError):

@@ -17,6 +17,10 @@ CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
 
 
+NOT_ROUTABLE = frozenset({"adk_request_credential", "adk_request_input"})
+"""Calls by which ADK waits for something else than a confirmation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """One request for a confirmation, as ADK has put it into the session.
@@ -51,12 +55,14 @@ class Invocation:
         waiting: The confirmations that nobody has answered, their placeholders in place.
         complete: Whether the turn came to its end: a pause or a last word.
         text: The agent's last word.
+        stuck_on: What it waits for that is no confirmation, by the names of the calls.
     """
 
     started: bool
     waiting: tuple[Confirmation, ...]
     complete: bool
     text: str
+    stuck_on: tuple[str, ...] = ()
 
 
 def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
@@ -75,6 +81,7 @@ def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
         waiting=waiting if drained else (),
         complete=bool(waiting) if waiting and drained else bool(spoken and not waiting),
         text=_last_text(mine),
+        stuck_on=tuple(_unanswered(mine)),
     )
 
 
@@ -131,6 +138,16 @@ def responded_ids(events: Sequence[Event]) -> set[str]:
         for response in event.get_function_responses()
         if response.id
     }
+
+
+def _unanswered(events: Sequence[Event]) -> list[str]:
+    answered = {response.id for event in events for response in event.get_function_responses()}
+    return [
+        call.name
+        for event in events
+        for call in event.get_function_calls()
+        if call.name in NOT_ROUTABLE and call.id not in answered
+    ]
 
 
 def _last_text(events: Sequence[Event]) -> str:

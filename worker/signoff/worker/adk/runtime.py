@@ -16,7 +16,7 @@ from google.genai import types
 
 from signoff.core.approval import Approval
 from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, SessionGone
+from signoff.core.errors import DigestMismatch, PauseNotRoutable, SessionGone
 from signoff.core.lifecycle import State
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
@@ -172,6 +172,12 @@ def _on_node_path(runner: Runner) -> bool:
 
 
 def _turn(run: Run, invocation: Invocation) -> Turn:
+    if invocation.stuck_on:
+        raise PauseNotRoutable(
+            f"Run {run.id} of {run.app} waits for {', '.join(invocation.stuck_on)}, which no "
+            "approver can answer yet: only confirmations of tool calls are routed. Nothing will "
+            "happen in this session until somebody answers it there."
+        )
     return Turn(pauses=tuple(_pause(run, one) for one in invocation.waiting), text=invocation.text)
 
 
