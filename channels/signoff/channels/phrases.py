@@ -138,9 +138,13 @@ def begins_like_answer(line: str) -> bool:
     """Say whether a line begins with a word that approves or rejects."""
     plain = unicodedata.normalize("NFKC", line[:200]).strip().lstrip(_DECORATION).casefold()
     return any(
-        plain.startswith(word) and not (word[-1].isascii() and plain[len(word) :][:1].isalnum())
+        plain.startswith(word) and not (word[-1].isascii() and _goes_on(plain[len(word) :]))
         for word in _COMMANDS
     )
+
+
+def _goes_on(rest: str) -> bool:
+    return rest[:1].isalnum() or rest[:1] == "_"
 
 
 def _details(approval: Approval, decision: Decision) -> list[str]:

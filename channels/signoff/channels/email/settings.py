@@ -35,6 +35,16 @@ Mailbox = Annotated[str, AfterValidator(_plain_address)]
 Sender = Annotated[str, AfterValidator(_sender)]
 
 
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine itself."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -112,8 +122,8 @@ class EmailSettings(_Table):
     sender: Sender = "Signoff <approvals@signoff.localhost>"
     mailbox: Mailbox = "approvals@signoff.localhost"
     bounces: bool = True
-    smtp: SmtpSettings = SmtpSettings()
-    inbound: InboundSettings = InboundSettings()
+    smtp: SmtpSettings = Field(default_factory=SmtpSettings)
+    inbound: InboundSettings = Field(default_factory=InboundSettings)
 
     @property
     def sender_name(self) -> str:
@@ -134,13 +144,3 @@ class EmailSettings(_Table):
         """Return the address to which an answer with this token goes."""
         local, _, domain = self.mailbox.rpartition("@")
         return f"{local}+{token}@{domain}"
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine itself."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

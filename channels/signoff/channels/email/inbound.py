@@ -1,0 +1,176 @@
+"""Mail in: an SMTP or LMTP server that stores a mail before it acknowledges it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from typing import Final
+
+import structlog
+from aiosmtpd.lmtp import LMTP
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.addresses import normal_address, plus_parts
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import store
+from signoff.channels.tokens import find_holder
+from signoff.core.errors import ConfigError, LedgerError
+
+log = structlog.get_logger(__name__)
+
+_MOST_RECIPIENTS: Final = 20
+_MOST_COMMANDS: Final = 2_000
+_NO_SUCH: Final = "550 5.1.1 No such mailbox here"
+_LATER: Final = "451 4.3.0 Not now: try again later"
+
+
+class MailServer:
+    """Takes answers from a mail server, in the running asyncio loop.
+
+    It takes mail for tokens that were issued and for nobody else, so it relays nothing, and what is
+    sent at random is turned away before it is stored.
+
+    Args:
+        settings: Which mailbox is ours, and where to listen.
+        ledger: Where mail is stored before it is acknowledged.
+    """
+
+    def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
+        self._handler = _Handler(ledger, settings.mailbox, lmtp=settings.inbound.protocol == "lmtp")
+        self._settings = settings
+        self._server: asyncio.Server | None = None
+        self._open: weakref.WeakSet[SMTP] = weakref.WeakSet()
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: The address is taken, or not ours to listen on.
+        """
+        # aiosmtpd logs every command, and with it every token.
+        logging.getLogger("mail.log").setLevel(logging.ERROR)
+        inbound = self._settings.inbound
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._session, inbound.host, inbound.port)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {inbound.host}:{inbound.port}: {error.strerror or error}; "
+                "choose another host or port, or stop what listens there",
+                key="email.inbound",
+            ) from error
+        log.info("mail.listening", host=inbound.host, port=self.port, protocol=inbound.protocol)
+
+    async def stop(self) -> None:
+        """Stop listening and close all connections; what was not acknowledged is sent again."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for session in tuple(self._open):
+            if session.transport is not None:
+                session.transport.close()
+        await server.wait_closed()
+
+    @property
+    def listening(self) -> bool:
+        """Whether it takes connections."""
+        return self._server is not None and self._server.is_serving()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            RuntimeError: It is not started.
+        """
+        if self._server is None:
+            raise RuntimeError("The mail server is not started.")
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def _session(self) -> SMTP:
+        inbound = self._settings.inbound
+        kind = _Lmtp if inbound.protocol == "lmtp" else _Smtp
+        session = kind(
+            self._handler,
+            data_size_limit=inbound.max_bytes,
+            enable_SMTPUTF8=True,
+            decode_data=False,
+            hostname=self._settings.domain,
+            ident="Signoff",
+            timeout=120,
+            command_call_limit=_MOST_COMMANDS,
+            loop=asyncio.get_running_loop(),
+        )
+        self._open.add(session)
+        return session
+
+
+class _Smtp(SMTP):
+    # Mail programmes write longer lines than the 1,000 octets of RFC 5321, section 4.5.3.1.6.
+    line_length_limit = 1 << 16
+
+
+class _Lmtp(LMTP):
+    line_length_limit = 1 << 16
+
+
+class _Handler:
+    """What aiosmtpd asks at each command; the method names are its own."""
+
+    def __init__(self, ledger: Ledger, mailbox: str, *, lmtp: bool) -> None:
+        self._ledger = ledger
+        self._mailbox = mailbox
+        self._lmtp = lmtp
+
+    async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Take recipients whose token was issued; all others get the same answer."""
+        if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
+            return "452 4.5.3 Too many recipients"
+        normal = normal_address(address)
+        tokens = plus_parts((normal,), self._mailbox) if normal else ()
+        try:
+            known = bool(tokens) and await find_holder(self._ledger, tokens[0]) is not None
+        except LedgerError as error:
+            log.warning("mail.deferred", at="recipient", error=str(error))
+            return _LATER
+        if not known:
+            log.info("mail.unknown_recipient", peer=_peer(session))
+            return _NO_SUCH
+        envelope.rcpt_tos.append(address)
+        return "250 2.1.5 OK"
+
+    async def handle_DATA(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        """Store the mail, then acknowledge it."""
+        raw = envelope.content
+        if not isinstance(raw, bytes):
+            raise TypeError("aiosmtpd was told not to decode")
+        sender = "" if envelope.mail_from in {None, "<>"} else str(envelope.mail_from)
+        try:
+            new = await store(self._ledger, raw, sender=sender, recipients=envelope.rcpt_tos)
+        except LedgerError as error:
+            log.warning("mail.deferred", at="data", error=str(error))
+            return self._for_each(envelope, _LATER)
+        log.info("mail.stored" if new else "mail.known", peer=_peer(session), size=len(raw))
+        return self._for_each(
+            envelope, "250 2.0.0 OK, stored" if new else "250 2.0.0 OK, already have it"
+        )
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Answer that it may be tried again: what failed here was ours."""
+        log.error("mail.session_failed", error=f"{type(error).__name__}: {error}")
+        return _LATER
+
+    def _for_each(self, envelope: Envelope, status: str) -> str:
+        # LMTP answers for each recipient (RFC 2033, section 4.2).
+        return "\r\n".join([status] * (len(envelope.rcpt_tos) if self._lmtp else 1))
+
+
+def _peer(session: Session) -> str:
+    return str(session.peer[0]) if isinstance(session.peer, tuple) else str(session.peer)

@@ -1,0 +1,233 @@
+"""A message as an email: headers, plain text and HTML that say the same."""
+
+from __future__ import annotations
+
+import base64
+import email.policy
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from signoff.channels.email.addresses import normal_address
+from signoff.channels.email.reading import CUT_MARKER
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.phrases import harmless, moment
+from signoff.channels.port import Kind, Message
+from signoff.core.card import Card, Row, one_line
+from signoff.core.errors import MailRefused
+
+_ROOM: Final = 24_000
+"""Characters for all arguments together: Gmail cuts a mail off at 102 KB of HTML."""
+
+_BLANK: Final = frozenset({"", "0", "0.0", "null"})
+"""What a field of a payload template is shown as where the person has to fill it."""
+
+_LONGEST_WORD: Final = 60
+_LONGEST_ID: Final = 200
+_ID_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('<>()[]\\,;:"')
+
+# The default of 78 makes the library encode long Message-IDs beyond recognition.
+_POLICY: Final = email.policy.SMTP.clone(max_line_length=300)
+
+_TEMPLATES: Final = Environment(
+    loader=PackageLoader("signoff.channels.email"),
+    # What is not plainly text is escaped.
+    autoescape=select_autoescape(disabled_extensions=("txt.j2",), default=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["harmless"] = harmless
+
+
+def render(message: Message, settings: EmailSettings) -> EmailMessage:
+    """Return a message as an email.
+
+    No text of others gets into a header but as one printable line, and none of our lines begins
+    with a word that decides: see `signoff.channels.phrases.harmless`.
+
+    Args:
+        message: What to tell whom.
+        settings: Who we are.
+
+    Returns:
+        A multipart/alternative mail. The same message gives a mail of the same Message-ID.
+
+    Raises:
+        MailRefused: The address can never be written to.
+    """
+    mail = EmailMessage(policy=_POLICY)
+    mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
+    mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
+    if message.token:
+        mail["Reply-To"] = settings.reply_address(message.token)
+    mail["Subject"] = subject(message)
+    mail["Date"] = format_datetime(message.at)
+    mail["Message-ID"] = message_id(message.id, settings)
+    thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
+    if thread and message.kind is not Kind.CARD:
+        mail["In-Reply-To"] = thread[-1]
+        mail["References"] = " ".join(thread)
+    # RFC 3834: nothing that answers mail by itself shall answer this.
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail["X-Signoff-Loop"] = settings.domain
+    mail.set_content(plain_text(message, settings), cte="quoted-printable")
+    mail.add_alternative(html(message, settings), subtype="html", cte="quoted-printable")
+    return mail
+
+
+def plain_text(message: Message, settings: EmailSettings) -> str:
+    """Return the text part of a message."""
+    text = _TEMPLATES.get_template(f"{_template(message)}.txt.j2").render(
+        _context(message, settings)
+    )
+    return harmless(text)
+
+
+def html(message: Message, settings: EmailSettings) -> str:
+    """Return the HTML part of a message."""
+    return _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
+        _context(message, settings)
+    )
+
+
+def subject(message: Message) -> str:
+    """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
+    card = message.card
+    tail = card.approval[-4:]
+    words = f"Approval needed: {_word(card.tool)} ({_word(card.app)}) #{tail}"
+    return words if message.kind is Kind.CARD else f"Re: {words}"
+
+
+def message_id(cause: str, settings: EmailSettings) -> str:
+    """Return the Message-ID for a cause, under our own domain: a resend is the same mail."""
+    short = base64.b32encode(hashlib.sha256(cause.encode()).digest()[:16]).decode()
+    return f"<signoff.{short.rstrip('=').lower()}@{settings.domain}>"
+
+
+def recipient(message: Message) -> str:
+    """Return the address of the envelope, and of the To header.
+
+    Raises:
+        MailRefused: It is none, or needs an extension that few servers have (RFC 6531).
+    """
+    address = normal_address(message.address)
+    if address is None:
+        raise MailRefused(
+            f"{message.address!r} of {message.person} is not an address that mail can be sent to; "
+            "correct it under [[people]]."
+        )
+    return address
+
+
+def mailto(address: str, subject_line: str, body: str) -> str:
+    """Return a ``mailto:`` link that opens a mail which only has to be sent (RFC 6068)."""
+    fields = urlencode({"subject": subject_line, "body": body}, quote_via=quote)
+    return f"mailto:{quote(address, safe='@+')}?{fields}"
+
+
+def span(duration: timedelta) -> str:
+    """Write how long something still takes, as roughly as people do: ``3 h 20 min``."""
+    minutes = max(round(duration.total_seconds() / 60), 1)
+    hours, rest = divmod(minutes, 60)
+    days, left = divmod(hours, 24)
+    if days >= 2:
+        return f"{days} days"
+    if days:
+        return f"1 day {left} h" if left else "1 day"
+    if hours >= 3 or (hours and not rest):
+        return f"{hours + (rest >= 30)} h"
+    return f"{hours} h {rest} min" if hours else f"{minutes} min"
+
+
+def _template(message: Message) -> str:
+    return "card" if message.kind is Kind.CARD else "note"
+
+
+def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
+    card = message.card
+    fields = [
+        row if row.value not in _BLANK else Row(name=row.name, value="") for row in card.fields
+    ]
+    values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
+    address = settings.reply_address(message.token) if message.token else ""
+    reply = f"Re: {subject(message).removeprefix('Re: ')}"
+    return {
+        "message": message,
+        "card": card,
+        "rows": fit(card.rows),
+        "cut_marker": CUT_MARKER,
+        "until": moment(card.deadline) if card.deadline else "",
+        "left": _left(card, message.at),
+        "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
+        "example": message.example.splitlines(),
+        "fields": fields,
+        "lone_number": _lone_number(card),
+        "approve_link": mailto(address, reply, f"approve{values}") if address else "",
+        "reject_link": mailto(address, reply, "reject: ") if address else "",
+        "sender": settings.sender_address,
+    }
+
+
+def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
+    """Return arguments that fit a mail; what is left out is said, and the digest covers it.
+
+    The room is shared out from the shortest value to the longest, so that one huge argument does
+    not hide the small ones.
+    """
+    allowed: dict[int, int] = {}
+    left = room
+    by_length = sorted(range(len(rows)), key=lambda at: len(rows[at].value))
+    for done, at in enumerate(by_length):
+        share = max(left // (len(rows) - done), 0)
+        allowed[at] = min(len(rows[at].value), share)
+        left -= allowed[at]
+    return tuple(_cut(row, allowed[at]) for at, row in enumerate(rows))
+
+
+def _cut(row: Row, length: int) -> Row:
+    if len(row.value) <= length:
+        return row
+    cut = len(row.value) - length
+    note = f"… {cut:,} more characters; see the whole call before you decide"
+    return Row(name=row.name, value=f"{row.value[:length]}{note}")
+
+
+def _lone_number(card: Card) -> str:
+    """Return the name of the only field, when it is a number that has to be filled."""
+    lone = len(card.fields) == 1 and card.fields[0].value in {"0", "0.0"}
+    return card.fields[0].name if lone else ""
+
+
+def _left(card: Card, at: datetime) -> str:
+    if card.deadline is None or card.deadline <= at:
+        return ""
+    return f"in {span(card.deadline - at)}"
+
+
+def _name(name: str) -> str:
+    return one_line(name)[:100]
+
+
+def _word(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LONGEST_WORD else f"{line[:_LONGEST_WORD]}…"
+
+
+def _is_message_id(text: str) -> bool:
+    inner = text[1:-1]
+    return (
+        5 <= len(text) <= _LONGEST_ID
+        and text[0] == "<"
+        and text[-1] == ">"
+        and inner.count("@") == 1
+        and set(inner) <= _ID_CHARACTERS
+    )

@@ -1,0 +1,89 @@
+"""The email channel: cards, outcomes and notices as mails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from signoff.channels.email.render import plain_text, recipient, render
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.smtp import Envelope, SmtpSender
+from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.core.approval import Approval
+from signoff.core.card import card
+from signoff.core.errors import MailError, MailRefused
+from signoff.core.payload import find_field
+from signoff.core.people import Directory
+
+log = structlog.get_logger(__name__)
+
+
+class EmailChannel:
+    """Delivers by SMTP. The receipt is the Message-ID.
+
+    Args:
+        settings: The settings.
+
+    Raises:
+        ConfigError: A file that the settings name cannot be read.
+    """
+
+    name = "email"
+
+    def __init__(self, settings: EmailSettings) -> None:
+        self._settings = settings
+        self._sender = SmtpSender(settings.smtp, hostname=settings.domain)
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Deliver a batch over one connection; see `Channel`."""
+        results: dict[int, Result] = {}
+        mails: dict[int, Envelope] = {}
+        receipts: dict[int, str] = {}
+        for at, message in enumerate(messages):
+            try:
+                mail = render(message, self._settings)
+                mails[at] = Envelope(self._from(message), recipient(message), mail.as_bytes())
+                receipts[at] = str(mail["Message-ID"])
+            except MailRefused as error:
+                results[at] = Refused(str(error))
+            except Exception as error:
+                log.exception("mail.not_rendered", message=message.id)
+                results[at] = Retry(0, f"{type(error).__name__}: {error}")
+        outcomes = await self._sender.send(list(mails.values())) if mails else []
+        for at, problem in zip(mails, outcomes, strict=True):
+            results[at] = Delivered(receipts[at]) if problem is None else _result(problem)
+        return [results[at] for at in range(len(messages))]
+
+    def _from(self, message: Message) -> str:
+        if message.token and self._settings.bounces:
+            return self._settings.reply_address(message.token)
+        return self._settings.sender_address
+
+
+def _result(error: MailError) -> Result:
+    return Refused(str(error)) if isinstance(error, MailRefused) else Retry(0, str(error))
+
+
+def sent_lines(
+    approval: Approval, person: str, *, directory: Directory, settings: EmailSettings
+) -> frozenset[str]:
+    """Return the lines of the card that a person was sent, so that they are not taken for theirs.
+
+    `signoff.channels.phrases.harmless` sees to it that none of them could be an answer; a line that
+    looks like a value of the payload may be the person's own, and is left out.
+    """
+    message = Message(
+        id=f"card:{approval.id}:{person}",
+        kind=Kind.CARD,
+        card=card(approval, directory),
+        person=person,
+        name="",
+        address="",
+        at=approval.opened_at,
+    )
+    return frozenset(
+        line
+        for line in plain_text(message, settings).splitlines()
+        if line.strip() and find_field(approval.template, line.partition(":")[0].strip()) is None
+    )
