@@ -78,6 +78,13 @@ class AgentSettings(Value):
     concurrency: int = Field(
         128, ge=1, le=4096, description="How many runs one worker process carries at once."
     )
+    lease: float = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="Seconds without a sign of life after which a worker is taken for dead and "
+        "its runs are taken up again.",
+    )
 
 
 class GatewaySettings(Value):

@@ -58,6 +58,7 @@ class Child:
         name: What it is called in output and errors.
         tail: Its last lines.
         ready: Set once it has said that it is ready.
+        said: What it said with that: ``port`` and the like.
         ended: Set once it has ended and all its output was read.
     """
 
@@ -65,6 +66,7 @@ class Child:
         self.name = name
         self.tail: deque[str] = deque(maxlen=_TAIL)
         self.ready = asyncio.Event()
+        self.said: dict[str, Any] = {}
         self.ended = asyncio.Event()
         self._process = process
         self._echo = echo
@@ -92,7 +94,8 @@ class Child:
             while stream is not None and (raw := await _line(stream)):
                 line = raw.decode(errors="replace").rstrip("\r\n")
                 self.tail.append(line)
-                if says_ready(line):
+                if not self.ready.is_set() and (event := ready_event(line)) is not None:
+                    self.said = event
                     self.ready.set()
                 if self._echo is not None:
                     self._echo(self.name, line)
@@ -138,9 +141,9 @@ class Supervisor:
         Raises:
             OSError: The program cannot be started.
         """
-        tethered = [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), *command]
         process = await asyncio.create_subprocess_exec(
-            *tethered,
+            *tether(),
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -235,14 +238,27 @@ class Supervisor:
                 pending.cancel()
 
 
-def says_ready(line: str) -> bool:
-    """Say whether a line of output is the "ready" event, as JSON or as console text."""
+def tether() -> list[str]:
+    """Return what to put before a command so that it cannot outlive this process.
+
+    The kernel counts the thread that starts the command as its parent: start it from one that
+    lives as long as the command may.
+    """
+    return [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid())]
+
+
+def ready_event(line: str) -> dict[str, Any] | None:
+    """Return the fields of a "ready" event, None for any other line of output.
+
+    It is read as JSON or as console text, where every value is text.
+    """
     if line.startswith("{"):
         with contextlib.suppress(ValueError):
             event = json.loads(line)
-            return isinstance(event, dict) and event.get("event") == "ready"
+            return event if isinstance(event, dict) and event.get("event") == "ready" else None
     words = _COLOURS.sub("", line).split()
-    return "ready" in words and any(word.startswith("kind=") for word in words)
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    return fields if "ready" in words and "kind" in fields else None
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:

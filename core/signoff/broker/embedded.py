@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -51,12 +52,21 @@ class EmbeddedRedis:
         folder: Where its data lives; data that is there is loaded.
         port: 0 lets the system choose one.
         fsync: ``always`` or ``everysec``.
+        launcher: Put before the command, for instance to tie the server to this process's life.
     """
 
-    def __init__(self, folder: Path, *, port: int = 0, fsync: str = "always") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        fsync: str = "always",
+        launcher: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.port = port or free_port()
         self._fsync = fsync
+        self._launcher = tuple(launcher)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,7 +102,7 @@ class EmbeddedRedis:
             "daemonize": "no",
             "logfile": str(log_file),
         }
-        command = [str(find_server())]
+        command = [*self._launcher, str(find_server())]
         for name, value in arguments.items():
             command += [f"--{name}", value]
         # A session of its own: a Ctrl-C at the terminal must stop the workers before the ledger.

@@ -1,0 +1,115 @@
+"""The gateway: the HTTP server, which also keeps the mail server for answers running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, Protocol
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import LedgerUnavailable
+
+_PROBE: Final = "probe:gateway"
+_PROBE_MS: Final = 60_000
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Listener(Protocol):
+    """Something that takes answers in, while the gateway runs."""
+
+    @property
+    def listening(self) -> bool:
+        """Whether it takes connections."""
+
+    async def start(self) -> object:
+        """Begin to listen."""
+
+    async def stop(self) -> None:
+        """Take no more connections, and finish those that there are."""
+
+
+def make_gateway(ledger: Ledger, listeners: Sequence[Listener] = ()) -> FastAPI:
+    """Return the HTTP application.
+
+    ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
+    ledger takes writes and every listener listens. There are no other pages, not even ones that
+    describe these.
+
+    Args:
+        ledger: Closed by whoever opened it.
+        listeners: Started before the first request and stopped after the last.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        async with AsyncExitStack() as stack:
+            for listener in listeners:
+                await listener.start()
+                stack.push_async_callback(listener.stop)
+            yield
+
+    app = FastAPI(
+        title="Signoff", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.add_middleware(SecurityHeaders)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> JSONResponse:
+        problems = {"redis": await _redis_problem(ledger)}
+        for listener in listeners:
+            problems["inbound"] = "" if listener.listening else "it does not listen"
+        ready = not any(problems.values())
+        content = {
+            "status": "ok" if ready else "unavailable",
+            "checks": {name: problem or "ok" for name, problem in problems.items()},
+        }
+        return JSONResponse(content, status_code=200 if ready else 503)
+
+    return app
+
+
+class SecurityHeaders:
+    """Puts headers on every answer that keep browsers from doing anything clever with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on and add the headers to the answer."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+async def _redis_problem(ledger: Ledger) -> str:
+    """Write to the ledger's Redis: a full or read-only one answers PING and takes nothing."""
+    store = ledger.store
+    try:
+        async with store.translated_client() as client:
+            await client.set(f"{store.prefix}{_PROBE}", "1", px=_PROBE_MS)
+    except LedgerUnavailable as error:
+        return str(error)
+    return ""

@@ -1,0 +1,172 @@
+"""`signoff approvals`: what waits, and answering it from the command line."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from signoff.broker.desk import Desk
+    from signoff.core.approval import Approval
+
+app = typer.Typer(no_args_is_help=True, help="What waits for a person, and the answers.")
+
+ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
+As = Annotated[
+    str, typer.Option("--as", metavar="PERSON", help="Who answers: an id or address in [[people]].")
+]
+Reason = Annotated[str, typer.Option(help="Why; the agent reads the reason of a rejection.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    mine: Annotated[
+        str, typer.Option(metavar="PERSON", help="Only what waits for one person.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the approvals that wait, the next due first."""
+    if everything and mine:
+        raise typer.BadParameter("--all and --mine exclude each other")
+
+    async def work(desk: Desk) -> None:
+        ledger = desk.ledger
+        if mine:
+            found = (await ledger.inbox(person_of(desk.directory, mine).id))[:limit]
+        else:
+            found = await ledger.pending(limit=limit)
+            if everything and len(found) < limit:
+                found += await ledger.decided(limit=limit - len(found))
+        _write_list(desk, found, await ledger.now() if found else None, as_json=as_json)
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
+    """Show one approval: the card, who is asked, and what happened when."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich and the domain
+
+        approval = await desk.ledger.approval(approval_id)
+        events = await desk.ledger.history(approval_id)
+        if as_json:
+            write_json(shows.as_json(approval, events))
+        else:
+            shows.print_approval(shows.console(), approval, desk.directory, events)
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def approve(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    reason: Reason = "",
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A value for the tool; may be given several times."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Approve, as somebody who is asked."""
+    entries = _entries(value or ())
+
+    async def work(desk: Desk) -> None:
+        from signoff.core.payload import parse_values  # noqa: PLC0415
+
+        who = person_of(desk.directory, person)
+        values: dict[str, JsonValue] | None = None
+        if entries:
+            template = (await desk.ledger.approval(approval_id)).template
+            values = parse_values(template, entries)
+        done = await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+        _write_outcome(desk, done, as_json=as_json)
+
+    with_desk(ctx, work, rings=True)
+
+
+@app.command()
+def reject(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    reason: Reason = "",
+    as_json: Json = False,
+) -> None:
+    """Reject, as somebody who is asked."""
+
+    async def work(desk: Desk) -> None:
+        who = person_of(desk.directory, person)
+        done = await desk.reject(approval_id, who, channel="cli", reason=reason)
+        _write_outcome(desk, done, as_json=as_json)
+
+    with_desk(ctx, work, rings=True)
+
+
+@app.command()
+def withdraw(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    reason: Annotated[str, typer.Option(help="Why the question is taken back.")],
+    by: Annotated[str, typer.Option(help="Who takes it back.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Take a question back; the agent is told that the call was not approved."""
+
+    async def work(desk: Desk) -> None:
+        who = by or f"{getpass.getuser()} (cli)"
+        done = await desk.withdraw(approval_id, by=who, reason=reason)
+        _write_outcome(desk, done, as_json=as_json)
+
+    with_desk(ctx, work, rings=True)
+
+
+def _entries(values: Sequence[str]) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    for one in values:
+        key, equals, text = one.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"--value takes KEY=VALUE, not {one!r}")
+        if key.strip() in entries:
+            raise typer.BadParameter(f"--value {key.strip()} is given twice")
+        entries[key.strip()] = text
+    return entries
+
+
+def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: bool) -> None:
+    from datetime import datetime  # noqa: PLC0415
+
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    if as_json:
+        write_json([shows.as_json(one) for one in found])
+    elif isinstance(now, datetime):
+        shows.console().print(shows.approvals_table(found, desk.directory, now))
+    else:
+        typer.echo("Nothing waits.")
+
+
+def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    if as_json:
+        write_json(shows.as_json(done))
+    else:
+        typer.echo(f"{done.id}: {done.outcome(desk.directory)}.")

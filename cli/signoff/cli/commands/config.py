@@ -1,0 +1,105 @@
+"""`signoff config`: are the settings right, what can be set, and what is set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from signoff.cli.boundary import USAGE
+from signoff.cli.commands.session import Json, settings_of, write_json
+
+if TYPE_CHECKING:
+    from signoff.cli.faults import Fault
+
+app = typer.Typer(no_args_is_help=True, help="The settings.")
+
+
+@app.command()
+def check(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """Say everything that is wrong with the settings, where, and what to do."""
+    from signoff.cli.config_check import check as faults_in  # noqa: PLC0415
+    from signoff.cli.faults import ConfigErrors  # noqa: PLC0415
+
+    try:
+        settings = settings_of(ctx)
+        faults = faults_in(settings)
+        source = str(settings.file or "the environment and the defaults")
+    except ConfigErrors as error:
+        faults, source = list(error.faults), ""
+    failed = any(fault.severity == "error" for fault in faults)
+    if as_json:
+        write_json({"ok": not failed, "faults": [asdict(fault) for fault in faults]})
+    else:
+        _write(faults)
+        if not failed:
+            typer.echo(f"The settings from {source} are good.")
+    if failed:
+        raise typer.Exit(USAGE)
+
+
+@app.command()
+def schema() -> None:
+    """Write the JSON schema of signoff.toml, for editors."""
+    from signoff.cli.settings import Settings  # noqa: PLC0415
+
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    write_json({"$schema": dialect, **Settings.model_json_schema()})
+
+
+@app.command()
+def show(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """Show the settings in force, from file, environment and defaults, without secrets."""
+    from signoff.cli.log import hide_passwords  # noqa: PLC0415
+
+    settings = settings_of(ctx)
+
+    def clean(value: Any) -> Any:  # noqa: ANN401 -- any JSON
+        if isinstance(value, dict):
+            return {key: clean(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        return hide_passwords(value) if isinstance(value, str) else value
+
+    values = clean(settings.model_dump(mode="json"))
+    if as_json:
+        write_json(values)
+        return
+    typer.echo(f"# {settings.file or 'no settings file; environment and defaults'}")
+    for line in _toml(values):
+        typer.echo(line)
+
+
+def _write(faults: list[Fault]) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    from signoff.cli.commands.show import console  # noqa: PLC0415
+
+    out = console()
+    for fault in faults:
+        style = "bold red" if fault.severity == "error" else "yellow"
+        out.print(Text.assemble((f"{fault.severity}: ", style), str(fault)))
+
+
+def _toml(values: dict[str, Any], table: str = "") -> list[str]:
+    """Write settings the way they are written in the file; what is not set is left out."""
+    tables = {key: item for key, item in values.items() if isinstance(item, dict)}
+    lists = {key: item for key, item in values.items() if _is_tables(item)}
+    lines = [
+        f"{key} = {json.dumps(item, ensure_ascii=False)}"
+        for key, item in values.items()
+        if item is not None and key not in tables and key not in lists
+    ]
+    for key, item in tables.items():
+        name = f"{table}.{key}" if table else key
+        lines += ["", f"[{name}]", *_toml(item, name)]
+    for key, items in lists.items():
+        for item in items:
+            lines += ["", f"[[{key}]]", *_toml(item, key)]
+    return lines
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)

@@ -1,0 +1,44 @@
+"""`signoff doctor`: is everything there that is needed, and is it well."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+from signoff.cli.boundary import REFUSED
+from signoff.cli.commands.session import Json, settings_of, write_json
+
+if TYPE_CHECKING:
+    from signoff.cli.diagnosis import Finding
+
+
+def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """Look at settings, Redis, broker, mail server, agents and processes; no mail is sent."""
+    from signoff.cli.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery, and mail
+    from signoff.cli.faults import ConfigErrors  # noqa: PLC0415
+
+    try:
+        findings = asyncio.run(diagnose(settings_of(ctx)))
+    except ConfigErrors as error:
+        findings = of_errors(error)
+    broken = any(finding.level == "broken" for finding in findings)
+    if as_json:
+        write_json({"ok": not broken, "findings": [finding.as_json() for finding in findings]})
+    else:
+        _write(findings)
+    if broken:
+        raise typer.Exit(REFUSED)
+
+
+def _write(findings: list[Finding]) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    from signoff.cli.commands.show import console  # noqa: PLC0415
+
+    marks = {"good": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "bold red")}
+    out = console()
+    for finding in findings:
+        mark, style = marks[finding.level]
+        out.print(Text.assemble((f"{mark} ", style), (f"{finding.about}: ", "bold"), finding.text))

@@ -1,0 +1,148 @@
+"""`signoff mailbox`: a mailbox for development, that takes all mail and answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from signoff.cli.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True, help="A mailbox for development: it takes all mail and keeps it."
+)
+
+USUAL_PORT = 2525
+Number = Annotated[
+    str, typer.Argument(metavar="NUMBER", help="Its number in the list, or 'last' for the latest.")
+]
+
+
+def folder_of(settings: Settings) -> Path:
+    """Return where the development mailbox keeps its mail."""
+    return settings.state_folder / "mail"
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0 lets the system choose.")
+    ] = USUAL_PORT,
+) -> None:
+    """Take all mail, until it is told to stop."""
+    from signoff.cli import log  # noqa: PLC0415
+
+    settings = settings_of(ctx)
+    log.configure(settings.log)
+    asyncio.run(_serve(folder_of(settings), host, port))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List the mail that came, the oldest first."""
+    from signoff.cli import devmail  # noqa: PLC0415
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    mails = devmail.stored(folder_of(settings_of(ctx)))
+    if as_json:
+        write_json([{"number": number, **_summary(mail)} for number, mail in mails])
+        return
+    made = shows.table("number", "date", "to", "subject")
+    for number, mail in mails:
+        summary = _summary(mail)
+        shows.add(made, number, summary["date"], summary["to"], summary["subject"])
+    if mails:
+        shows.console().print(made)
+    else:
+        typer.echo("No mail.")
+
+
+@app.command()
+def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
+    """Show one mail, as text."""
+    from signoff.cli import devmail  # noqa: PLC0415
+    from signoff.core.card import shown  # noqa: PLC0415
+
+    mail = devmail.find(folder_of(settings_of(ctx)), number)
+    text = devmail.text_of(mail)
+    if as_json:
+        write_json({**_summary(mail), "text": text})
+        return
+    for name in ("From", "To", "Reply-To", "Subject", "Date"):
+        if mail[name]:
+            typer.echo(f"{name}: {shown(str(mail[name]))}")
+    typer.echo(f"\n{shown(text.replace(chr(13), '')).rstrip()}")
+
+
+@app.command()
+def reply(
+    ctx: typer.Context,
+    number: Number,
+    text: Annotated[str, typer.Argument(help="What to write above the quotation.")],
+    *,
+    sender: Annotated[
+        str, typer.Option("--as", metavar="ADDRESS", help="Who replies; else who got the mail.")
+    ] = "",
+) -> None:
+    """Answer one mail as a mail program would, by SMTP to [email.inbound]."""
+    from signoff.cli import devmail  # noqa: PLC0415
+
+    settings = settings_of(ctx)
+    inbound = settings.email.inbound
+    if inbound.protocol != "smtp":
+        raise ConfigError(
+            "the development mailbox replies by SMTP only", key="email.inbound.protocol"
+        )
+    mail = devmail.find(folder_of(settings), number)
+    who = sender or next(iter(devmail.recipients_of(mail)), "")
+    host = "127.0.0.1" if inbound.host in {"0.0.0.0", "::", ""} else inbound.host  # noqa: S104 -- compared
+    sent = asyncio.run(devmail.reply(mail, text, who, host=host, port=inbound.port))
+    typer.echo(f"Sent from {sent['From']} to {host}:{inbound.port}.")
+
+
+async def _serve(folder: Path, host: str, port: int) -> None:
+    import structlog  # noqa: PLC0415
+
+    from signoff.cli.devmail import DevMailbox  # noqa: PLC0415
+
+    log = structlog.get_logger(__name__)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    mailbox = DevMailbox(folder, host, port)
+    try:
+        await mailbox.start()
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    try:
+        log.info("ready", kind="mailbox", pid=os.getpid(), port=mailbox.port, folder=str(folder))
+        await stop.wait()
+    finally:
+        await mailbox.stop()
+    log.info("stopped", kind="mailbox")
+
+
+def _summary(mail: EmailMessage) -> dict[str, str]:
+    from signoff.cli import devmail  # noqa: PLC0415
+
+    return {
+        "date": str(mail["Date"] or ""),
+        "from": str(mail["From"] or ""),
+        "to": ", ".join(devmail.recipients_of(mail)),
+        "reply_to": str(mail["Reply-To"] or ""),
+        "subject": str(mail["Subject"] or ""),
+        "message_id": str(mail["Message-ID"] or "").strip(),
+    }

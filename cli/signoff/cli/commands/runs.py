@@ -1,0 +1,145 @@
+"""`signoff run` and `signoff runs`: giving an agent something to do, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.boundary import REFUSED
+from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.core.errors import AppNotFound, RunError
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.cli.settings import Settings
+    from signoff.core.run import Run
+
+app = typer.Typer(no_args_is_help=True, help="What agents were asked to do.")
+
+
+class RunUnfinished(RunError):
+    """A run that was waited for has not ended in time; it goes on all the same."""
+
+
+def run(
+    ctx: typer.Context,
+    app_name: Annotated[str, typer.Argument(metavar="APP", help="The name of the agent's folder.")],
+    message: Annotated[str, typer.Argument(help="What to say to the agent.")],
+    *,
+    user: Annotated[str, typer.Option(help="Who asks; that person can never decide it.")] = "",
+    session: Annotated[str, typer.Option(help="An ADK session to go on with.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the agent's last word.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait; 0 waits forever.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Say something to an agent."""
+    _require_app(settings_of(ctx), app_name)
+
+    async def work(desk: Desk) -> Run:
+        start = await desk.ledger.now() - timedelta(milliseconds=1)
+        submitted = await desk.submit(
+            app_name, message, user=user or getpass.getuser(), session=session
+        )
+        if not wait:
+            return submitted
+        try:
+            async with asyncio.timeout(timeout or None):
+                return await _ended(desk, submitted, since_ms=int(start.timestamp() * 1000))
+        except TimeoutError as error:
+            now = await desk.ledger.run(submitted.id)
+            raise RunUnfinished(
+                f"Run {now.id} is still {now.state} after {timeout:g} s, and goes on. "
+                f"`signoff runs show {now.id}` says where it stands."
+            ) from error
+
+    done = with_desk(ctx, work, rings=True)
+    if as_json:
+        write_json(done.model_dump(mode="json"))
+    else:
+        typer.echo(done.text or done.problem if wait else done.id)
+    if done.problem:
+        raise typer.Exit(REFUSED)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List the runs, the latest first."""
+
+    async def work(desk: Desk) -> list[Run]:
+        return await desk.ledger.recent_runs(limit=limit)
+
+    found = with_desk(ctx, work)
+    if as_json:
+        write_json([one.model_dump(mode="json") for one in found])
+    elif found:
+        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+
+        shows.console().print(shows.runs_table(found))
+    else:
+        typer.echo("No agent was asked anything yet.")
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show one run: where it stands, and what happened when."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        found = await desk.ledger.run(run_id)
+        events = await desk.ledger.history(run_id)
+        if as_json:
+            write_json(shows.as_json(found, events))
+        else:
+            shows.print_run(shows.console(), found, desk.directory, events)
+
+    with_desk(ctx, work)
+
+
+async def _ended(desk: Desk, submitted: Run, *, since_ms: int) -> Run:
+    """Follow the audit until the run has ended; say on the way who is asked."""
+    from signoff.broker.follow import follow  # noqa: PLC0415
+    from signoff.core.events import What  # noqa: PLC0415
+
+    ends = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
+    async for event in follow(desk.ledger.store, subject=submitted.id, start=f"{since_ms}-0"):
+        if event.what is What.ASKED:
+            people = event.more.get("people")
+            names = ", ".join(map(str, people)) if isinstance(people, list) else ""
+            typer.echo(f"Waiting for {names} ({event.approval}) …", err=True)
+        elif event.what is What.UNROUTABLE:
+            typer.echo(f"Nobody can be asked: {event.why} ({event.approval})", err=True)
+        elif event.what in ends:
+            found = await desk.ledger.run(submitted.id)
+            if found.ended:
+                return found
+    raise AssertionError("following never ends by itself")
+
+
+def _require_app(settings: Settings, name: str) -> None:
+    """Refuse the name of no agent; where the agents are on other machines, anything goes.
+
+    Raises:
+        AppNotFound: The agents' folder is here, and has no such folder.
+    """
+    folder = settings.agents_folder
+    if not folder.is_dir() or (folder / name).is_dir():
+        return
+    names = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[0] not in "._")
+    raise AppNotFound(
+        f"There is no agent {name!r} in {folder}. There are: {', '.join(names) or 'none'}."
+    )

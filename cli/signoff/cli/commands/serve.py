@@ -1,0 +1,88 @@
+"""The commands that are processes: `worker`, `channels`, `gateway`, and `up` for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from signoff.cli.boundary import REFUSED
+from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+
+
+def worker(
+    ctx: typer.Context,
+    *,
+    app: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run this agent only; may be given several times."),
+    ] = None,
+) -> None:
+    """Run agents: start their runs, and resume those that were answered."""
+    settings = settings_of(ctx)
+    from signoff.cli.processes import run_worker  # noqa: PLC0415 -- Celery, and then ADK
+
+    raise typer.Exit(run_worker(settings, app or ()))
+
+
+def channels(ctx: typer.Context) -> None:
+    """Route requests, deliver them, take answers in, and mind deadlines."""
+    settings = settings_of(ctx)
+    from signoff.cli.processes import run_channels  # noqa: PLC0415
+
+    raise typer.Exit(run_channels(settings))
+
+
+def gateway(ctx: typer.Context) -> None:
+    """Take mail in by SMTP or LMTP, and serve the health pages."""
+    settings = settings_of(ctx)
+    from signoff.cli.processes import run_gateway  # noqa: PLC0415
+
+    raise typer.Exit(run_gateway(settings))
+
+
+def up(
+    ctx: typer.Context,
+    *,
+    redis_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Where Redis is started, if it is.")
+    ] = 6379,
+) -> None:
+    """For development: run worker, channels and gateway until Ctrl-C.
+
+    Where [redis] url is not set it starts a Redis too, and where [email.smtp] is not set, a
+    mailbox that keeps all mail.
+    """
+    settings = settings_of(ctx)
+    from signoff.cli.development import run_up  # noqa: PLC0415
+
+    asyncio.run(run_up(settings, redis_port=redis_port))
+
+
+def health(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Argument(help="worker, channels or gateway.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say whether a process of this kind is alive on this machine, for health checks."""
+    from signoff.cli.kinds import KINDS, here  # noqa: PLC0415
+
+    if kind not in KINDS:
+        raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")
+
+    async def work(desk: object) -> list[str]:
+        from signoff.broker.desk import Desk  # noqa: PLC0415
+        from signoff.broker.heartbeat import alive  # noqa: PLC0415
+
+        found = (await alive(desk.ledger)).get(kind, []) if isinstance(desk, Desk) else []
+        return sorted(name for name in found if here(name))
+
+    names = with_desk(ctx, work)
+    if as_json:
+        write_json({"kind": kind, "alive": names})
+    else:
+        typer.echo(f"{kind}: {', '.join(names) or 'none is alive on this machine'}")
+    if not names:
+        raise typer.Exit(REFUSED)

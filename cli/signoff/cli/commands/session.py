@@ -1,0 +1,100 @@
+"""What commands share: the settings they were called with, and a ledger to work on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from signoff.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.cli.settings import Settings
+    from signoff.core.people import Directory, Person
+
+T = TypeVar("T")
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One call of the command.
+
+    Attributes:
+        config: The file of ``--config``.
+    """
+
+    config: Path | None = None
+
+
+def settings_of(ctx: typer.Context) -> Settings:
+    """Read the settings of this call, and send warnings to standard error.
+
+    Raises:
+        ConfigErrors: They have faults.
+    """
+    from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
+    from signoff.cli.settings import LogSettings, load_settings  # noqa: PLC0415
+
+    session = ctx.find_root().obj
+    settings = load_settings(session.config if isinstance(session, Session) else None)
+    log.configure(LogSettings(level="warning", redact=settings.log.redact))
+    return settings
+
+
+def with_desk(
+    ctx: typer.Context, work: Callable[[Desk], Awaitable[T]], *, rings: bool = False
+) -> T:
+    """Do something with the ledger of the settings, and return what it returns.
+
+    Args:
+        ctx: The call.
+        work: What to do.
+        rings: Whether it puts work into a stage: whoever does rings for it.
+
+    Raises:
+        SignoffError: Whatever the work raises.
+    """
+    return asyncio.run(_with_desk(settings_of(ctx), work, rings=rings))
+
+
+async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *, rings: bool) -> T:
+    from signoff.broker.desk import Desk  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.broker.ledger import Ledger  # noqa: PLC0415
+    from signoff.broker.store import Store  # noqa: PLC0415
+
+    bell = None
+    if rings:
+        from signoff.broker.celery import CeleryBell, make_celery  # noqa: PLC0415
+
+        bell = CeleryBell(make_celery(settings.broker_url))
+    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix), bell)
+    try:
+        return await work(Desk(ledger, settings.directory))
+    finally:
+        await ledger.close()
+
+
+def person_of(directory: Directory, identity: str) -> Person:
+    """Return a person by id or address.
+
+    Raises:
+        ConfigError: There is nobody of this name.
+    """
+    person = directory.find(identity)
+    if person is None:
+        known = ", ".join(one.id for one in directory) or "nobody"
+        raise ConfigError(f"There is no person {identity!r} in [[people]]; there is: {known}.")
+    return person
+
+
+def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON
+    """Write a value as JSON to standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

@@ -1,0 +1,206 @@
+"""How approvals, runs and events look at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from signoff.core.approval import Approval, State
+from signoff.core.card import card, one_line, shown
+from signoff.core.events import Event
+from signoff.core.people import Directory
+from signoff.core.policy import format_duration
+from signoff.core.run import Run
+
+_COLOURS = {
+    "pending": "yellow",
+    "approved": "green",
+    "rejected": "red",
+    "timed_out": "red",
+    "completed": "green",
+    "failed": "red",
+    "in_doubt": "bold red",
+    "paused": "yellow",
+}
+
+
+def console() -> Console:
+    """Return the console that commands write to."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def table(*columns: str) -> Table:
+    """Return an empty table in the style of all of them."""
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def add(to: Table, *cells: str | Text) -> None:
+    """Add a row; what comes from agents and people is text, never markup."""
+    to.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in cells))
+
+
+def state_text(state: str) -> Text:
+    """Return a state in its colour."""
+    return Text(state.replace("_", " "), style=_COLOURS.get(state, ""))
+
+
+def moment(at: datetime | None) -> str:
+    """Write a moment in UTC."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+
+
+def approvals_table(approvals: Iterable[Approval], directory: Directory, now: datetime) -> Table:
+    """Return approvals with what waits, on whom, and for how long."""
+    made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
+    for one in approvals:
+        pending = one.state is State.PENDING
+        people = [_name(directory, asked.person) for asked in one.asked if not asked.problem]
+        due = one.deadline - now if one.deadline and pending else None
+        add(
+            made,
+            one.id,
+            state_text(one.state.value),
+            f"{one.origin.app}: {one.call.name}()",
+            _name(directory, one.origin.user),
+            ", ".join(people) if pending else "",
+            format_duration(now - one.opened_at),
+            "" if due is None else format_duration(due),
+        )
+    return made
+
+
+def runs_table(runs: Iterable[Run]) -> Table:
+    """Return runs with where they stand."""
+    made = table("id", "state", "app", "user", "submitted", "waits for", "last word")
+    for run in runs:
+        add(
+            made,
+            run.id,
+            state_text(run.state.value),
+            run.app,
+            run.user,
+            moment(run.submitted_at),
+            ", ".join(run.waiting),
+            _short(run.text or run.problem),
+        )
+    return made
+
+
+def timeline(events: Sequence[Event], directory: Directory) -> Table:
+    """Return what happened, each with its time and the seconds since the first."""
+    made = table("time (UTC)", "", "what", "by", "why")
+    for event in events:
+        passed = (event.at - events[0].at).total_seconds()
+        to = event.more.get("to")
+        what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
+        at = f"{event.at:%Y-%m-%d %H:%M:%S}.{event.at.microsecond // 1000:03}"
+        add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), event.why)
+    return made
+
+
+def print_approval(
+    out: Console, approval: Approval, directory: Directory, events: Sequence[Event]
+) -> None:
+    """Print the card, where it stands, who is asked, and what happened."""
+    shape = card(approval, directory)
+    out.print(Text(shape.title, style="bold"), state_text(approval.state.value))
+    facts = table("", "")
+    facts.show_header = False
+    for name, value in _facts(approval, directory):
+        facts.add_row(Text(name, style="dim"), Text(value))
+    out.print(facts)
+    _section(out, "arguments", ((row.name, row.value) for row in shape.rows))
+    _section(out, "to fill in", ((row.name, row.value) for row in shape.fields))
+    if approval.asked:
+        out.print(Text("\nasked", style="bold"))
+        asked = table("person", "channel", "address", "delivery")
+        for one in approval.asked:
+            delivery = one.problem or (
+                f"delivered as {one.receipt}" if one.receipt else "under way"
+            )
+            add(asked, _name(directory, one.person), one.channel, one.address, delivery)
+        out.print(asked)
+    out.print(Text("\ntimeline", style="bold"))
+    out.print(timeline(events, directory))
+
+
+def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Event]) -> None:
+    """Print a run and what happened in it."""
+    title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
+    out.print(title, state_text(run.state.value))
+    facts = table("", "")
+    facts.show_header = False
+    rows = {
+        "id": run.id,
+        "requester": _name(directory, run.user),
+        "session": run.session,
+        "submitted": moment(run.submitted_at),
+        "waits for": ", ".join(run.waiting),
+        "last word": shown(run.text),
+        "problem": shown(run.problem),
+        "trace": run.trace,
+    }
+    for name, value in rows.items():
+        if value:
+            facts.add_row(Text(name, style="dim"), Text(value))
+    out.print(facts)
+    out.print(Text("\ntimeline", style="bold"))
+    out.print(timeline(events, directory))
+
+
+def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> dict[str, Any]:
+    """Return a record, and what happened to it, as JSON."""
+    data = record.model_dump(mode="json")
+    if events is not None:
+        data["history"] = [event.model_dump(mode="json") for event in events]
+    return data
+
+
+def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]]:
+    origin, decision = approval.origin, approval.decision
+    rows = {
+        "id": approval.id,
+        "app": one_line(f"{origin.app} ({origin.agent})" if origin.agent else origin.app),
+        "requester": one_line(_name(directory, origin.user)),
+        "hint": card(approval, directory).hint,
+        "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
+        "opened": moment(approval.opened_at),
+        "deadline": moment(approval.deadline),
+        "digest": approval.digest,
+        "run": origin.run,
+        "outcome": "" if approval.state is State.PENDING else approval.outcome(directory),
+        "reason": shown(decision.reason) if decision else "",
+        "values": "" if decision is None or decision.payload is None else shown(decision.payload),
+        "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
+    }
+    return ((name, value) for name, value in rows.items() if value)
+
+
+def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
+    found = list(rows)
+    if not found:
+        return
+    out.print(Text(f"\n{title}", style="bold"))
+    made = table("", "")
+    made.show_header = False
+    for name, value in found:
+        made.add_row(Text(name), Text(value))
+    out.print(made)
+
+
+def _name(directory: Directory, identity: str) -> str:
+    person = directory.find(identity) if identity else None
+    return person.shown if person else identity
+
+
+def _short(text: str, most: int = 60) -> str:
+    line = one_line(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"

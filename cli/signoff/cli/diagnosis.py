@@ -1,0 +1,180 @@
+"""What `signoff doctor` looks at, and what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import aiosmtplib
+
+from signoff.broker.celery import make_celery
+from signoff.broker.health import redis_problems
+from signoff.broker.heartbeat import alive
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.cli import log as logs
+from signoff.cli.config_check import check
+from signoff.cli.faults import ConfigErrors
+from signoff.cli.kinds import KINDS
+from signoff.cli.processes import BrokerUnavailable, require_broker
+from signoff.cli.settings import Settings
+from signoff.core.errors import LedgerUnavailable, SignoffError
+
+Level = Literal["good", "warning", "broken"]
+
+_SMTP_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        about: What.
+        level: How it is.
+        text: In words, with what to do where something is wrong.
+    """
+
+    about: str
+    level: Level
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+def of_errors(errors: ConfigErrors) -> list[Finding]:
+    """Return the findings about settings that cannot be used: nothing else can be looked at."""
+    return [Finding("settings", "broken", str(fault)) for fault in errors.faults]
+
+
+async def diagnose(settings: Settings) -> list[Finding]:
+    """Look at everything and return what was found; nothing is changed and no mail is sent."""
+    findings = _settings(settings)
+    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix, size=4))
+    try:
+        findings += [finding async for finding in _ledger(ledger, settings)]
+    finally:
+        await ledger.close()
+    findings.append(await asyncio.to_thread(_broker, settings))
+    findings += await asyncio.to_thread(_agents, settings)
+    findings.append(await _smtp(settings))
+    findings.append(_proof(settings))
+    return findings
+
+
+def _settings(settings: Settings) -> list[Finding]:
+    faults = check(settings)
+    where = settings.file or "no file: environment and defaults"
+    if not faults:
+        return [Finding("settings", "good", str(where))]
+    return [
+        Finding("settings", "broken" if one.severity == "error" else "warning", str(one))
+        for one in faults
+    ]
+
+
+async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
+    url = logs.hide_passwords(settings.redis.url)
+    try:
+        problems = await redis_problems(ledger)
+        for problem in problems:
+            yield Finding("redis", "broken", problem)
+        if not problems:
+            yield Finding("redis", "good", f"{url} keeps what it acknowledges")
+        for finding in _processes(await alive(ledger)):
+            yield finding
+        yield _backlog(await ledger.backlog())
+    except LedgerUnavailable as error:
+        yield Finding("redis", "broken", f"{url}: {error}")
+
+
+def _processes(living: dict[str, list[str]]) -> list[Finding]:
+    findings = []
+    for kind in KINDS:
+        names = living.get(kind, [])
+        if names:
+            findings.append(
+                Finding(kind, "good", f"{len(names)} alive: {', '.join(sorted(names))}")
+            )
+        else:
+            text = f"none is alive; start one with `signoff {kind}`"
+            findings.append(Finding(kind, "warning", text))
+    return findings
+
+
+def _backlog(stages: dict[str, int]) -> Finding:
+    waiting = {stage: count for stage, count in stages.items() if count}
+    text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
+    return Finding("backlog", "good", text or "no stage has work waiting")
+
+
+def _broker(settings: Settings) -> Finding:
+    url = logs.hide_passwords(settings.broker_url)
+    try:
+        require_broker(make_celery(settings.broker_url), tries=1)
+    except (BrokerUnavailable, SignoffError) as error:
+        return Finding("broker", "broken", str(error))
+    return Finding("broker", "good", f"{url} answers")
+
+
+def _agents(settings: Settings) -> list[Finding]:
+    """Load every agent: one that does not load fails every run that is submitted to it."""
+    if not settings.agents_folder.is_dir():
+        text = f"there is no folder {settings.agents_folder} here; workers need it"
+        return [Finding("agents", "warning", text)]
+    # The agent framework takes seconds to import, so only when there are agents.
+    from signoff.cli.agents import load_problems  # noqa: PLC0415
+
+    problems = load_problems(settings.agents_folder)
+    if not problems:
+        text = f"there is none in {settings.agents_folder}"
+        return [Finding("agents", "warning", text)]
+    return [
+        Finding("agents", "broken" if problem else "good", problem or f"{name} loads")
+        for name, problem in problems.items()
+    ]
+
+
+async def _smtp(settings: Settings) -> Finding:
+    """Connect, negotiate TLS and log in, as sending would, and leave again."""
+    smtp = settings.email.smtp
+    where = f"{smtp.host}:{smtp.real_port}"
+    client = aiosmtplib.SMTP(
+        hostname=smtp.host,
+        port=smtp.real_port,
+        use_tls=smtp.security == "tls",
+        start_tls=smtp.security == "starttls",
+        tls_context=ssl.create_default_context(cafile=str(smtp.ca_file) if smtp.ca_file else None)
+        if smtp.security != "none"
+        else None,
+        timeout=min(smtp.timeout, _SMTP_PATIENCE),
+    )
+    remedy = "Check [email.smtp]; approvals wait until mail goes out"
+    try:
+        await client.connect()
+        if smtp.username:
+            await client.login(smtp.username, smtp.password.get_secret_value())
+        await client.quit()
+    except aiosmtplib.SMTPAuthenticationError as error:
+        return Finding("smtp", "broken", f"{where} refuses the login: {error.message}. {remedy}.")
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        return Finding("smtp", "broken", f"{where}: {error}. {remedy}.")
+    finally:
+        client.close()
+    login = " and takes the login" if smtp.username else ""
+    return Finding("smtp", "good", f"{where} answers{login}")
+
+
+def _proof(settings: Settings) -> Finding:
+    inbound = settings.email.inbound
+    text = (
+        "an answer counts if it carries the card's token and comes from the approver's address "
+        f"(token+from). Answers to {settings.email.mailbox} must be handed to "
+        f"{inbound.host}:{inbound.port} by {inbound.protocol.upper()}"
+    )
+    return Finding("email", "good", text)

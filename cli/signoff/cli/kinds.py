@@ -1,0 +1,20 @@
+"""The kinds of processes, and how one of them is called."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+
+KINDS: Final = ("worker", "channels", "gateway")
+"""Every installation needs at least one of each."""
+
+
+def name() -> str:
+    """Return what this process is called: its machine and its id."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def here(process: str) -> bool:
+    """Say whether a process of this name is on this machine."""
+    return process.rpartition("/")[0] == socket.gethostname()

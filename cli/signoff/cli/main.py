@@ -1,0 +1,91 @@
+"""The `signoff` command.
+
+What is imported here is paid for by every `--help` and every completion at the shell, so the
+commands import what they need when they are called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from signoff.cli.boundary import Commands
+from signoff.cli.commands import approvals, audit, config, doctor, mailbox, runs, serve
+from signoff.cli.commands.session import Session
+
+app = typer.Typer(
+    name="signoff",
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Pause an AI agent's tool call until the right person has said yes.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"signoff {version('signoff')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    *,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The settings, else ./signoff.toml."),
+    ] = None,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take what all commands have in common."""
+    del show_version
+    ctx.obj = Session(config_file)
+
+
+@app.command()
+def demo(
+    *,
+    agent: Annotated[
+        str, typer.Option("--app", help="finance, finance_strict or time_off.")
+    ] = "finance",
+    message: Annotated[str, typer.Option(help="What the requester says.")] = "",
+    reply: Annotated[
+        str | None, typer.Option(help="The manager's reply; without it you are asked.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder it was played in.")] = False,
+) -> None:
+    """Play the whole way once: an agent pauses, a mail is answered, the agent goes on."""
+    from signoff.cli.demo import demo as play  # noqa: PLC0415 -- rich, redis, Celery
+
+    raise typer.Exit(asyncio.run(play(app=agent, message=message, reply=reply, keep=keep)))
+
+
+app.command()(runs.run)
+app.add_typer(runs.app, name="runs")
+app.add_typer(approvals.app, name="approvals")
+app.add_typer(audit.app, name="audit")
+app.add_typer(config.app, name="config")
+app.command()(doctor.doctor)
+app.command()(serve.up)
+app.command()(serve.worker)
+app.command()(serve.channels)
+app.command()(serve.gateway)
+app.command()(serve.health)
+app.add_typer(mailbox.app, name="mailbox")
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit."""
+    app()

@@ -1,0 +1,339 @@
+"""The processes: what each is made of, how it starts and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any, Final
+
+import structlog
+import uvicorn
+from celery import Celery
+from celery.apps.worker import Worker
+from celery.worker import state as worker_state
+from kombu.exceptions import OperationalError
+
+from signoff.broker.celery import CeleryBell, make_celery, queues
+from signoff.broker.desk import Desk
+from signoff.broker.heartbeat import TTL, beat
+from signoff.broker.ledger import Ledger
+from signoff.broker.loop import LoopThread
+from signoff.broker.reconciler import Reconciler
+from signoff.broker.store import Store
+from signoff.cli import log as logs
+from signoff.cli.config_check import require
+from signoff.cli.kinds import name as process_name
+from signoff.cli.settings import Settings
+from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
+
+log = structlog.get_logger(__name__)
+
+CHANNEL_THREADS: Final = 8
+"""A thread waits while its stage is drained on the loop: a few for each stage are enough."""
+
+_BROKER_TRIES: Final = 10
+_FAILED: Final = 1
+
+
+class BrokerUnavailable(SignoffError):
+    """The broker that carries the doorbells cannot be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What every process is made of, on the same settings."""
+
+    settings: Settings
+    celery: Celery
+    ledger: Ledger
+    desk: Desk
+
+
+def build(settings: Settings) -> Parts:
+    """Put the parts together; nothing is connected yet."""
+    celery = make_celery(settings.broker_url)
+    store = Store.open(settings.redis.url, prefix=settings.redis.prefix)
+    ledger = Ledger(store, CeleryBell(celery))
+    return Parts(settings, celery, ledger, Desk(ledger, settings.directory))
+
+
+def make_bell(broker_url: str) -> CeleryBell:
+    """Return a bell that rings over a broker, for those who put work in and do none."""
+    return CeleryBell(make_celery(broker_url))
+
+
+def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
+    """Run agents until told to stop; return the exit code.
+
+    Args:
+        settings: The settings.
+        apps: The agents to run; all in the folder where none is named.
+
+    Raises:
+        ConfigErrors: The settings have errors.
+        AppNotFound: A named agent is not in the folder.
+        LedgerUnavailable, BrokerUnavailable: See `_consume`.
+    """
+    prepare(settings)
+    # Only workers have the agent framework in memory: it takes seconds to import.
+    from signoff.worker import tasks  # noqa: PLC0415
+    from signoff.worker.adk.apps import Apps, app_names, session_service  # noqa: PLC0415
+    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
+    from signoff.worker.crew import Crew  # noqa: PLC0415
+
+    folder = settings.agents_folder
+    found = app_names(folder)
+    names = list(apps) or found
+    if missing := [name for name in names if name not in found]:
+        raise AppNotFound(
+            f"There is no agent {missing[0]!r} in {folder}. "
+            f"There are: {', '.join(found) or 'none'}."
+        )
+    if not names:
+        raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
+    parts = build(settings)
+    guard = GuardPlugin(parts.ledger)
+    runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
+    crew = Crew(parts.ledger, AdkRuntime(runners, guard), lease=settings.agents.lease)
+    return _consume(
+        parts,
+        kind="worker",
+        stages=tasks.stages_of(names),
+        threads=settings.agents.concurrency,
+        register=lambda loop: tasks.register(parts.celery, loop, crew),
+        close=runners.close,
+    )
+
+
+def run_channels(settings: Settings) -> int:
+    """Route, deliver and take answers in until told to stop; return the exit code.
+
+    Raises:
+        ConfigErrors: The settings have errors.
+        LedgerUnavailable, BrokerUnavailable: See `_consume`.
+    """
+    prepare(settings)
+    from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
+
+    parts = build(settings)
+    drains = tasks.drains(
+        tasks.Services(
+            ledger=parts.ledger,
+            desk=parts.desk,
+            policies=settings.policies,
+            fallback=settings.default,
+            directory=parts.desk.directory,
+            channels=[EmailChannel(settings.email)],
+            mailbox=settings.email.mailbox,
+            sent_lines=partial(sent_lines, directory=parts.desk.directory, settings=settings.email),
+        )
+    )
+    return _consume(
+        parts,
+        kind="channels",
+        stages=list(drains),
+        threads=CHANNEL_THREADS,
+        register=lambda loop: tasks.register(parts.celery, loop, drains),
+    )
+
+
+def run_gateway(settings: Settings) -> int:
+    """Serve HTTP and take mail in until told to stop; return the exit code.
+
+    Raises:
+        ConfigErrors: The settings have errors.
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    prepare(settings)
+    return asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> int:
+    from signoff.channels.email.inbound import MailServer  # noqa: PLC0415
+    from signoff.channels.gateway import make_gateway  # noqa: PLC0415
+
+    parts = build(settings)
+    mail = MailServer(settings.email, parts.ledger)
+    app = make_gateway(parts.ledger, [mail])
+    config = uvicorn.Config(
+        app,
+        host=settings.gateway.host,
+        port=settings.gateway.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=10,
+    )
+    server = _Server(config, lambda port: _ready("gateway", port=port, inbound=mail.port))
+    # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(parts.ledger.close)
+        await parts.ledger.now()
+        # Entered here and not by uvicorn, which would log a traceback of what start raises.
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        beating = asyncio.create_task(_beat(parts.ledger, "gateway"))
+        stack.callback(beating.cancel)
+        await server.serve()
+    log.info("stopped", kind="gateway")
+    return 0 if server.started else _FAILED
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        if self.started and self.servers:
+            self._announce(int(self.servers[0].sockets[0].getsockname()[1]))
+
+
+def prepare(settings: Settings) -> None:
+    """Configure the log and refuse settings with errors; warnings are logged.
+
+    Raises:
+        ConfigErrors: There are errors.
+    """
+    logs.configure(settings.log)
+    for warning in require(settings):
+        log.warning("config.warning", problem=str(warning))
+
+
+def _ready(kind: str, **more: object) -> None:
+    """Say that the process can do its work; tests, `signoff up` and the demo wait for it."""
+    log.info("ready", kind=kind, pid=os.getpid(), **more)
+
+
+def _consume(
+    parts: Parts,
+    *,
+    kind: str,
+    stages: list[str],
+    threads: int,
+    register: Callable[[LoopThread], None],
+    close: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> int:
+    """Work on stages until told to stop; return the exit code.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached at the start. Later on it is waited for.
+        BrokerUnavailable: The broker cannot be reached, after several tries.
+    """
+    with ExitStack() as stack:
+        loop = LoopThread()
+        stack.callback(loop.stop)
+        stack.callback(lambda: loop.run(parts.ledger.close()))
+        if close is not None:
+            stack.callback(lambda: loop.run(close()))
+        loop.run(parts.ledger.now())
+        require_broker(parts.celery)
+        register(loop)
+        parts.celery.conf.task_queues = queues(stages)
+        worker = _Consumer(
+            app=parts.celery,
+            hostname=f"{kind}-{os.getpid()}@{socket.gethostname()}",
+            pool="threads",
+            concurrency=threads,
+            quiet=True,
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
+            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
+        )
+        _in_background(loop, "reconciler", Reconciler(parts.desk).run_forever())
+        _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
+        worker.start()
+        log.info("stopped", kind=kind)
+        return int(worker.exitcode or 0)
+
+
+class _Consumer(Worker):
+    """A Celery worker that leaves the log alone and ends its work on any of the usual signals."""
+
+    def setup_logging(self, colorize: bool | None = None) -> None:
+        """Leave the log as it was configured."""
+
+    def install_platform_tweaks(self, worker: object) -> None:
+        """Finish what is running on the first signal, and exit at once on the second.
+
+        Celery would re-execute the process on SIGHUP, and write to standard output.
+        """
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if worker_state.should_stop is not None:
+                # Work that is cut off comes back by its lease: that is what leases are for.
+                os._exit(128 + number)
+            worker_state.should_stop = os.EX_OK  # type: ignore[assignment] # the stub says None
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, stop)
+
+
+def require_broker(celery: Celery, *, tries: int = _BROKER_TRIES) -> None:
+    """Return when the broker answers.
+
+    Args:
+        celery: The app.
+        tries: How often to try, with growing pauses.
+
+    Raises:
+        BrokerUnavailable: It did not, after several tries.
+    """
+
+    def waiting(error: Exception, seconds: float) -> None:
+        log.warning("broker.unreachable", error=str(error), retry_in=round(seconds, 1))
+
+    connection = celery.connection_for_write()
+    url = logs.hide_passwords(connection.as_uri())
+    try:
+        with connection:
+            connection.ensure_connection(
+                errback=waiting,
+                max_retries=tries,
+                interval_start=1,
+                interval_step=1,
+                interval_max=3,
+            )
+    except (OperationalError, OSError) as error:
+        raise BrokerUnavailable(
+            f"The broker at {url} cannot be reached: {error}. Check [broker] url (the ledger's "
+            "Redis where it is not set)."
+        ) from error
+
+
+async def _beat(ledger: Ledger, kind: str) -> None:
+    """Say that this process is alive, as long as it is."""
+    while True:
+        try:
+            await beat(ledger, kind, process_name())
+        except LedgerUnavailable as error:
+            log.warning("heartbeat.ledger_unavailable", error=str(error))
+        await asyncio.sleep(TTL / 3)
+
+
+def _in_background(loop: LoopThread, name: str, coroutine: Coroutine[Any, Any, object]) -> None:
+    """Run something that must not fail as long as the process works; if it does, stop."""
+
+    def ended(future: Future[object]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            log.critical("background.died", name=name, exc_info=error)
+            worker_state.should_stop = _FAILED  # type: ignore[assignment] # the stub says None
+
+    loop.spawn(coroutine).add_done_callback(ended)
