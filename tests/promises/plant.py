@@ -96,13 +96,28 @@ class Plant:
 
 
 @asynccontextmanager
-async def plant(folder: Path, *processes: str, broker: str = "") -> AsyncIterator[Plant]:
+async def plant(
+    folder: Path,
+    *processes: str,
+    broker: str = "",
+    within: str = "1h",
+    agents: Path = ROOT / "examples" / "agents",
+) -> AsyncIterator[Plant]:
     """Build a plant, start these processes in it, and tear all of it down at the end."""
     with EmbeddedRedis(folder / "redis", fsync="always") as redis:
         async with devmail.DevMailbox(folder / "mail") as mailbox:
             inbound = free_port()
             settings = folder / "signoff.toml"
-            settings.write_text(_settings(redis.url, broker, mailbox.port, inbound))
+            settings.write_text(
+                _settings(
+                    redis=redis.url,
+                    broker=broker,
+                    smtp=mailbox.port,
+                    inbound=inbound,
+                    within=within,
+                    agents=agents,
+                )
+            )
             environment = {
                 "SIGNOFF_CONFIG": str(settings),
                 "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -118,14 +133,16 @@ async def plant(folder: Path, *processes: str, broker: str = "") -> AsyncIterato
                     await parts.ledger.close()
 
 
-def _settings(redis: str, broker: str, smtp: int, inbound: int) -> str:
+def _settings(
+    *, redis: str, broker: str, smtp: int, inbound: int, within: str, agents: Path
+) -> str:
     return f"""\
 [redis]
 url = "{redis}"
 [broker]
 url = "{broker}"
 [agents]
-folder = "{ROOT}/examples/agents"
+folder = "{agents}"
 lease = 2
 [gateway]
 port = 0
@@ -141,5 +158,5 @@ name = "Mara Lind"
 email = "{MANAGER}"
 [default]
 ask = ["mara"]
-within = "1h"
+within = "{within}"
 """

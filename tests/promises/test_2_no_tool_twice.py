@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
-from promises.plant import plant
 
+from promises.plant import plant
 from signoff.broker import audit
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff, State

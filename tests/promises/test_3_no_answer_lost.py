@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from promises.plant import plant
 
+from promises.plant import plant
 from signoff.broker import audit, stages
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
@@ -75,7 +75,7 @@ async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_p
         assert approval.handoff is Handoff.RESUMED
 
 
-def _purge(celery, queues: list[str]) -> None:  # noqa: ANN001 -- Celery has no types
+def _purge(celery, queues: list[str]) -> None:
     with celery.connection_for_write() as connection:
         for name in queues:
             connection.default_channel.queue_purge(name)

@@ -1,0 +1,127 @@
+"""Nobody decides who may not: wrong person, forged mail, robot, list, the requester himself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from promises.plant import MANAGER, Plant, plant
+from signoff.broker.follow import follow
+from signoff.cli import devmail
+from signoff.core.errors import MailRefused
+from signoff.core.events import What
+from signoff.core.lifecycle import State
+
+REQUESTER = "riley@example.com"
+
+
+def foreign(card: EmailMessage) -> EmailMessage:
+    """Return the answer of somebody to whom the card was forwarded."""
+    return devmail.build_reply(card, "approve", "Mallory <mallory@elsewhere.example>")
+
+
+def from_the_requester(card: EmailMessage) -> EmailMessage:
+    """Return the answer of the one who asked, to a card that was forwarded to him."""
+    return devmail.build_reply(card, "approve", REQUESTER)
+
+
+def with_the_managers_name(card: EmailMessage) -> EmailMessage:
+    """Return an answer that only looks like the manager's."""
+    return devmail.build_reply(
+        card, "approve", f'"Mara Lind {MANAGER}" <mallory@elsewhere.example>'
+    )
+
+
+def from_two(card: EmailMessage) -> EmailMessage:
+    """Return an answer from two addresses, one of which is right."""
+    mail = devmail.build_reply(card, "approve", MANAGER)
+    del mail["From"]
+    mail["From"] = f"{MANAGER}, mallory@elsewhere.example"
+    return mail
+
+
+def with_other_headers(card: EmailMessage) -> EmailMessage:
+    """Return an answer that names the manager everywhere but in From."""
+    mail = foreign(card)
+    mail["Sender"] = MANAGER
+    mail["X-Original-From"] = MANAGER
+    return mail
+
+
+def from_a_look_alike(card: EmailMessage) -> EmailMessage:
+    """Return an answer from a domain whose first letter is Cyrillic, in its ASCII form."""
+    return devmail.build_reply(card, "approve", "mara@xn--xample-2of.com")
+
+
+def out_of_office(card: EmailMessage) -> EmailMessage:
+    """Return what an auto-responder sends, with the word in its text."""
+    mail = devmail.build_reply(card, "approve", MANAGER)
+    mail["Auto-Submitted"] = "auto-replied"
+    return mail
+
+
+def through_a_list(card: EmailMessage) -> EmailMessage:
+    """Return what comes through a mailing list."""
+    mail = devmail.build_reply(card, "approve", MANAGER)
+    mail["List-Id"] = "<all.example.com>"
+    return mail
+
+
+def only_quoted(card: EmailMessage) -> EmailMessage:
+    """Return an empty reply that quotes our own card, examples of answers included."""
+    return devmail.build_reply(card, "", MANAGER)
+
+
+def in_the_middle(card: EmailMessage) -> EmailMessage:
+    """Return a reply that has the word, but not as its command."""
+    return devmail.build_reply(card, "I cannot approve this before I have talked to Tom.", MANAGER)
+
+
+REFUSED = (foreign, from_the_requester, with_the_managers_name, from_two, with_other_headers)
+ATTACKS: list[tuple[Callable[[EmailMessage], EmailMessage], set[What]]] = [
+    *((attack, {What.REFUSED_ANSWER, What.IGNORED_MAIL}) for attack in REFUSED),
+    (from_a_look_alike, {What.REFUSED_ANSWER}),
+    (out_of_office, {What.IGNORED_MAIL}),
+    (through_a_list, {What.IGNORED_MAIL}),
+    (only_quoted, {What.NOT_UNDERSTOOD}),
+    (in_the_middle, {What.NOT_UNDERSTOOD}),
+]
+
+
+async def send(here: Plant, mail: EmailMessage) -> None:
+    """Hand a mail to the gateway as a mail server would."""
+    recipient = str(mail["To"])
+    await devmail.send(mail, host="127.0.0.1", port=here.inbound, recipients=[recipient])
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(180)
+async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> None:
+    """Ten mails that must not count, by real SMTP, and then the one that does."""
+    async with plant(tmp_path, "worker", "channels", "gateway") as here:
+        run = await here.parts.desk.submit("finance", "Reimburse me $2500", user=REQUESTER)
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        kinds = {What.REFUSED_ANSWER, What.IGNORED_MAIL, What.NOT_UNDERSTOOD}
+        events = follow(here.parts.ledger.store)
+        for attack, expected in ATTACKS:
+            await send(here, attack(card))
+            event = await anext(event async for event in events if event.what in kinds)
+            assert event.what in expected, attack.__name__
+            (approval,) = await here.parts.ledger.pending()
+            assert approval.state is State.PENDING, attack.__name__
+        unknown = devmail.build_reply(card, "approve", MANAGER)
+        del unknown["To"]
+        unknown["To"] = "approvals+" + "a" * 26 + "@signoff.localhost"
+        with pytest.raises(MailRefused, match="550"):
+            await send(here, unknown)
+        assert here.executions() == {}
+        await send(here, devmail.build_reply(card, "approve", MANAGER))
+        ends = await here.ends([run.id])
+        assert ends[run.id].what is What.COMPLETED
+        to_strangers = [
+            mail for mail in here.mailbox.received if MANAGER not in devmail.recipients_of(mail)
+        ]
+        assert to_strangers == []

@@ -1,0 +1,77 @@
+"""A late answer does not count, and two people never decide the same thing differently."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from promises.plant import MANAGER, plant
+from signoff.broker.follow import follow
+from signoff.cli import devmail
+from signoff.core.errors import DecisionRefused
+from signoff.core.events import What
+from signoff.core.lifecycle import State
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(120)
+async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: Path) -> None:
+    """The deadline passes, the run goes on without approval, and the reply changes nothing."""
+    async with plant(tmp_path, "worker", "channels", "gateway", within="2s") as here:
+        run = await here.parts.desk.submit(
+            "finance", "Reimburse me $2500", user="riley@example.com"
+        )
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        ends = await here.ends([run.id])
+        assert ends[run.id].what is What.COMPLETED
+        await devmail.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
+        async for event in follow(here.parts.ledger.store, subject=run.id):
+            if event.what is What.REFUSED_ANSWER:
+                break
+        run = await here.parts.ledger.run(run.id)
+        (approval,) = await here.parts.ledger.approvals(run.approvals)
+        assert approval.state is State.TIMED_OUT
+        assert here.executions() == {}
+        assert "nobody answered in time" in run.text
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(120)
+async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path) -> None:
+    """Mail and command line answer at once, eight times each: one counts, the others are told."""
+    async with plant(tmp_path, "worker", "channels", "gateway") as here:
+        run = await here.parts.desk.submit(
+            "finance", "Reimburse me $2500", user="riley@example.com"
+        )
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        (approval,) = await here.parts.ledger.pending()
+        mara = here.parts.desk.directory.get("mara")
+        assert mara is not None
+
+        async def by_mail(word: str) -> None:
+            await devmail.reply(card, word, MANAGER, host="127.0.0.1", port=here.inbound)
+
+        async def by_hand(verb: str) -> str:
+            try:
+                await getattr(here.parts.desk, verb)(approval.id, mara, channel="cli")
+            except DecisionRefused:
+                return "refused"
+            return verb
+
+        _, *hands = await asyncio.gather(
+            asyncio.gather(*(by_mail(word) for word in ("approve", "reject") * 4)),
+            *(by_hand(verb) for verb in ("approve", "reject") * 4),
+        )
+        ends = await here.ends([run.id])
+        assert ends[run.id].what is What.COMPLETED
+        decided = [
+            event
+            for event in await here.parts.ledger.history(approval.id)
+            if event.what in {What.APPROVED, What.REJECTED}
+        ]
+        assert len(decided) == 1
+        assert len(set(hands) - {"refused"}) <= 1
+        runs = sum(here.executions().values())
+        assert runs == (1 if decided[0].what is What.APPROVED else 0)

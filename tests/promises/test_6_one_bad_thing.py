@@ -1,0 +1,58 @@
+"""One bad message, card or agent does not stop the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiosmtplib
+import pytest
+
+from promises.plant import MANAGER, ROOT, plant
+from signoff.broker.change import Change
+from signoff.cli import devmail
+from signoff.core.events import What
+
+BOMBS = (
+    b"From: " + b"(" * 5000 + b"\r\n\r\napprove\r\n",
+    b"\x00\xff\xfe" * 1000,
+    b"Content-Type: multipart/mixed; boundary=x\r\n\r\n" + b"--x\r\n\r\na\r\n" * 200,
+    b"Subject: =?utf-8?b?" + b"A" * 20_000 + b"?=\r\n\r\n" + b"On " + b"a " * 50_000,
+    b"From: mara@example.com\r\nContent-Type: text/plain; charset=no-such\r\n\r\n\xff\xff",
+)
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(180)
+async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_path: Path) -> None:
+    """Mail bombs, an agent that does not load, work without a record: the normal run completes."""
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "finance").symlink_to(ROOT / "examples" / "agents" / "finance")
+    (agents / "broken").mkdir()
+    (agents / "broken" / "agent.py").write_text("raise RuntimeError('no such luck')\n")
+    async with plant(tmp_path, "worker", "channels", "gateway", agents=agents) as here:
+        desk, ledger = here.parts.desk, here.parts.ledger
+        broken = await desk.submit("broken", "go", user="riley@example.com")
+        poison = Change()
+        for stage in ("run.finance", "resume.finance", "route", "intake", "deliver.email"):
+            poison.send(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
+        await ledger.commit(poison)
+        run = await desk.submit("finance", "Reimburse me $2500", user="riley@example.com")
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        for bomb in BOMBS:
+            await aiosmtplib.send(
+                bomb,
+                sender=MANAGER,
+                recipients=[str(card["Reply-To"])],
+                hostname="127.0.0.1",
+                port=here.inbound,
+                start_tls=False,
+            )
+        await devmail.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
+        ends = await here.ends([run.id, broken.id])
+        assert ends[run.id].what is What.COMPLETED
+        assert ends[broken.id].what is What.FAILED
+        assert "no such luck" in ends[broken.id].why
+        assert sum(here.executions().values()) == 1
+        later = await desk.submit("finance", "Reimburse me $70", user="riley@example.com")
+        assert (await here.ends([later.id]))[later.id].what is What.COMPLETED
