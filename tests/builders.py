@@ -1,0 +1,131 @@
+"""Values and ledger states that many tests begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from pydantic import JsonValue
+
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval, Asked, Origin, ToolCall
+from signoff.core.people import Directory, Person
+from signoff.core.policy import OnTimeout, Terms
+from signoff.core.run import Run
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+MARA = Person(
+    id="mara", name="Mara Lind", email="mara@example.com", aliases=("m.lind@example.net",)
+)
+CLEO = Person(id="cleo", name="Cleo Park", email="cleo@example.com")
+RILEY = Person(
+    id="riley", name="Riley Voss", email="riley@example.com", aliases=("r.voss@example.net",)
+)
+
+
+def people() -> Directory:
+    """Return Mara and Cleo, who approve, and Riley, who asks."""
+    return Directory([MARA, CLEO, RILEY])
+
+
+def make_call(tool: str = "reimburse", /, *, call_id: str = "fc-1", **args: JsonValue) -> ToolCall:
+    """Return a call that waits; without arguments, a reimbursement of 2500."""
+    return ToolCall(id=call_id, name=tool, args=args or {"amount": 2500, "purpose": "conference"})
+
+
+def make_origin(**parts: str) -> Origin:
+    """Return where a call comes from: a run of Riley's, unless a part says otherwise."""
+    usual = {
+        "run": "run_1",
+        "app": "finance",
+        "agent": "reimbursement_agent",
+        "user": "riley",
+        "session": "s_1",
+        "invocation": "e-1",
+        "confirmation": "adk-1",
+    }
+    return Origin(**(usual | parts))
+
+
+def make_approval(
+    *,
+    origin: Origin | None = None,
+    call: ToolCall | None = None,
+    template: JsonValue = None,
+    hint: str = "",
+    now: datetime = NOON,
+) -> Approval:
+    """Return an approval that was opened and not routed yet."""
+    approval, _ = Approval.open(
+        origin or make_origin(), call or make_call(), hint=hint, template=template, now=now
+    )
+    return approval
+
+
+def ask(
+    approval: Approval,
+    *people: Person,
+    now: datetime = NOON,
+    within: timedelta = timedelta(hours=4),
+    on_timeout: OnTimeout = OnTimeout.REJECT,
+) -> Approval:
+    """Return the approval with these people asked by email; Mara and Cleo, unless it says whom."""
+    asked = people or (MARA, CLEO)
+    terms = Terms(
+        policy="expenses",
+        ask=tuple(person.id for person in asked),
+        within=within,
+        on_timeout=on_timeout,
+    )
+    entries = tuple(
+        Asked(person=person.id, channel="email", address=person.email) for person in asked
+    )
+    return approval.ask(terms, entries, now=now)[0]
+
+
+def asked_approval(**parts: object) -> Approval:
+    """Return an approval that Mara and Cleo are asked about; `parts` go to `make_approval`."""
+    return ask(make_approval(**parts))  # type: ignore[arg-type]
+
+
+async def paused(
+    ledger: Ledger,
+    *,
+    siblings: int = 1,
+    template: JsonValue = None,
+    asked: Iterable[Person] = (MARA, CLEO),
+    within: timedelta = timedelta(hours=4),
+    on_timeout: OnTimeout = OnTimeout.REJECT,
+    session: str = "",
+) -> tuple[Run, list[Approval]]:
+    """Bring a run of Riley's to its first pause, and route what it asks for.
+
+    Returns:
+        The run and its approvals, as they stand in the ledger.
+    """
+    run = await Desk(ledger, people()).submit(
+        "finance", "Reimburse me $2500", user="riley", session=session
+    )
+    now = await ledger.now()
+    change = Change()
+    opened = []
+    for number in range(siblings):
+        approval, events = Approval.open(
+            make_origin(run=run.id, session=run.session, confirmation=f"adk-{number}"),
+            make_call(call_id=f"fc-{number}"),
+            hint="",
+            template=template,
+            now=now,
+        )
+        change.note(events)
+        approval = ask(approval, *asked, now=now, within=within, on_timeout=on_timeout)
+        change.put(approval, was=None)
+        opened.append(approval.id)
+    claim = await ledger.claim("run.finance", limit=1)
+    submitted = await ledger.run(run.id)
+    change.put(submitted.paused(opened), was=submitted).ack(claim.items[0])
+    await ledger.commit(change)
+    return await ledger.run(run.id), await ledger.approvals(opened)

@@ -1,0 +1,69 @@
+"""Fixtures that all tests share: a real Redis, a ledger of one's own in it, and the people."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from builders import NOON, people
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.people import Directory
+from signoff.testing import VirtualClock
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the one Redis server of this test session."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
+        yield server.url
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A key prefix that no other test has."""
+    return f"{{test-{secrets.token_hex(4)}}}:"
+
+
+@pytest.fixture
+async def ledger(redis_url: str, prefix: str) -> AsyncIterator[Ledger]:
+    """An empty ledger on the clock of the Redis server."""
+    ledger = Ledger(Store.open(redis_url, prefix=prefix))
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A clock that stands at noon until it is told to go on."""
+    return VirtualClock(NOON)
+
+
+@pytest.fixture
+async def still_ledger(redis_url: str, prefix: str, clock: VirtualClock) -> AsyncIterator[Ledger]:
+    """An empty ledger on the virtual clock; it shares its keys with `ledger`."""
+    ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Mara and Cleo, who approve, and Riley, who asks."""
+    return people()
+
+
+@pytest.fixture
+def desk(ledger: Ledger, directory: Directory) -> Desk:
+    """The desk of `ledger`."""
+    return Desk(ledger, directory)
+
+
+@pytest.fixture
+def still_desk(still_ledger: Ledger, directory: Directory) -> Desk:
+    """The desk of `still_ledger`."""
+    return Desk(still_ledger, directory)

@@ -1,0 +1,113 @@
+"""What a person is shown."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from builders import ask, make_approval, make_call, make_origin, people
+from signoff.core.card import Row, card, one_line, shown
+
+NASTY = st.text(
+    st.characters()
+    | st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
+    | st.sampled_from("\u202e\u2066\u200b\u3164\u2800\u0000\u001b\n\t"),
+    max_size=40,
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | NASTY,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(VALUES)
+def test_nothing_is_shown_that_hides_or_turns_text(value: JsonValue) -> None:
+    """No control, format or private character gets onto a card, in whatever it is nested."""
+    for char in shown(value):
+        assert char in "\n\t" or unicodedata.category(char)[0] != "C"
+        assert unicodedata.bidirectional(char) not in {"RLO", "LRO", "RLE", "LRE", "RLI", "LRI"}
+
+
+@given(NASTY)
+def test_one_line_is_one_line(text: str) -> None:
+    """Nothing breaks a subject or a title in two."""
+    line = one_line(text)
+    assert line.splitlines() in ([], [line])
+    line.encode()
+
+
+@given(NASTY, NASTY)
+def test_different_text_with_invisible_parts_looks_different(one: str, other: str) -> None:
+    """What differs only in what cannot be seen is made to differ where it can."""
+    plain = [text for text in (one, other) if "\\" not in text]
+    if len(plain) == 2 and one != other:
+        assert shown(one) != shown(other)
+
+
+def test_a_right_to_left_override_is_written_out() -> None:
+    """A file name cannot be made to read as another."""
+    assert shown("photo\u202egpj.exe") == "photo\\u202egpj.exe"
+    assert shown("\U000e0041") == "\\U000e0041"
+
+
+def test_what_is_too_long_says_so() -> None:
+    """The end of a long text cannot hide."""
+    text = shown("x" * 10_500)
+    assert text.endswith("x … and 500 more characters")
+
+
+def test_rows_are_the_arguments_in_their_order() -> None:
+    """Each argument has a row, with its value as JSON where it is no text."""
+    approval = make_approval(
+        call=make_call("pay", to="ACME", lines=[1, {"a": None}], ok=True, big=2**63)
+    )
+    assert card(approval, people()).rows == (
+        Row(name="to", value="ACME"),
+        Row(name="lines", value='[1, {"a": null}]'),
+        Row(name="ok", value="true"),
+        Row(name="big", value="9223372036854775808"),
+    )
+
+
+def test_the_card_names_people_and_the_policy() -> None:
+    """A known requester is shown by name, an unknown one as ADK knows him."""
+    approval = ask(make_approval(hint="conference fees"))
+    shown_card = card(approval, people())
+    assert shown_card.requester == "Riley Voss"
+    assert shown_card.policy == "expenses"
+    assert shown_card.deadline == approval.deadline
+    assert shown_card.title == "reimbursement_agent asks to run reimburse"
+    assert shown_card.hint == "conference fees"
+    assert shown_card.digest == approval.digest
+    stranger = make_approval(origin=make_origin(user="u\n77", agent=""))
+    assert card(stranger, people()).requester == "u 77"
+    assert card(stranger, people()).title == "finance asks to run reimburse"
+
+
+def test_the_words_for_programmers_are_left_out() -> None:
+    """The standard hint of ADK tells nothing to a manager."""
+    hint = "Please approve … with an expected ToolConfirmation payload."
+    assert card(make_approval(hint=hint), people()).hint == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "fields"),
+    [
+        (None, ()),
+        ({}, ()),
+        (
+            {"approved_days": 0, "note": ""},
+            (Row(name="approved_days", value="0"), Row(name="note", value="")),
+        ),
+        (0, (Row(name="value", value="0"),)),
+        ([1], (Row(name="value", value="[1]"),)),
+    ],
+)
+def test_fields_to_fill(template: JsonValue, fields: tuple[Row, ...]) -> None:
+    """Whatever an approval needs a value for is a field on its card."""
+    assert card(make_approval(template=template), people()).fields == fields

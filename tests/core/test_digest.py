@@ -1,0 +1,138 @@
+"""The digest: one for each JSON value, and none for what is no JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from signoff.core.digest import digest
+from signoff.core.errors import NotCanonical
+
+# Surrogates have no UTF-8; escapes that the digest itself uses are drawn on purpose.
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(
+    ["\x00", "\x00int:9007199254740993", "\x00\x00int:9007199254740993", "9007199254740993"]
+)
+NUMBERS = (
+    st.integers()
+    | st.integers(2**53 - 2, 2**53 + 3)
+    | st.integers(2**53 - 2, 2**53 + 3).map(float)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.just(10**20)
+    | st.just(1e20)
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Say whether two values are one value of JSON: 1 is 1.0, and true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return one == other
+
+
+@given(VALUES, VALUES)
+def test_two_values_have_one_digest_only_if_they_are_the_same(
+    one: JsonValue, other: JsonValue
+) -> None:
+    """The digest tells any two JSON values apart, and no value from itself."""
+    assert (digest("t", {"a": one}) == digest("t", {"a": other})) is same(one, other)
+
+
+@given(VALUES)
+def test_a_value_keeps_its_digest_through_json(value: JsonValue) -> None:
+    """A session store that writes JSON and reads it back does not change the digest."""
+    read = json.loads(json.dumps(value))
+    assert digest("t", {"a": read}) == digest("t", {"a": value})
+
+
+@given(st.dictionaries(TEXT, VALUES, min_size=2, max_size=5), st.randoms())
+def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: object) -> None:
+    """Arguments are a set of names and values."""
+    keys = list(args)
+    random.shuffle(keys)  # type: ignore[attr-defined]
+    assert digest("t", {key: args[key] for key in keys}) == digest("t", args)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (2**53, 2**53 + 1),
+        (2**64, float(2**64) * 2),
+        (-(2**53) - 1, -(2**53) - 2),
+        (1, True),
+        (0, False),
+        (0, None),
+        ("1", 1),
+        ([], {}),
+        ([1, 2], [2, 1]),
+        ("e\u0301", "\u00e9"),
+        (2**53 + 1, "\x00int:9007199254740993"),
+    ],
+)
+def test_what_must_not_be_mistaken_for_each_other(one: JsonValue, other: JsonValue) -> None:
+    """Pairs on which canonical forms have failed before."""
+    assert digest("t", {"a": one}) != digest("t", {"a": other})
+
+
+def test_a_number_is_its_value() -> None:
+    """1 and 1.0 are one number, also where a database turns 1e20 into an integer."""
+    assert digest("t", {"a": 1}) == digest("t", {"a": 1.0})
+    assert digest("t", {"a": 10**20}) == digest("t", {"a": 1e20})
+
+
+def test_the_tool_is_part_of_it() -> None:
+    """The same arguments for another tool are another call."""
+    assert digest("pay", {"a": 1}) != digest("refund", {"a": 1})
+
+
+def test_its_form() -> None:
+    """It is what anybody computes over RFC 8785 JSON with SHA-256."""
+    found = digest("reimburse", {"amount": 2500})
+    wanted = hashlib.sha256(b'{"args":{"amount":2500},"tool":"reimburse"}').hexdigest()
+    assert found == f"sha256:{wanted}"
+
+
+def deep(levels: int) -> JsonValue:
+    """Return a list in a list in a list."""
+    value: JsonValue = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        "\ud800",
+        {"\ud800": 1},
+        (1, 2),
+        {1, 2},
+        b"x",
+        Decimal(1),
+        {1: "x"},
+        10**5000,
+        deep(120),
+        deep(5000),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_json_has_no_digest(value: object) -> None:
+    """It is refused and never left out, because what is left out looks the same as nothing."""
+    with pytest.raises(NotCanonical, match=r"arguments of pay\(\)"):
+        digest("pay", {"a": value})  # type: ignore[dict-item]

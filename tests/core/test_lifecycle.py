@@ -1,0 +1,229 @@
+"""The life of an approval: every legal move, and every other one refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, people
+from signoff.core.approval import (
+    HANDOFFS,
+    TRANSITIONS,
+    Approval,
+    Handoff,
+    Move,
+    State,
+)
+from signoff.core.errors import (
+    AlreadyDecided,
+    IllegalMove,
+    NotAnApprover,
+    NotCanonical,
+    OwnRequest,
+    PayloadError,
+    TooLate,
+)
+from signoff.core.events import Event, What
+from signoff.core.policy import OnTimeout
+
+LATER = NOON + timedelta(minutes=5)
+LATE = NOON + timedelta(hours=4)
+
+Made = tuple[Approval, tuple[Event, ...]]
+
+MOVES: dict[Move, Callable[[Approval], Made]] = {
+    Move.APPROVE: lambda one: one.approve(MARA, people(), channel="email", now=LATER),
+    Move.REJECT: lambda one: one.reject(MARA, people(), channel="email", now=LATER, reason="no"),
+    Move.TIME_OUT: lambda one: one.time_out(now=LATE),
+    Move.WITHDRAW: lambda one: one.withdraw(by="riley", reason="not needed", now=LATER),
+    Move.SUPERSEDE: lambda one: one.supersede(reason="asked anew", now=LATER),
+}
+
+
+def in_state(state: State) -> Approval:
+    """Return an approval that has come to a state by a legal move."""
+    approval = asked_approval()
+    for (source, move), to in TRANSITIONS.items():
+        if source is State.PENDING and to is state:
+            return MOVES[move](approval)[0]
+    return approval
+
+
+def test_every_move_has_a_method() -> None:
+    """No move of the enumeration is without a method that makes it."""
+    assert set(MOVES) == set(Move)
+
+
+@pytest.mark.parametrize("move", Move)
+@pytest.mark.parametrize("state", State)
+def test_the_table_rules(state: State, move: Move) -> None:
+    """A move leads where the table says, and is refused where the table has no such move."""
+    before = in_state(state)
+    assert before.state is state
+    to = TRANSITIONS.get((state, move))
+    if to is None:
+        with pytest.raises((IllegalMove, AlreadyDecided)):
+            MOVES[move](before)
+        return
+    after, events = MOVES[move](before)
+    assert after.state is to
+    assert after.handoff is Handoff.RECORDED
+    assert after.decision is not None
+    assert [event.what for event in events] == [What(to.value)]
+    assert events[0].more["digest"] == before.digest
+    assert before.state is state
+
+
+@pytest.mark.parametrize("to", Handoff)
+@pytest.mark.parametrize("start", Handoff)
+def test_the_way_of_the_answer(start: Handoff, to: Handoff) -> None:
+    """The answer takes the steps of the second table and no other."""
+    before = asked_approval().model_copy(update={"handoff": start})
+    if to not in HANDOFFS[start]:
+        with pytest.raises(IllegalMove, match=f"is {start} and cannot become {to}"):
+            before.hand_on(to, now=LATER)
+        return
+    after, events = before.hand_on(to, now=LATER, result='{"ok": true}')
+    assert after.handoff is to
+    assert after.result == '{"ok": true}'
+    assert len(events) == (0 if to is Handoff.RECORDED else 1)
+
+
+def test_a_result_is_not_forgotten_by_the_next_step() -> None:
+    """A step that brings no result keeps the one that is there."""
+    approval = asked_approval().model_copy(update={"handoff": Handoff.FINISHED, "result": "7"})
+    assert approval.hand_on(Handoff.RESUMED, now=LATER)[0].result == "7"
+
+
+def test_publishing_a_pause_twice_opens_one_approval() -> None:
+    """The id is a function of where the call comes from."""
+    assert make_approval().id == make_approval(now=LATER).id
+    assert make_approval().id.startswith("ap_")
+    assert len(make_approval().id) == 19
+
+
+def test_asking_somebody_sets_the_deadline() -> None:
+    """The deadline counts from the asking, not from the opening."""
+    approval = ask(make_approval(), MARA, now=LATER, within=timedelta(hours=1))
+    assert approval.deadline == LATER + timedelta(hours=1)
+    assert [asked.person for asked in approval.asked] == ["mara"]
+
+
+def test_asking_nobody_is_unroutable() -> None:
+    """An approval that nobody is asked about says so in its history."""
+    terms = asked_approval().terms
+    assert terms is not None
+    _, (event,) = make_approval().ask(terms, (), now=NOON, notes=("nobody", "at all"))
+    assert (event.what, event.why) == (What.UNROUTABLE, "nobody; at all")
+
+
+def test_what_has_ended_is_not_asked_again() -> None:
+    """People are only asked about what is pending."""
+    ended = in_state(State.APPROVED)
+    assert ended.terms is not None
+    with pytest.raises(IllegalMove, match="is approved and cannot ask"):
+        ended.ask(ended.terms, ended.asked, now=LATER)
+
+
+def test_deliveries_are_noted_person_by_person() -> None:
+    """A card that cannot be delivered to one does not make the other unreachable."""
+    approval, _ = asked_approval().undelivered("mara", "email", "no such mailbox", now=LATER)
+    assert approval.reachable
+    approval, _ = approval.undelivered("cleo", "email", "refused", now=LATER)
+    assert not approval.reachable
+    approval, (event,) = approval.delivered("cleo", "email", "<1@x>", now=LATER)
+    assert approval.reachable
+    assert approval.asked[1].receipt == "<1@x>"
+    assert approval.asked[1].problem == ""
+    assert (event.what, event.more) == (What.DELIVERED, {"to": "cleo"})
+
+
+def test_the_deadline_itself_is_too_late() -> None:
+    """An answer counts until the last moment before the deadline, sweeper or not."""
+    approval = asked_approval()
+    approval.may_decide(MARA, people(), now=LATE - timedelta(microseconds=1))
+    with pytest.raises(TooLate, match="expired at 2026-03-02 16:00 UTC"):
+        approval.may_decide(MARA, people(), now=LATE)
+
+
+def test_before_the_deadline_nothing_times_out() -> None:
+    """A sweeper with a fast clock ends nothing too early."""
+    with pytest.raises(IllegalMove, match="not due yet"):
+        asked_approval().time_out(now=LATE - timedelta(microseconds=1))
+
+
+def test_what_stays_open_takes_answers_after_its_deadline() -> None:
+    """Where the policy says stay, the deadline marks it overdue, once, and ends nothing."""
+    approval = ask(make_approval(), MARA, on_timeout=OnTimeout.STAY)
+    decided, _ = approval.approve(MARA, people(), channel="email", now=LATE)
+    assert decided.state is State.APPROVED
+    overdue, (event,) = approval.time_out(now=LATE)
+    assert (overdue.state, overdue.deadline) == (State.PENDING, None)
+    assert event.what is What.OVERDUE
+    assert overdue.approve(MARA, people(), channel="email", now=LATE)[0].state is State.APPROVED
+
+
+def test_only_who_is_asked_decides() -> None:
+    """Somebody of the directory who is not asked is refused, with his name."""
+    approval = ask(make_approval(), MARA)
+    with pytest.raises(NotAnApprover, match="Cleo Park is not asked"):
+        approval.approve(CLEO, people(), channel="email", now=LATER)
+
+
+def test_the_requester_never_decides() -> None:
+    """Not even when somebody has put the requester among those who are asked."""
+    approval = ask(make_approval(), MARA, RILEY)
+    with pytest.raises(OwnRequest, match="Riley Voss asked for reimburse"):
+        approval.approve(RILEY, people(), channel="email", now=LATER)
+
+
+def test_a_decided_approval_names_who_decided() -> None:
+    """The second one to answer learns who was first."""
+    approval = in_state(State.REJECTED)
+    with pytest.raises(AlreadyDecided, match="already rejected by Mara Lind"):
+        approval.approve(CLEO, people(), channel="email", now=LATER)
+    assert in_state(State.TIMED_OUT).outcome() == "timed out"
+    assert approval.outcome() == "rejected by mara"
+
+
+def test_values_without_a_template_are_refused() -> None:
+    """An approval cannot change the arguments that were shown."""
+    with pytest.raises(PayloadError, match="runs exactly as it was shown") as caught:
+        asked_approval().approve(MARA, people(), channel="email", now=LATER, values={"amount": 100})
+    assert caught.value.key == "amount"
+
+
+def test_a_template_wants_its_blanks_filled() -> None:
+    """A zero that nobody chose does not become the answer."""
+    approval = asked_approval(template={"approved_days": 0})
+    with pytest.raises(PayloadError, match="needs a value for approved_days") as caught:
+        approval.approve(MARA, people(), channel="email", now=LATER)
+    assert caught.value.example == "approved_days: 3"
+    decided, (event,) = approval.approve(
+        MARA, people(), channel="email", now=LATER, values={"approved_days": 3}
+    )
+    assert decided.decision is not None
+    assert decided.decision.payload == {"approved_days": 3}
+    assert event.more["payload"] == {"approved_days": 3}
+
+
+@pytest.mark.parametrize("template", [{"x": float("nan")}, {"x": "\ud800"}, {1: "x"}])
+def test_a_template_that_cannot_be_kept_is_refused(template: object) -> None:
+    """What the ledger could not write and read back as the same never gets into it."""
+    with pytest.raises(NotCanonical, match="payload template of reimburse"):
+        make_approval(template=template)  # type: ignore[arg-type]
+
+
+def test_a_hint_in_broken_unicode_is_mended() -> None:
+    """A hint is only words: it is no reason not to ask."""
+    assert make_approval(hint="over \ud800 budget").hint == "over ? budget"
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_the_ledger_keeps_is_the_same_when_read(state: State) -> None:
+    """JSON without the defaults brings back an equal approval."""
+    approval = in_state(state)
+    text = approval.model_dump_json(exclude_defaults=True, exclude={"version"})
+    assert Approval.model_validate_json(text) == approval

@@ -1,0 +1,211 @@
+"""Which policy rules, who is asked, and how long it may take."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from builders import people
+from signoff.core.errors import ConditionError
+from signoff.core.people import Directory, Person
+from signoff.core.policy import (
+    Choice,
+    Duration,
+    Fallback,
+    Policy,
+    Terms,
+    choose,
+    format_duration,
+    parse_duration,
+)
+
+FALLBACK = Fallback(ask=("cleo",))
+LARGE = Policy(name="large", when='tool == "reimburse" && args.amount > 1000', ask=("cleo",))
+ANY = Policy(name="any", when='tool == "reimburse"', ask=("mara",))
+DURATION: TypeAdapter[timedelta] = TypeAdapter(Duration)
+
+
+def pick(
+    *policies: Policy, fallback: Fallback = FALLBACK, user: str = "riley", **args: JsonValue
+) -> Choice:
+    """Choose for a reimbursement with these arguments."""
+    facts: dict[str, JsonValue] = {
+        "app": "finance",
+        "agent": "a",
+        "tool": "reimburse",
+        "args": args,
+        "user": user,
+    }
+    return choose(policies, fallback, people(), facts)
+
+
+@pytest.mark.parametrize(
+    ("amount", "policy"), [(2500, "large"), (1000, "any"), (1000.5, "large"), (2**70, "large")]
+)
+def test_the_first_that_matches_rules(amount: float, policy: str) -> None:
+    """The order of the file is the order of the law."""
+    choice = pick(LARGE, ANY, amount=amount)
+    assert choice.terms.policy == policy
+    assert choice.notes == ()
+
+
+def test_a_later_policy_never_overrides_an_earlier_one() -> None:
+    """The same two in the other order give the other answer."""
+    assert pick(ANY, LARGE, amount=2500).terms.policy == "any"
+
+
+@pytest.mark.parametrize("amount", ["2500", None, [2500], float("nan")])
+def test_what_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
+    """An argument of a wrong type must not fall through to a weaker policy below."""
+    choice = pick(LARGE, ANY, amount=amount)
+    assert choice.terms.policy == "default"
+    assert [person.id for person in choice.people] == ["cleo"]
+    assert "policy large" in choice.notes[0]
+
+
+def test_an_argument_that_a_tool_does_not_have_matches_nothing() -> None:
+    """A policy about amounts does not concern a tool without one."""
+    assert pick(LARGE, ANY).terms.policy == "any"
+
+
+def test_no_policy_matches() -> None:
+    """Nobody is silently chosen: the default is asked, and the audit says why."""
+    choice = pick()
+    assert [person.id for person in choice.people] == ["cleo"]
+    assert choice.notes == ("no policy matches; the default is asked",)
+
+
+def test_without_a_default_nobody_is_asked() -> None:
+    """It says so, and what to do."""
+    choice = pick(fallback=Fallback())
+    assert choice.people == ()
+    assert "[default] ask" in choice.notes[-1]
+
+
+IDENTITIES = st.sampled_from(
+    ["riley", "riley@example.com", "r.voss@example.net", "mara", "m.lind@example.net", "cleo"]
+)
+
+
+@given(
+    IDENTITIES,
+    st.sampled_from([str.upper, str.lower, str.title, lambda text: f" {text} "]),
+    st.lists(st.sampled_from(["riley", "mara", "cleo", "nobody"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["riley", "mara", "cleo", "nobody"]), max_size=3),
+)
+def test_the_requester_is_never_asked(
+    identity: str, written: object, asked: list[str], fallback: list[str]
+) -> None:
+    """By no identity, in no spelling, by no policy and no default."""
+    user = written(identity)  # type: ignore[operator]
+    requester = people().find(user)
+    assert requester is not None
+    choice = pick(
+        Policy(name="p", ask=tuple(asked)), fallback=Fallback(ask=tuple(fallback)), user=user
+    )
+    assert requester.id not in {person.id for person in choice.people}
+    assert len({person.id for person in choice.people}) == len(choice.people)
+    if not choice.people:
+        assert {*asked, *fallback} <= {requester.id, "nobody"}
+
+
+def test_whoever_is_left_out_is_named() -> None:
+    """The notes name who was left out and who does not exist."""
+    choice = pick(Policy(name="p", ask=("riley", "ghost", "mara")))
+    assert [person.id for person in choice.people] == ["mara"]
+    assert choice.notes == (
+        "Riley Voss asked for this and is left out",
+        "ghost is not in the directory",
+    )
+
+
+def test_a_policy_that_leaves_nobody_goes_to_the_default() -> None:
+    """One's own request goes to somebody else, not to nobody."""
+    choice = pick(Policy(name="p", ask=("riley",)))
+    assert choice.terms.policy == "default"
+    assert "leaves nobody to ask" in choice.notes[1]
+
+
+@given(st.timedeltas(timedelta(milliseconds=1), timedelta(days=365)))
+def test_durations_are_read_as_they_are_written(duration: timedelta) -> None:
+    """What goes into a snapshot comes out of it as the same."""
+    kept = DURATION.validate_python(duration)
+    assert duration - kept < timedelta(milliseconds=1)
+    assert DURATION.validate_json(DURATION.dump_json(kept)) == kept
+    terms = Terms(policy="p", ask=("mara",), within=duration)
+    assert Terms.model_validate_json(terms.model_dump_json()) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("30m", timedelta(minutes=30)),
+        ("1h30m", timedelta(hours=1, minutes=30)),
+        ("1h 30m", timedelta(hours=1, minutes=30)),
+        ("2d", timedelta(days=2)),
+        ("1w", timedelta(days=7)),
+        ("250ms", timedelta(milliseconds=250)),
+        ("0h5m", timedelta(minutes=5)),
+    ],
+)
+def test_durations_people_write(text: str, duration: timedelta) -> None:
+    """Days, hours, minutes, and sums of them."""
+    assert parse_duration(text) == duration
+    assert DURATION.validate_python(text) == duration
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "5", "m", "5 minutes", "1.5h", "-5m", "5m5", "٣m", "0s", "366d", "999999999w", "1y"],
+)
+def test_durations_that_are_none(text: str) -> None:
+    """Whatever could be read in two ways, or means nothing, is refused."""
+    with pytest.raises(ValidationError):
+        DURATION.validate_python(text)
+
+
+def test_nothing_and_less_is_written_as_zero() -> None:
+    """A deadline that has passed has no time left."""
+    assert format_duration(timedelta()) == format_duration(timedelta(seconds=-5)) == "0s"
+    assert format_duration(timedelta(days=9, seconds=61)) == "9d1m1s"
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ("args.amount >", "not a CEL expression"),
+        ("amount > 5", "amount"),
+        ("tool", "not true or false"),
+        ('tool + "x"', "not true or false"),
+    ],
+)
+def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> None:
+    """`signoff config check` finds them before a call does."""
+    from signoff.core.conditions import check
+
+    with pytest.raises(ConditionError, match=problem):
+        check(when)
+
+
+@pytest.mark.parametrize(
+    "when", ["args.amount > 5", 'tool.startsWith("re")', "args.days[0] == 1 || user == 'x'", "true"]
+)
+def test_conditions_about_arguments_are_left_to_the_call(when: str) -> None:
+    """An argument that only some tools have is no mistake."""
+    from signoff.core.conditions import check
+
+    check(when)
+
+
+def test_people_have_clean_addresses() -> None:
+    """An empty or unprintable address would match what it should not."""
+    for bad in ({"email": "a\u0007@b.c"}, {"aliases": ("",)}, {"aliases": ("a\nb",)}):
+        with pytest.raises(ValidationError):
+            Person(**({"id": "x", "email": "x@y.z"} | bad))  # type: ignore[arg-type]
+    assert Person(id="x", email="x@y.z").shown == "x"
+    assert next(iter(Directory([Person(id="x", email="x@y.z")]))).id == "x"

@@ -1,0 +1,120 @@
+"""Nobody but an asked person, who is not the requester, in time, ever decides."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, RILEY, make_approval, make_origin, people
+from signoff.core.approval import Approval, Asked, Handoff, State
+from signoff.core.errors import ApprovalError
+from signoff.core.people import Directory, Person
+from signoff.core.policy import OnTimeout, Terms
+
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
+EVERYBODY = (MARA, CLEO, RILEY, DAN)
+DIRECTORY = Directory(EVERYBODY)
+
+REQUESTERS = st.sampled_from(
+    ["riley", "RILEY", "riley@example.com", "Riley@Example.COM", " r.voss@example.net ", "cleo"]
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["approve", "reject", "time_out", "withdraw", "deliver", "ask", "hand_on"]),
+        st.sampled_from(EVERYBODY),
+        st.integers(0, 90),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    STEPS,
+    REQUESTERS,
+    st.lists(st.sampled_from(EVERYBODY), unique=True),
+    st.sampled_from(OnTimeout),
+)
+def test_over_any_sequence_of_moves(
+    steps: list[tuple[str, Person, int]],
+    requester: str,
+    asked: list[Person],
+    on_timeout: OnTimeout,
+) -> None:
+    """Whatever happens in whatever order, a decision is that of one who may, and it stands."""
+    approval = make_approval(origin=make_origin(user=requester))
+    now = NOON
+    for step, person, minutes in steps:
+        now += timedelta(minutes=minutes)
+        before = approval
+        try:
+            approval = move(before, step, person, asked, now=now, on_timeout=on_timeout)
+        except ApprovalError:
+            continue  # a refusal changes nothing
+        if before.state is not State.PENDING:
+            assert approval.decision == before.decision
+            assert approval.state is before.state
+        elif approval.state in {State.APPROVED, State.REJECTED}:
+            assert approval.decision is not None
+            assert approval.decision.by == person.id
+            assert person.id in {one.person for one in before.asked}
+            assert not person.owns(requester)
+            assert before.deadline is None or now < before.deadline or on_timeout is OnTimeout.STAY
+        elif approval.state is State.TIMED_OUT:
+            assert before.deadline is not None
+            assert now >= before.deadline
+            assert on_timeout is OnTimeout.REJECT
+
+
+def move(
+    approval: Approval,
+    step: str,
+    person: Person,
+    asked: list[Person],
+    *,
+    now: datetime,
+    on_timeout: OnTimeout,
+) -> Approval:
+    """Make one step, or raise what it raises."""
+    match step:
+        case "approve" | "reject":
+            answer = approval.approve if step == "approve" else approval.reject
+            return answer(person, DIRECTORY, channel="email", now=now)[0]
+        case "time_out":
+            return approval.time_out(now=now)[0]
+        case "withdraw":
+            return approval.withdraw(by="riley", reason="", now=now)[0]
+        case "deliver":
+            return approval.delivered(person.id, "email", "<1>", now=now)[0]
+        case "hand_on":
+            return approval.hand_on(Handoff.STARTED, now=now)[0]
+        case _:
+            terms = Terms(
+                policy="p",
+                ask=tuple(one.id for one in asked),
+                within=timedelta(hours=1),
+                on_timeout=on_timeout,
+            )
+            entries = tuple(
+                Asked(person=one.id, channel="email", address=one.email) for one in asked
+            )
+            return approval.ask(terms, entries, now=now)[0]
+
+
+@given(REQUESTERS, st.sampled_from(EVERYBODY))
+def test_the_requester_is_known_by_every_identity(requester: str, person: Person) -> None:
+    """Id, address and alias, in capitals or not, are one person."""
+    same = DIRECTORY.same(person.id, requester)
+    assert same is DIRECTORY.same(person.email.upper(), requester)
+    assert same is person.owns(requester)
+    assert same is (DIRECTORY.find(requester) is person)
+
+
+def test_unknown_identities_are_only_themselves() -> None:
+    """A user id that the directory does not know is nobody of the directory."""
+    directory = people()
+    assert directory.find("u-77") is None
+    assert directory.same("u-77", "U-77")
+    assert not directory.same("u-77", "mara")
+    assert not directory.same("mara@ехample.com", "mara@example.com")  # a Cyrillic e

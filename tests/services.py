@@ -1,0 +1,96 @@
+"""Services that tests need and that may be missing: skipped at home, failed in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from signoff.broker.embedded import free_port
+
+_PATIENCE = 60.0
+
+
+def missing(what: str, remedy: str) -> NoReturn:
+    """Skip the test, saying why; fail it where CI=true, because there nothing may be missing."""
+    reason = f"{what} is not installed: {remedy}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@contextmanager
+def rabbitmq(folder: Path) -> Iterator[str]:
+    """Start a RabbitMQ of one's own on loopback, and yield its URL.
+
+    Everything it keeps is in the folder, and everything it starts ends with it: the node, and the
+    port mapper of Erlang, which gets a port of its own.
+    """
+    server = _rabbitmq_server()
+    port, epmd = free_port(), free_port()
+    environment = os.environ | {
+        "HOME": str(folder),
+        "ERL_EPMD_PORT": str(epmd),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"signoff-{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(folder / "log"),
+        "RABBITMQ_CONFIG_FILE": str(folder / "none"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+    }
+    (folder / "plugins").write_text("[].")
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [server], env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        _wait_for_amqp(process, port, folder)
+        yield f"amqp://guest:guest@127.0.0.1:{port}//"
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        subprocess.run(
+            [shutil.which("epmd") or "epmd", "-port", str(epmd), "-kill"],
+            check=False,
+            capture_output=True,
+        )
+
+
+def _rabbitmq_server() -> str:
+    # Debian wraps the programs so that only root and rabbitmq can run them, and as a service.
+    unwrapped = sorted(Path("/usr/lib/rabbitmq/lib").glob("*/sbin/rabbitmq-server"))
+    found = str(unwrapped[-1]) if unwrapped else shutil.which("rabbitmq-server")
+    if found is None:
+        missing("rabbitmq-server", "apt-get install rabbitmq-server")
+    return found
+
+
+def _wait_for_amqp(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
+                # A header of another version: the server answers with its own once it is up.
+                probe.sendall(b"AMQP\x00\x00\x00\x00")
+                if probe.recv(4) == b"AMQP":
+                    return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    pytest.fail(f"RabbitMQ did not start: {(folder / 'output').read_text()[-500:]}")
