@@ -155,6 +155,9 @@ async def _smtp(settings: Settings) -> Finding:
         timeout=min(smtp.timeout, _SMTP_PATIENCE),
     )
     remedy = "Check [email.smtp]; approvals wait until mail goes out"
+    if "smtp" not in settings.email.model_fields_set:
+        text = f"[email.smtp] is not set, so mail goes to {where}. {remedy}"
+        return Finding("smtp", "warning", f"{text} (`signoff up` has a mailbox of its own).")
     try:
         await client.connect()
         if smtp.username:

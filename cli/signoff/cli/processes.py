@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
@@ -18,6 +19,7 @@ import structlog
 import uvicorn
 from celery import Celery
 from celery.apps.worker import Worker
+from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 from kombu.exceptions import OperationalError
 
@@ -246,6 +248,8 @@ def _consume(
         require_broker(parts.celery)
         register(loop)
         parts.celery.conf.task_queues = queues(stages)
+        # Its reason is pickled messages, and the app takes JSON only.
+        warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = _Consumer(
             app=parts.celery,
             hostname=f"{kind}-{os.getpid()}@{socket.gethostname()}",

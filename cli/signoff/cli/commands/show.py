@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +16,10 @@ from signoff.core.events import Event
 from signoff.core.people import Directory
 from signoff.core.policy import format_duration
 from signoff.core.run import Run
+
+_PIPE_WIDTH = 400
+_WHOLE = frozenset({"id", "state", "since", "due in", "time (UTC)", "after", "number"})
+"""Columns that are not worth reading in pieces."""
 
 _COLOURS = {
     "pending": "yellow",
@@ -30,15 +34,18 @@ _COLOURS = {
 
 
 def console() -> Console:
-    """Return the console that commands write to."""
-    return Console(highlight=False, soft_wrap=True)
+    """Return the console that commands write to; what goes into a pipe is not cut into columns."""
+    made = Console(highlight=False)
+    if not made.is_terminal:
+        made.width = _PIPE_WIDTH
+    return made
 
 
 def table(*columns: str) -> Table:
     """Return an empty table in the style of all of them."""
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
     for column in columns:
-        made.add_column(column, overflow="fold")
+        made.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return made
 
 
@@ -57,6 +64,15 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
+def coarse(duration: timedelta) -> str:
+    """Write a duration by its two largest units; what is over is ``overdue``."""
+    if duration < timedelta(0):
+        return "overdue"
+    seconds = int(duration.total_seconds())
+    kept = seconds - seconds % (3600 if seconds >= 86400 else 60 if seconds >= 3600 else 1)
+    return format_duration(timedelta(seconds=kept))
+
+
 def approvals_table(approvals: Iterable[Approval], directory: Directory, now: datetime) -> Table:
     """Return approvals with what waits, on whom, and for how long."""
     made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
@@ -71,8 +87,8 @@ def approvals_table(approvals: Iterable[Approval], directory: Directory, now: da
             f"{one.origin.app}: {one.call.name}()",
             _name(directory, one.origin.user),
             ", ".join(people) if pending else "",
-            format_duration(now - one.opened_at),
-            "" if due is None else format_duration(due),
+            coarse(now - one.opened_at),
+            "" if due is None else coarse(due),
         )
     return made
 
@@ -96,12 +112,13 @@ def runs_table(runs: Iterable[Run]) -> Table:
 
 def timeline(events: Sequence[Event], directory: Directory) -> Table:
     """Return what happened, each with its time and the seconds since the first."""
-    made = table("time (UTC)", "", "what", "by", "why")
+    made = table("time (UTC)", "after", "what", "by", "why")
     for event in events:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
-        at = f"{event.at:%Y-%m-%d %H:%M:%S}.{event.at.microsecond // 1000:03}"
+        day = "" if event.at.date() == events[0].at.date() else f"{event.at:%Y-%m-%d} "
+        at = f"{day}{event.at:%H:%M:%S}.{event.at.microsecond // 1000:03}"
         add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), event.why)
     return made
 
