@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
@@ -24,6 +24,10 @@ CLEO = Person(id="cleo", name="Cleo Park", email="cleo@example.com")
 RILEY = Person(
     id="riley", name="Riley Voss", email="riley@example.com", aliases=("r.voss@example.net",)
 )
+
+
+Snapshot = Callable[[], Awaitable[dict[bytes, bytes]]]
+"""What the fixture `snapshot` returns: a function that reads all keys of the ledger."""
 
 
 def people() -> Directory:

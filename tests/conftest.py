@@ -5,15 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Iterator
 
+import hypothesis
 import pytest
+import redis
 
-from builders import NOON, people
+from builders import NOON, Snapshot, people
 from signoff.broker.desk import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.core.people import Directory
 from signoff.testing import VirtualClock
+
+# A busy machine is no counterexample.
+hypothesis.settings.register_profile("signoff", deadline=None)
+hypothesis.settings.load_profile("signoff")
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +73,16 @@ def desk(ledger: Ledger, directory: Directory) -> Desk:
 def still_desk(still_ledger: Ledger, directory: Directory) -> Desk:
     """The desk of `still_ledger`."""
     return Desk(still_ledger, directory)
+
+
+@pytest.fixture
+def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
+    """A function that returns every key of the ledger with what it holds, byte for byte."""
+    client = redis.Redis.from_url(redis_url)
+
+    async def read() -> dict[bytes, bytes]:
+        pattern = prefix.replace("[", "\\[") + "*"
+        return {key: client.dump(key) or b"" for key in sorted(client.scan_iter(pattern))}
+
+    yield read
+    client.close()

@@ -206,6 +206,6 @@ def test_people_have_clean_addresses() -> None:
     """An empty or unprintable address would match what it should not."""
     for bad in ({"email": "a\u0007@b.c"}, {"aliases": ("",)}, {"aliases": ("a\nb",)}):
         with pytest.raises(ValidationError):
-            Person(**({"id": "x", "email": "x@y.z"} | bad))  # type: ignore[arg-type]
+            Person(**({"id": "x", "email": "x@y.z"} | bad))
     assert Person(id="x", email="x@y.z").shown == "x"
     assert next(iter(Directory([Person(id="x", email="x@y.z")]))).id == "x"

@@ -1,0 +1,350 @@
+"""One commit does all of a change or nothing of it, on the real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from pydantic import JsonValue
+
+from builders import CLEO, MARA, RILEY, Snapshot, make_approval, make_origin, paused, people
+from signoff.broker import audit
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.approval import State
+from signoff.core.errors import (
+    AlreadyDecided,
+    ApprovalNotFound,
+    Conflict,
+    InvalidRun,
+    LeaseLost,
+    NotAnApprover,
+    OwnRequest,
+    RecordUnreadable,
+    RunNotFound,
+    SignoffError,
+    TooLate,
+)
+from signoff.core.people import Person
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+
+async def test_a_conflict_leaves_nothing_changed(ledger: Ledger, snapshot: Snapshot) -> None:
+    """Records, indexes, outboxes, leases and audit stay byte for byte as they were."""
+    run, (approval,) = await paused(ledger)
+    await ledger.commit(Change().send("deliver.email", "kept", {"n": 1}))
+    (item,) = (await ledger.claim("deliver.email")).items
+    stale = approval.model_copy(update={"version": 7})
+    after, events = approval.reject(MARA, people(), channel="email", now=approval.opened_at)
+    change = Change().put(run.answered(approval.id), was=run).put(after, was=stale).note(events)
+    change.send("deliver.slack", "new", {}).ack(item).put_raw("other", "{}")
+    before = await snapshot()
+    with pytest.raises(Conflict, match=f"approval:{approval.id} was changed"):
+        await ledger.commit(change)
+    assert await snapshot() == before
+
+
+async def test_a_lost_lease_leaves_nothing_changed(ledger: Ledger, snapshot: Snapshot) -> None:
+    """The same for an item that is somebody else's, and for a fence that is."""
+    await paused(ledger)
+    await ledger.commit(Change().send("deliver.email", "kept", {"n": 1}))
+    (item,) = (await ledger.claim("deliver.email")).items
+    stolen = dataclasses.replace(item, token="feedbeef")
+    before = await snapshot()
+    for change in (Change().ack(stolen), Change().retry(stolen, after=0)):
+        with pytest.raises(LeaseLost, match="lease of kept is not ours"):
+            await ledger.commit(change.put_raw("other", "{}").send("route", "x", {}))
+    with pytest.raises(LeaseLost, match="lease:x"):
+        await ledger.commit(Change().fence("lease:x", "t").put_raw("other", "{}").ack(item))
+    assert await snapshot() == before
+
+
+async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
+    """In one round trip, the one that is disturbed does not take the others with it."""
+    problems = await ledger.commit_all(
+        [
+            Change().put_raw("a", "1"),
+            Change().put_raw("a", "2"),
+            Change().put_raw("b", "3"),
+        ]
+    )
+    assert [type(problem) for problem in problems] == [type(None), Conflict, type(None)]
+    assert await ledger.raw("a") == (1, "1")
+    assert await ledger.raw("b") == (1, "3")
+    assert await ledger.commit_all([]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with spaces and 'quotes' and \"double\" ones",
+        "lines\nand\r\nmore\ttabs\n",
+        "\x00\x01\x7f nul",
+        "émoji 👩‍👩‍👧 \u202e",
+        "12 - 34 abc",
+        "- % %s %d [a] {b} \\ \\u0041",
+        "lone \udcff surrogate",
+        "x" * 500_000,
+        "",
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+async def test_any_text_goes_through_the_outbox(ledger: Ledger, text: str) -> None:
+    """A body comes out as it went in, also after it was put back."""
+    body: dict[str, JsonValue] = {
+        "text": text,
+        "empty": [],
+        "none": {},
+        "n": 2**63,
+        "f": 1e300,
+        "deep": [[[[[]]]]],
+    }
+    await ledger.commit(Change().send("route", "x", body))
+    (item,) = (await ledger.claim("route")).items
+    assert item.body == body
+    await ledger.commit(Change().retry(item, after=0))
+    (again,) = (await ledger.claim("route")).items
+    assert (again.body, again.attempts) == (body, 2)
+    assert again.token != item.token
+
+
+async def test_any_text_goes_through_a_record(ledger: Ledger) -> None:
+    """Messages and arguments of any kind are read as they were written."""
+    desk = Desk(ledger, people())
+    message = 'Reimburse\n  $2500 – "now" \\ \u2028 {}'
+    run = await desk.submit("finance", message, user="riley")
+    assert (await ledger.run(run.id)).message == message
+    value: object = 1
+    for _ in range(90):
+        value = [value]
+    args = {"deep": value, "big": 2**200, "f": 0.1 + 0.2, "e": [], "o": {}}
+    approval = make_approval().model_copy(
+        update={"call": make_approval().call.model_copy(update={"args": args})}
+    )
+    await ledger.commit(Change().put(approval, was=None))
+    assert (await ledger.approval(approval.id)).call.args == args
+
+
+async def test_raw_records(ledger: Ledger) -> None:
+    """They are versioned, can be deleted, can expire, and keep what UTF-8 has no bytes for."""
+    await ledger.commit(Change().put_raw("r", '"\udcff"'))
+    assert await ledger.raw("r") == (1, '"\\udcff"')
+    await ledger.commit(Change().put_raw("r", "2", was=1, ttl=timedelta(hours=1)))
+    assert await ledger.raw("r") == (2, "2")
+    assert 0 < await ledger.store.client.pttl(f"{ledger.store.prefix}r") <= 3_600_000
+    await ledger.commit(Change().put_raw("r", "", was=2))
+    assert await ledger.raw("r") is None
+    await ledger.commit(Change().put_raw("gone", "1", ttl=timedelta(seconds=-1)))
+    assert await ledger.store.client.pttl(f"{ledger.store.prefix}gone") in {-2, 0, 1}
+
+
+async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) -> None:
+    """Of fifty who decide at once, over connections of their own, one is recorded."""
+    _, (approval,) = await paused(ledger)
+    stores = [Store.open(redis_url, prefix=prefix, size=13) for _ in range(4)]
+    desks = [Desk(Ledger(store), people()) for store in stores]
+
+    async def decide(number: int) -> str:
+        desk, person = desks[number % 4], (MARA, CLEO)[number // 2 % 2]
+        answer = desk.approve if number % 2 else desk.reject
+        try:
+            decided = await answer(approval.id, person, channel="email", reason=str(number))
+        except AlreadyDecided:
+            return ""
+        assert decided.decision is not None
+        return decided.decision.reason
+
+    outcomes = await asyncio.gather(*(decide(number) for number in range(50)))
+    winners = [outcome for outcome in outcomes if outcome]
+    stands = await ledger.approval(approval.id)
+    assert stands.decision is not None
+    assert winners == [stands.decision.reason]
+    whats = [event.what for event in await ledger.history(approval.id)]
+    assert len([what for what in whats if what in {"approved", "rejected"}]) == 1
+    await audit.verify(ledger.store)
+    for store in stores:
+        await store.close()
+
+
+async def test_a_pause_resumes_once_when_its_last_is_decided(ledger: Ledger, desk: Desk) -> None:
+    """Forty siblings decided at the same time put exactly one resume into the outbox."""
+    run, approvals = await paused(ledger, siblings=40)
+    for one in approvals[:5]:
+        await desk.approve(one.id, MARA, channel="email")
+    assert (await ledger.run(run.id)).state is RunState.PAUSED
+    assert (await ledger.claim("resume.finance")).items == ()
+    await asyncio.gather(
+        *(desk.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[5:])
+    )
+    answered = await ledger.run(run.id)
+    assert (answered.state, answered.waiting) == (RunState.ANSWERED, ())
+    items = (await ledger.claim("resume.finance")).items
+    assert [item.body for item in items] == [{"run": run.id, "pause": 1}]
+    outcomes = (await ledger.claim("deliver.email", limit=1000)).items
+    assert {item.id for item in outcomes} == {
+        f"outcome:{one.id}:{person}" for one in approvals for person in ("mara", "cleo")
+    }
+
+
+async def test_the_deadline_holds_in_the_decision(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """Before any sweeper has run, an answer at the deadline is too late."""
+    _, (first, second) = await paused(still_ledger, siblings=2, within=timedelta(hours=1))
+    clock.advance(timedelta(hours=1) - timedelta(microseconds=1))
+    await still_desk.approve(first.id, MARA, channel="email")
+    clock.advance(timedelta(microseconds=1))
+    with pytest.raises(TooLate):
+        await still_desk.approve(second.id, MARA, channel="email")
+    assert (await still_ledger.approval(second.id)).state is State.PENDING
+
+
+async def test_the_deadline_holds_in_the_commit(
+    still_ledger: Ledger,
+    still_desk: Desk,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that stood still between reading and committing does not decide too late."""
+    _, (approval,) = await paused(still_ledger, within=timedelta(hours=1))
+    commit_all = Ledger.commit_all
+
+    async def slowly(self: Ledger, changes: list[Change]) -> object:
+        clock.advance(timedelta(hours=2))
+        return await commit_all(self, changes)
+
+    monkeypatch.setattr(Ledger, "commit_all", slowly)
+    with pytest.raises(TooLate):
+        await still_desk.approve(approval.id, MARA, channel="email")
+
+
+async def test_a_commit_whose_answer_was_lost_is_known_again(
+    ledger: Ledger, snapshot: Snapshot
+) -> None:
+    """Sent once more, it is not taken for somebody else's, and is not done twice."""
+    run, (approval,) = await paused(ledger)
+    after, events = approval.approve(MARA, people(), channel="email", now=approval.opened_at)
+    change = Change().put(after, was=approval).put(run.answered(approval.id), was=run)
+    change.note(events).send("resume.finance", "r", {})
+    await ledger.commit(change)
+    before = await snapshot()
+    await ledger.commit(change)
+    assert await snapshot() == before
+    with pytest.raises(Conflict):
+        await ledger.commit(change.copy())
+
+
+async def test_a_change_does_not_write_one_record_twice() -> None:
+    """Two values for one record, side by side, would lose one of them."""
+    approval = make_approval()
+    other = approval.model_copy(update={"hint": "x"})
+    change = Change().put(approval, was=None)
+    with pytest.raises(ValueError, match="written twice"):
+        change.put(other, was=None)
+    change.put(other, was=approval)
+    with pytest.raises(ValueError, match="written twice"):
+        change.copy().put(other, was=approval)
+
+
+async def test_refusals_change_nothing(ledger: Ledger, desk: Desk, snapshot: Snapshot) -> None:
+    """Whoever may not decide leaves no trace but the answer."""
+    _, (approval,) = await paused(ledger, asked=[MARA, RILEY])
+    before = await snapshot()
+    stranger = Person(id="mallory", email="mallory@example.com")
+    for person, error in (
+        (RILEY, OwnRequest),
+        (CLEO, NotAnApprover),
+        (stranger, NotAnApprover),
+    ):
+        with pytest.raises(error):
+            await desk.approve(approval.id, person, channel="email")
+    with pytest.raises(ApprovalNotFound, match="no approval 'ap_x'"):
+        await desk.approve("ap_x", MARA, channel="email")
+    with pytest.raises(RunNotFound):
+        await ledger.run("run_x")
+    assert await snapshot() == before
+
+
+async def test_what_comes_along_is_committed_with_the_decision(ledger: Ledger, desk: Desk) -> None:
+    """The mail that brought an answer is acknowledged by the commit that records it."""
+    _, (approval,) = await paused(ledger)
+    await ledger.commit(Change().send("intake", "mail-1", {}))
+    (item,) = (await ledger.claim("intake")).items
+    also = Change().ack(item)
+    await desk.approve(approval.id, MARA, channel="email", also=also)
+    assert (await ledger.backlog())["intake"] == 0
+    assert also.writes == []
+
+
+async def test_submitting_again_is_the_same_run(ledger: Ledger, desk: Desk) -> None:
+    """An id of the caller's own makes a lost answer harmless."""
+    one = await desk.submit("finance", "hi", user="riley", run_id="mine")
+    other = await desk.submit("finance", "hi", user="riley", run_id="mine")
+    assert (one.session, other.version) == (other.session, 1)
+    assert (await ledger.backlog()) == {"run.finance": 1}
+    assert await ledger.session_runs("finance", "riley", one.session) == [other]
+    assert await ledger.session_runs("finance", "riley", one.session[:-1]) == []
+
+
+async def test_what_cannot_be_submitted(desk: Desk) -> None:
+    """It is refused in the words of Signoff, with the name of the part."""
+    with pytest.raises(InvalidRun, match="message"):
+        await desk.submit("finance", "", user="riley")
+    with pytest.raises(InvalidRun, match="app"):
+        await desk.submit("../etc", "hi", user="riley")
+
+
+async def test_taking_back(ledger: Ledger, desk: Desk) -> None:
+    """A withdrawn approval answers its run like a decided one, and cannot be decided."""
+    run, (approval,) = await paused(ledger)
+    await desk.withdraw(approval.id, by="riley", reason="changed my mind")
+    assert (await ledger.run(run.id)).state is RunState.ANSWERED
+    with pytest.raises(AlreadyDecided, match="already withdrawn by Riley Voss"):
+        await desk.approve(approval.id, MARA, channel="email")
+
+
+async def test_lists(ledger: Ledger, desk: Desk) -> None:
+    """What waits, on whom, and what has ended can be listed, from either end and in part."""
+    runs = [(await paused(ledger, within=timedelta(hours=h)))[1][0] for h in (3, 1, 2)]
+    three, one, two = (approval.id for approval in runs)
+    assert [approval.id for approval in await ledger.pending()] == [one, two, three]
+    assert [approval.id for approval in await ledger.pending(limit=2)] == [one, two]
+    assert await ledger.pending(limit=0) == []
+    assert [approval.id for approval in await ledger.inbox("mara")] == [three, one, two]
+    await desk.approve(one, MARA, channel="email")
+    await desk.reject(two, MARA, channel="email")
+    assert [approval.id for approval in await ledger.decided()] == [two, one]
+    assert [approval.id for approval in await ledger.inbox("cleo")] == [three]
+    assert len(await ledger.recent_runs(limit=2)) == 2
+    assert await ledger.inbox("nobody") == []
+
+
+async def test_a_record_that_cannot_be_read(ledger: Ledger) -> None:
+    """It is named, with what to do, and it does not hide the others."""
+    _, (good,) = await paused(ledger)
+    _, (bad,) = await paused(ledger)
+    key = f"{ledger.store.prefix}approval:{bad.id}"
+    await ledger.store.client.set(key, '2 x {"from":"a newer version"}')
+    with pytest.raises(RecordUnreadable, match=f"approval:{bad.id} cannot be read") as caught:
+        await ledger.approval(bad.id)
+    assert isinstance(caught.value, SignoffError)
+    assert [one.id for one in await ledger.pending()] == [good.id]
+
+
+async def test_history_is_in_order(ledger: Ledger) -> None:
+    """Entries of one millisecond stay in the order in which they were written."""
+    approval = make_approval(origin=make_origin(run="run_h"))
+    change = Change()
+    for number in range(30):
+        _, events = approval.delivered("mara", "email", "<1>", now=approval.opened_at)
+        change.note([events[0].model_copy(update={"why": str(number)})])
+    await ledger.commit(change)
+    for subject in (approval.id, "run_h"):
+        events_read = await ledger.history(subject)
+        assert [event.why for event in events_read] == [str(number) for number in range(30)]
+    assert await ledger.history("nothing") == []
