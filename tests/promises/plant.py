@@ -101,6 +101,7 @@ async def plant(
     *processes: str,
     broker: str = "",
     within: str = "1h",
+    lease: int = 30,
     agents: Path = ROOT / "examples" / "agents",
 ) -> AsyncIterator[Plant]:
     """Build a plant, start these processes in it, and tear all of it down at the end."""
@@ -115,6 +116,7 @@ async def plant(
                     smtp=mailbox.port,
                     inbound=inbound,
                     within=within,
+                    lease=lease,
                     agents=agents,
                 )
             )
@@ -143,7 +145,7 @@ url = "{redis}"
 url = "{broker}"
 [agents]
 folder = "{agents}"
-lease = 2
+lease = {lease}
 [gateway]
 port = 0
 [email.smtp]

@@ -25,7 +25,7 @@ async def test_kill_9_at_random_during_two_hundred_runs(tmp_path: Path) -> None:
     print(f"seed {seed}")  # noqa: T201 -- to have the same order of kills again
     dice = random.Random(seed)
     names = ("worker", "channels", "gateway")
-    async with plant(tmp_path, *names) as here:
+    async with plant(tmp_path, *names, lease=2) as here:
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         runs = [
             await here.parts.desk.submit(

@@ -58,7 +58,7 @@ async def test_purging_the_broker_in_the_middle_of_five_hundred_runs(tmp_path: P
 @pytest.mark.timeout(120)
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The gateway stores before it says 250: kill it then, with nobody there to decide."""
-    async with plant(tmp_path, "worker", "channels", "gateway") as here:
+    async with plant(tmp_path, "worker", "channels", "gateway", lease=2) as here:
         run = await here.parts.desk.submit(
             "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
         )

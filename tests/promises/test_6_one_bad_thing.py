@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import aiosmtplib
@@ -40,14 +41,16 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
         run = await desk.submit("finance", "Reimburse me $2500", user="riley@example.com")
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         for bomb in BOMBS:
-            await aiosmtplib.send(
-                bomb,
-                sender=MANAGER,
-                recipients=[str(card["Reply-To"])],
-                hostname="127.0.0.1",
-                port=here.inbound,
-                start_tls=False,
-            )
+            # One that is refused at the door does no harm either.
+            with contextlib.suppress(aiosmtplib.SMTPDataError):
+                await aiosmtplib.send(
+                    bomb,
+                    sender=MANAGER,
+                    recipients=[str(card["Reply-To"])],
+                    hostname="127.0.0.1",
+                    port=here.inbound,
+                    start_tls=False,
+                )
         await devmail.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
         ends = await here.ends([run.id, broken.id])
         assert ends[run.id].what is What.COMPLETED
