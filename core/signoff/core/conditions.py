@@ -7,6 +7,7 @@ core may use it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 NAMES = ("app", "agent", "tool", "args", "user")
 """The names that an expression can use: four strings, and `args`, a map."""
+
+_TYPES = frozenset(
+    {"bool", "bytes", "double", "int", "list", "map", "null_type", "optional", "string", "uint"}
+)
+"""Names that CEL itself gives a meaning, as in ``type(args.amount) == int``."""
+
+_BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
 
 
 @lru_cache(maxsize=1024)
@@ -40,6 +48,10 @@ def check(source: str) -> None:
             give true or false.
     """
     program = _compiled(source)
+    if unknown := _unknown_names(source, program):
+        raise ConditionError(
+            f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(NAMES)}."
+        )
     sample: dict[str, JsonValue] = dict.fromkeys(NAMES, "")
     sample["args"] = {}
     try:
@@ -56,6 +68,16 @@ def check(source: str) -> None:
         return  # depends on the types of real arguments
     if not isinstance(result, bool):
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+
+
+def _unknown_names(source: str, program: Program) -> list[str]:
+    """Return what an expression reads and no call has.
+
+    Running it on a sample does not find all of them: `x == 1 && args.y` ends at `args.y`.
+    """
+    # `args.items.exists(item, item > 1)`: the macros bind their first argument.
+    bound = set(_BOUND.findall(source))
+    return sorted(set(program.variables()) - {*NAMES, *bound, *_TYPES})
 
 
 def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:

@@ -1,0 +1,98 @@
+"""Fixtures of the command line's tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from typer.testing import CliRunner, Result
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
+
+SETTINGS = """\
+[agents]
+folder = "{agents}"
+[redis]
+url = "{redis}"
+prefix = "{prefix}"
+[gateway]
+port = 0
+[email.smtp]
+port = {smtp}
+[email.inbound]
+port = 0
+[log]
+format = "json"
+[[people]]
+id = "mara"
+name = "Mara Lind"
+email = "mara@example.com"
+[[people]]
+id = "cleo"
+name = "Cleo Park"
+email = "cleo@example.com"
+[[people]]
+id = "riley"
+name = "Riley Voss"
+email = "riley@example.com"
+[[policies]]
+name = "expenses"
+when = "tool == 'reimburse'"
+ask = ["mara", "cleo"]
+within = "4h"
+[default]
+ask = ["cleo"]
+"""
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of whoever runs the tests, and a working directory of one's own."""
+    for name in list(os.environ):
+        if name.upper().startswith("SIGNOFF_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def restored_log() -> Iterator[None]:
+    """The log of the tests as it was: commands configure it for the whole process."""
+    root = logging.getLogger()
+    handlers, level, show = list(root.handlers), root.level, warnings.showwarning
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    warnings.showwarning = show
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path, redis_url: str, prefix: str) -> Path:
+    """A signoff.toml in the working directory, on the ledger of this test."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(SETTINGS.format(agents=EXAMPLES, redis=redis_url, prefix=prefix, smtp=9))
+    return file
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    """Runs a `signoff` command in this process."""
+    from signoff.cli.main import app
+
+    runner = CliRunner()
+
+    def run(*arguments: str, **options: str) -> Result:
+        return runner.invoke(app, list(arguments), **options)  # type: ignore[arg-type]
+
+    return run

@@ -1,0 +1,204 @@
+"""What settings mean together: a fault for each mistake, and none for what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from signoff.cli.config_check import check, require
+from signoff.cli.faults import ConfigErrors
+from signoff.cli.settings import load_settings
+
+GOOD = """\
+[agents]
+folder = "."
+[[people]]
+id = "mara"
+email = "mara@example.com"
+aliases = ["m@example.net"]
+[[people]]
+id = "cleo"
+email = "cleo@example.com"
+[[policies]]
+name = "large"
+when = "tool == 'pay' && args.amount > 1000"
+ask = ["cleo"]
+[[policies]]
+name = "all"
+ask = ["mara"]
+[default]
+ask = ["cleo", "mara"]
+"""
+
+BAD = {
+    "two people of one id": (
+        GOOD.replace('id = "cleo"', 'id = "mara"')
+        .replace('["cleo"]', '["mara"]')
+        .replace('["cleo", "mara"]', '["mara"]'),
+        "people[1].id",
+        "already the id",
+        "error",
+    ),
+    "two people of one address": (
+        GOOD.replace("cleo@example.com", "Mara@Example.com"),
+        "people[1].email",
+        "already an address of 'mara'",
+        "error",
+    ),
+    "an alias that is somebody's address": (
+        GOOD.replace("m@example.net", "cleo@example.com"),
+        "people[1].email",
+        "already an address of 'mara'",
+        "error",
+    ),
+    "Signoff asks itself": (
+        GOOD.replace("cleo@example.com", "approvals@signoff.localhost"),
+        "people[1].email",
+        "Signoff's own address",
+        "error",
+    ),
+    "a policy asks nobody that is known": (
+        GOOD.replace('ask = ["mara"]', 'ask = ["marra"]'),
+        "policies[1].ask",
+        "'marra' is not the id",
+        "error",
+    ),
+    "the default asks nobody that is known": (
+        GOOD.replace('["cleo", "mara"]', '["cleo", "zoe"]'),
+        "default.ask",
+        "'zoe' is not the id",
+        "error",
+    ),
+    "somebody is named twice": (
+        GOOD.replace('["cleo", "mara"]', '["cleo", "cleo"]'),
+        "default.ask",
+        "twice",
+        "warning",
+    ),
+    "a condition that does not parse": (
+        GOOD.replace("> 1000", ">> 1000"),
+        "policies[0].when",
+        "not a CEL expression",
+        "error",
+    ),
+    "a condition over a name that is not there": (
+        GOOD.replace("tool == 'pay' &&", "tol == 'pay' &&"),
+        "policies[0].when",
+        "tol",
+        "error",
+    ),
+    "a condition that is not true or false": (
+        GOOD.replace("tool == 'pay' && args.amount > 1000", "tool + 'x'"),
+        "policies[0].when",
+        "not true or false",
+        "error",
+    ),
+    "two policies of one name": (
+        GOOD.replace('name = "all"', 'name = "large"'),
+        "policies[1].name",
+        "already the name",
+        "error",
+    ),
+    "a policy behind one that matches all": (
+        GOOD.replace("when = \"tool == 'pay' && args.amount > 1000\"", 'when = "true"'),
+        "policies[1]",
+        "never reached",
+        "error",
+    ),
+    "nobody by default": (
+        GOOD.replace('ask = ["cleo", "mara"]', ""),
+        "default.ask",
+        "nobody is asked",
+        "warning",
+    ),
+    "plain mail to another machine": (
+        GOOD + '[email.smtp]\nhost = "mail.example.com"\ninsecure = true\n',
+        "email.smtp.security",
+        "unencrypted",
+        "warning",
+    ),
+    "answers to another domain": (
+        GOOD + '[email]\nmailbox = "approvals@example.org"\n',
+        "email.mailbox",
+        "example.org",
+        "warning",
+    ),
+    "no folder of agents": (
+        GOOD.replace('folder = "."', 'folder = "nowhere"'),
+        "agents.folder",
+        "nowhere",
+        "warning",
+    ),
+    "a scheme that Redis does not have": (
+        GOOD + '[redis]\nurl = "http://localhost"\n',
+        "redis.url",
+        "http",
+        "error",
+    ),
+    "a port that is none": (
+        GOOD + '[redis]\nurl = "redis://localhost:port/0"\n',
+        "redis.url",
+        "not a URL",
+        "error",
+    ),
+    "no host": (GOOD + '[redis]\nurl = "redis:///0"\n', "redis.url", "no host", "error"),
+    "a database that is no number": (
+        GOOD + '[redis]\nurl = "redis://localhost/signoff"\n',
+        "redis.url",
+        "database number",
+        "error",
+    ),
+    "a broker that is none": (
+        GOOD + '[broker]\nurl = "kafka://localhost"\n',
+        "broker.url",
+        "kafka",
+        "error",
+    ),
+}
+
+
+def load(tmp_path: Path, text: str) -> Path:
+    """Write a settings file."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(text)
+    return file
+
+
+def test_good_settings_have_no_faults(tmp_path: Path) -> None:
+    """What is right is not complained about."""
+    assert check(load_settings(load(tmp_path, GOOD))) == []
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_each_mistake_is_told_with_file_key_and_remedy(tmp_path: Path, case: str) -> None:
+    """One mistake is one fault, in the right place and of the right weight."""
+    text, key, words, severity = BAD[case]
+    file = load(tmp_path, text)
+    found = check(load_settings(file))
+    assert [(one.key, one.severity) for one in found] == [(key, severity)]
+    assert words in found[0].message
+    assert found[0].remedy
+    assert found[0].source in {"", str(file)} or found[0].source.startswith(f"{file}:")
+
+
+def test_all_mistakes_are_told_at_once_errors_first(tmp_path: Path) -> None:
+    """The list is whole, and what keeps Signoff from starting stands on top."""
+    text = GOOD.replace('ask = ["cleo", "mara"]', "").replace('ask = ["mara"]', 'ask = ["x", "y"]')
+    settings = load_settings(load(tmp_path, text))
+    assert [fault.severity for fault in check(settings)] == ["error", "error", "warning"]
+    with pytest.raises(ConfigErrors) as caught:
+        require(settings)
+    assert len(caught.value.faults) == 2
+
+
+def test_warnings_do_not_keep_signoff_from_starting(tmp_path: Path) -> None:
+    """They are returned, to be logged."""
+    settings = load_settings(load(tmp_path, GOOD.replace('ask = ["cleo", "mara"]', "")))
+    assert [fault.key for fault in require(settings)] == ["default.ask"]
+
+
+def test_no_fault_shows_the_password_of_a_url(tmp_path: Path) -> None:
+    """A URL that is wrong may still hold a secret."""
+    file = load(tmp_path, GOOD + '[redis]\nurl = "redis://:hunter2@localhost/x"\n')
+    assert "hunter2" not in str(check(load_settings(file))[0])

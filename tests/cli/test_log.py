@@ -1,0 +1,139 @@
+"""The log: one event a line, and no secret in any of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import Any, Literal
+
+import pytest
+import structlog
+
+from signoff.cli.log import HIDDEN, Redactor, configure, hide_passwords
+from signoff.cli.settings import LogSettings
+
+TOKEN = "abcdefghijklmnopqrstuvwxyz"
+IBAN = "DE02 1203 0000 0000 2020 51"
+
+
+@pytest.fixture
+def lines(request: pytest.FixtureRequest) -> io.StringIO:
+    """A log in the format of the parameter, or JSON."""
+    kind: Literal["console", "json"] = getattr(request, "param", "json")
+    stream = io.StringIO()
+    configure(LogSettings(format=kind, redact=("iban", "Pin")), stream=stream)
+    return stream
+
+
+def events(stream: io.StringIO) -> list[dict[str, Any]]:
+    """Return what was logged as JSON."""
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_event_is_one_line_with_the_ids_of_its_context(lines: io.StringIO) -> None:
+    """Whatever is bound to the context is on every line: approval, run, trace."""
+    with structlog.contextvars.bound_contextvars(approval="ap_1", run="run_1", trace="t1"):
+        structlog.get_logger("x").info("card.sent", to="mara", text="a\nb")
+    (event,) = events(lines)
+    assert event.pop("timestamp")
+    assert event == {
+        "level": "info",
+        "event": "card.sent",
+        "to": "mara",
+        "text": "a\nb",
+        "approval": "ap_1",
+        "run": "run_1",
+        "trace": "t1",
+    }
+
+
+@pytest.mark.parametrize("lines", ["json", "console"], indirect=True)
+def test_no_secret_reaches_either_format(lines: io.StringIO) -> None:
+    """Tokens, passwords in URLs and configured arguments are gone, however they are nested."""
+    log = structlog.get_logger("x")
+    log.info(
+        "card.sent",
+        to=f"approvals+{TOKEN}@example.com",
+        args={"iban": IBAN, "amount": 1, "more": [{"IBAN": IBAN}, (("pin", "4711"),)]},
+        url="redis://user:hunter2@host:6379/0",
+        pin="4711",
+        as_json=json.dumps({"iban": IBAN, "amount": 1}),
+        as_nested_json=json.dumps({"body": json.dumps({"iban": IBAN})}),
+        as_repr=repr({"iban": IBAN}),
+        as_list=json.dumps({"iban": ["a", IBAN]}),
+        as_text=f"iban={IBAN}, amount=1",
+        error=ValueError(f"iban: {IBAN}"),
+    )
+    logging.getLogger("celery").warning("amqp://guest:hunter2@host iban=%s", IBAN)
+    text = lines.getvalue()
+    assert len(text.splitlines()) == 2
+    for secret in (TOKEN, "hunter2", "1203"):
+        assert secret not in text
+    assert HIDDEN in text
+    assert "amount" in text
+
+
+def test_a_redactor_leaves_the_rest_as_it_is() -> None:
+    """Names that only contain a configured name, and all other values, stay."""
+    redactor = Redactor(("pin",))
+    event = {"spinning": "yes", "n": 1, "none": None, "flag": True, "list": [1.5], "t": "pinned: x"}
+    assert redactor(None, "info", dict(event)) == event
+
+
+def test_a_redactor_has_an_end() -> None:
+    """A value that contains itself is cut off, not followed forever."""
+    knot: list[object] = []
+    knot.append(knot)
+    assert HIDDEN in str(Redactor()(None, "info", {"knot": knot}))
+
+
+@pytest.mark.parametrize("lines", ["json", "console"], indirect=True)
+def test_an_exception_stays_on_its_line(lines: io.StringIO) -> None:
+    """Machines get the whole traceback as a value, people its gist."""
+    try:
+        int("too much")
+    except ValueError:
+        structlog.get_logger("x").exception("run.failed")
+    logging.getLogger("uvicorn.error").error("gone", exc_info=RuntimeError("lost"))
+    first, second = lines.getvalue().splitlines()
+    assert "ValueError: invalid literal" in first
+    assert "RuntimeError: lost" in second
+
+
+def test_libraries_speak_up_from_warning_on(lines: io.StringIO) -> None:
+    """Their daily chatter stays out, their complaints come in the same form, with their name."""
+    for name in ("celery.worker", "kombu", "mail.log", "uvicorn.access", "google_adk.runner"):
+        logging.getLogger(name).info("chatter")
+        logging.getLogger(name).warning("complaint")
+    assert {event["logger"] for event in events(lines)} == {
+        "celery.worker",
+        "kombu",
+        "mail.log",
+        "uvicorn.access",
+        "google_adk.runner",
+    }
+    assert {event["event"] for event in events(lines)} == {"complaint"}
+
+
+def test_the_level_is_the_least_severe_that_is_written() -> None:
+    """`level = "error"` keeps warnings out, of ours and of libraries."""
+    stream = io.StringIO()
+    configure(LogSettings(format="json", level="error"), stream=stream)
+    structlog.get_logger("x").warning("w")
+    logging.getLogger("celery").warning("w")
+    structlog.get_logger("x").error("e")
+    assert [event["event"] for event in events(stream)] == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:secret@host/0", "redis://:***@host/0"),
+        ("amqp://guest:guest@host//", "amqp://guest:***@host//"),
+        ("redis://host/0", "redis://host/0"),
+    ],
+)
+def test_urls_are_shown_without_passwords(url: str, shown: str) -> None:
+    """The user's name stays, to tell two accounts apart."""
+    assert hide_passwords(url) == shown

@@ -1,0 +1,202 @@
+"""Settings: where they come from, and how faults of form are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from signoff.cli.faults import ConfigErrors, Fault
+from signoff.cli.lines import line_of
+from signoff.cli.settings import Settings, load_settings
+
+
+def write(tmp_path: Path, text: str, name: str = "signoff.toml") -> Path:
+    """Write a settings file."""
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def faults(path: Path | None = None) -> dict[str, Fault]:
+    """Load settings that cannot be loaded and return their faults by key."""
+    with pytest.raises(ConfigErrors) as caught:
+        load_settings(path)
+    return {fault.key: fault for fault in caught.value.faults}
+
+
+def test_without_file_and_environment_the_defaults_are_in_force(tmp_path: Path) -> None:
+    """A first start needs no settings at all."""
+    settings = load_settings()
+    assert settings.file is None
+    assert settings.home == tmp_path
+    assert settings.redis.url == settings.broker_url == "redis://127.0.0.1:6379/0"
+    assert settings.sessions_url == f"sqlite:///{tmp_path}/.signoff/sessions.db"
+    assert settings.agents.concurrency == 128
+    assert "url" not in settings.redis.model_fields_set
+
+
+def test_arguments_win_over_environment_over_file_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each source overrules the ones behind it, key by key and not table by table."""
+    write(tmp_path, '[redis]\nurl = "redis://file/0"\nprefix = "file:"\n[gateway]\nport = 1\n')
+    monkeypatch.setenv("SIGNOFF_REDIS__URL", "redis://variable/0")
+    settings = load_settings()
+    assert settings.redis.url == "redis://variable/0"
+    assert settings.redis.prefix == "file:"
+    assert settings.gateway.port == 1
+    assert settings.gateway.host == "127.0.0.1"
+    direct = Settings.model_validate({"redis": {"url": "redis://argument/0"}})
+    assert direct.redis.url == "redis://argument/0"
+    assert direct.gateway.port == 8080
+
+
+def test_a_secret_comes_from_the_environment_and_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password of digits stays text, and no repr shows it."""
+    write(tmp_path, '[email.smtp]\nhost = "127.0.0.1"\nusername = "signoff"\n')
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "12345678")
+    settings = load_settings()
+    assert settings.email.smtp.password.get_secret_value() == "12345678"
+    assert "12345678" not in repr(settings)
+
+
+def test_lists_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers can be configured without a file."""
+    monkeypatch.setenv("SIGNOFF_PEOPLE", '[{"id": "mara", "email": "mara@example.com"}]')
+    assert load_settings().people[0].id == "mara"
+    monkeypatch.setenv("SIGNOFF_PEOPLE", "mara")
+    fault = faults()["people"]
+    assert fault.source == "SIGNOFF_PEOPLE"
+    assert "JSON" in fault.message
+
+
+def test_the_file_is_found_by_argument_variable_or_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--config goes over SIGNOFF_CONFIG, which goes over ./signoff.toml."""
+    usual = write(tmp_path, "[gateway]\nport = 1\n")
+    by_variable = write(tmp_path, "[gateway]\nport = 2\n", "variable.toml")
+    by_argument = write(tmp_path, "[gateway]\nport = 3\n", "argument.toml")
+    assert load_settings().gateway.port == 1
+    monkeypatch.setenv("SIGNOFF_CONFIG", str(by_variable))
+    assert load_settings().gateway.port == 2
+    assert load_settings(by_argument).gateway.port == 3
+    assert load_settings(by_argument).file == by_argument
+    assert usual.exists()
+
+
+def test_a_file_that_was_named_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typing error in the name does not silently start with the defaults."""
+    assert "--config" in faults(Path("nowhere.toml"))[""].message
+    monkeypatch.setenv("SIGNOFF_CONFIG", "elsewhere.toml")
+    assert "SIGNOFF_CONFIG" in faults()[""].message
+
+
+def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
+    """Processes that were started in different folders mean the same agents and sessions."""
+    (tmp_path / "conf").mkdir()
+    file = write(tmp_path / "conf", '[agents]\nfolder = "mine"\n[sessions]\nurl = "sqlite:///s.db"')
+    settings = load_settings(file)
+    assert settings.agents_folder == tmp_path / "conf" / "mine"
+    assert settings.sessions_url == f"sqlite:///{tmp_path}/conf/s.db"
+    assert settings.state_folder == tmp_path / "conf" / ".signoff"
+
+
+@pytest.mark.parametrize("url", ["sqlite:////var/s.db", "sqlite:///:memory:", "postgresql+x://h/d"])
+def test_other_session_urls_are_left_as_they_are(tmp_path: Path, url: str) -> None:
+    """ADK's own syntax passes through."""
+    assert load_settings(write(tmp_path, f'[sessions]\nurl = "{url}"')).sessions_url == url
+
+
+def test_every_fault_is_told_at_once_with_file_line_key_and_remedy(tmp_path: Path) -> None:
+    """One look at the message is enough to repair the whole file."""
+    file = write(
+        tmp_path,
+        """\
+[redis]
+ur = "x"
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[[policies]]
+name = "one"
+ask = ["mara"]
+withn = "4h"
+[[policies]]
+name = "two"
+on_timeout = "panic"
+[emial]
+sender = "x"
+[log]
+level = "loud"
+[gateway]
+port = "http"
+""",
+    )
+    found = faults()
+    assert {key: fault.source for key, fault in found.items()} == {
+        "redis.ur": f"{file}:2",
+        "policies[0].withn": f"{file}:9",
+        "policies[1].ask": f"{file}:10",
+        "policies[1].on_timeout": f"{file}:12",
+        "emial": f"{file}:13",
+        "log.level": f"{file}:16",
+        "gateway.port": f"{file}:18",
+    }
+    assert found["redis.ur"].remedy == "Did you mean 'url'?"
+    assert found["policies[0].withn"].remedy == "Did you mean 'within'?"
+    assert found["policies[1].ask"].remedy == "Add it to [[policies]]."
+    assert "'reject' or 'stay', not 'panic'" in found["policies[1].on_timeout"].message
+    assert found["emial"].remedy == "Did you mean 'email'?"
+    assert found["gateway.port"].message == "it should be a whole number, not 'http'"
+
+
+def test_a_fault_in_a_variable_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody searches a file for what stands in the environment."""
+    monkeypatch.setenv("SIGNOFF_GATEWAY__PROT", "1")
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", "smtp")
+    monkeypatch.setenv("SIGNOFF_EMIAL__SENDER", "x")
+    found = faults()
+    assert found["gateway.prot"].source == "SIGNOFF_GATEWAY__PROT"
+    assert found["email.smtp.port"].source == "SIGNOFF_EMAIL__SMTP__PORT"
+    assert found["emial"].source == "SIGNOFF_EMIAL__SENDER"
+    assert found["emial"].remedy == "Did you mean 'email'?"
+
+
+def test_a_secret_is_not_quoted_in_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with a password or a URL is said without it."""
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
+    with pytest.raises(ConfigErrors) as caught:
+        load_settings()
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"[redis\n", b"a = b", b"\xff\xfe"])
+def test_a_file_that_is_not_toml_is_told_by_name(tmp_path: Path, content: bytes) -> None:
+    """The parser's complaint comes with the file's name."""
+    (tmp_path / "signoff.toml").write_bytes(content)
+    assert faults()[""].source == str(tmp_path / "signoff.toml")
+
+
+@pytest.mark.parametrize(
+    ("loc", "line"),
+    [
+        (("a",), 1),
+        (("a", "x"), 2),
+        (("a", "b", "y"), 4),
+        (("list", 0, "z"), 6),
+        (("list", 1), 7),
+        (("list", 1, "missing"), 7),
+        (("list", 1, "sub", "deep"), 9),
+        (("dotted", "key"), None),
+        (("a", "in", "line"), 10),
+    ],
+)
+def test_lines_of_settings_are_found(loc: tuple[int | str, ...], line: int | None) -> None:
+    """Headers, keys, arrays of tables, and the closest table around what is not there."""
+    headers = "[a] x=1 [a.b] y=1 [[list]] z=1 [[list]] [list.sub] deep=1 [a.in]"
+    text = headers.replace(" ", "\n") + "  # line = 1"
+    assert line_of(text, loc) == line
