@@ -26,7 +26,9 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import What
+from signoff.core.payload import fields_of, find_field
 from signoff.core.people import Person
+from signoff.core.text import brief
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +36,37 @@ ONCE_IN: Final = timedelta(days=1)
 """Nobody is told the same about one approval more often than this."""
 
 _WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER})
+
+
+def _refuse_other_arguments(approval: Approval, reason: str) -> None:
+    """Refuse a yes whose reason is really a value for an argument of the call.
+
+    "approve" with "amount: 900" below, or "approve: 900", means a yes to 900, and what would run is
+    what was shown.
+
+    Raises:
+        PayloadError: There is such a line.
+    """
+    for line in reason.splitlines():
+        if any(mark.isdigit() for mark in line) and not any(mark.isalpha() for mark in line):
+            raise PayloadError(
+                f'I read "{brief(line)}" behind your yes. {approval.call.name}() runs exactly as it '
+                "was shown; an approval cannot change a value.",
+                key="",
+                read=brief(line),
+                example="approve",
+            )
+        name, mark, value = line.replace("=", ":", 1).partition(":")
+        key = find_field(dict(approval.call.args), name.strip()) if mark else None
+        if key is not None and value.strip():
+            tool = approval.call.name
+            raise PayloadError(
+                f"{tool}() runs exactly as it was shown; {key!r} cannot be changed by an approval. "
+                "Reject it with a reason, and the agent can propose it anew.",
+                key=key,
+                read=value.strip(),
+                example=f"reject: {key} should be {value.strip()}",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +129,9 @@ class Answers:
             await self._decide(answer, person, command)
         except PayloadError as error:
             example = example_for(approval.template)
-            if error.key and error.key not in example and error.example != example:
+            if error.key in approval.call.args and error.key not in fields_of(approval.template):
+                example = error.example
+            elif error.key and error.key not in example and error.example != example:
                 example = f"{example}\n{error.example}"
             await self._not_understood(answer, str(error), example=example)
         except DecisionRefused as error:
@@ -120,6 +155,7 @@ class Answers:
     async def _decide(self, answer: Answer, person: Person, command: Command) -> None:
         holder, also = answer.holder, answer.also
         if command.verdict is Verdict.APPROVE:
+            _refuse_other_arguments(await self._ledger.approval(holder.approval), command.reason)
             approval = await self._desk.approve(
                 holder.approval,
                 person,

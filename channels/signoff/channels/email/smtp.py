@@ -147,7 +147,10 @@ def translate(error: Exception) -> Fault:
     """
     certificate = _cause(error, ssl.SSLError)
     if certificate is not None:
-        reason = getattr(certificate, "verify_message", "") or certificate.reason or certificate
+        names = ("verify_message", "reason")
+        reason = next(
+            (text for name in names if (text := getattr(certificate, name, ""))), certificate
+        )
         return Fault(
             MailDeferred(
                 f"no safe connection: {reason}. Check [email.smtp] host, which the server's "

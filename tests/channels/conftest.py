@@ -1,0 +1,297 @@
+"""What the tests of the channels begin with: a mail server that takes mail, and open requests."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import email
+import email.policy
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from pydantic import JsonValue
+from structlog.testing import LogCapture
+
+from builders import CLEO, MARA, make_call, make_origin
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.channels.delivery import Delivery
+from signoff.channels.email.settings import EmailSettings, SmtpSettings
+from signoff.channels.intake import Intake
+from signoff.channels.router import Router
+from signoff.core.approval import Approval
+from signoff.core.events import Event, What
+from signoff.core.people import Directory
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import FakeChannel
+
+MAILBOX = "approvals@signoff.example"
+
+
+@dataclass
+class Sink:
+    """A real SMTP server that keeps what it takes; `answers` overrides what it says to a command.
+
+    An answer is keyed by the command and, for RCPT, by the address: ``RCPT bad@x.example``.
+    """
+
+    answers: dict[str, str] = field(default_factory=dict)
+    drop_after: int = 0
+    mails: list[EmailMessage] = field(default_factory=list)
+    envelopes: list[Envelope] = field(default_factory=list)
+    connections: int = 0
+    logins: list[str] = field(default_factory=list)
+    port: int = 0
+
+    async def handle_MAIL(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Any, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Take the sender, unless told otherwise."""
+        if "MAIL" in self.answers:
+            return self.answers["MAIL"]
+        envelope.mail_from = address
+        return "250 OK"
+
+    async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Any, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Take the recipient, unless told otherwise."""
+        answer = self.answers.get(f"RCPT {address}")
+        if answer is not None:
+            return answer
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Any, envelope: Envelope
+    ) -> str:
+        """Keep the mail, unless told otherwise; hang up afterwards when it is time."""
+        if "DATA" in self.answers:
+            return self.answers["DATA"]
+        self.envelopes.append(envelope)
+        mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        self.mails.append(mail)
+        if self.drop_after and len(self.mails) == self.drop_after:
+            asyncio.get_running_loop().call_soon(server.transport.close)
+        return "250 OK"
+
+    def authenticate(self, server: SMTP, session: Any, envelope: Any, kind: str, data: Any) -> Any:
+        """Accept the password ``right``."""
+        self.logins.append(data.login.decode())
+        return AuthResult(success=data.password == b"right", handled=False)
+
+    def settings(self, **smtp: Any) -> EmailSettings:
+        """Return the settings that send here."""
+        return EmailSettings(
+            sender=f"Signoff <{MAILBOX}>",
+            mailbox=MAILBOX,
+            smtp=SmtpSettings(**({"host": "127.0.0.1", "port": self.port, "timeout": 5} | smtp)),
+        )
+
+
+SinkFactory = Callable[..., Awaitable[Sink]]
+
+
+@pytest.fixture
+async def start_sink() -> AsyncIterator[SinkFactory]:
+    """Start SMTP servers; keyword arguments go to `Sink`, ``tls`` and ``implicit`` set up TLS."""
+    servers: list[asyncio.Server] = []
+    sessions: list[SMTP] = []
+
+    async def start(
+        *,
+        tls: ssl.SSLContext | None = None,
+        implicit: bool = False,
+        auth: bool = False,
+        **parts: Any,
+    ) -> Sink:
+        sink = Sink(**parts)
+        loop = asyncio.get_running_loop()
+
+        def session() -> SMTP:
+            sink.connections += 1
+            made = SMTP(
+                sink,
+                hostname="sink.example",
+                enable_SMTPUTF8=True,
+                loop=loop,
+                tls_context=None if implicit else tls,
+                require_starttls=tls is not None and not implicit,
+                auth_required=auth,
+                authenticator=sink.authenticate,
+                auth_require_tls=tls is not None and not implicit,
+            )
+            sessions.append(made)
+            return made
+
+        server = await loop.create_server(session, "127.0.0.1", 0, ssl=tls if implicit else None)
+        servers.append(server)
+        sink.port = server.sockets[0].getsockname()[1]
+        return sink
+
+    yield start
+    for server in servers:
+        server.close()
+    for made in sessions:
+        if made.transport is not None:
+            made.transport.close()
+    await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost and its key, in one file, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName(
+                [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            ),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+@pytest.fixture
+def server_tls(certificate: Path) -> ssl.SSLContext:
+    """The TLS of a server for localhost."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+@dataclass
+class Channels:
+    """The stages of the channels over one ledger and a channel that keeps what it delivers."""
+
+    ledger: Ledger
+    desk: Desk
+    directory: Directory
+    channel: FakeChannel
+    policies: tuple[Policy, ...] = (Policy(name="expenses", ask=("mara",), within="4h"),)
+    fallback: Fallback = field(default_factory=lambda: Fallback(ask=("cleo",)))
+    opened: int = 0
+
+    @property
+    def router(self) -> Router:
+        """The router, on the present policies."""
+        return Router(
+            self.ledger,
+            policies=self.policies,
+            fallback=self.fallback,
+            directory=self.directory,
+        )
+
+    @property
+    def delivery(self) -> Delivery:
+        """The delivery through the channel."""
+        return Delivery(self.ledger, self.channel, directory=self.directory)
+
+    @property
+    def intake(self) -> Intake:
+        """The intake."""
+        return Intake(self.desk, mailbox=MAILBOX)
+
+    async def open(
+        self,
+        *,
+        template: JsonValue = None,
+        hint: str = "",
+        tool: str = "reimburse",
+        user: str = "riley",
+        **args: JsonValue,
+    ) -> Approval:
+        """Bring a run to a pause on one call, and put its approval before the router."""
+        self.opened += 1
+        run = await self.desk.submit("finance", "please", user=user)
+        now = await self.ledger.now()
+        approval, events = Approval.open(
+            make_origin(run=run.id, session=run.session, user=user),
+            make_call(tool, **args),
+            hint=hint,
+            template=template,
+            now=now,
+        )
+        claim = await self.ledger.claim("run.finance", limit=1)
+        submitted = await self.ledger.run(run.id)
+        change = Change().put(approval, was=None).note(events).ack(claim.items[0])
+        change.put(submitted.paused([approval.id]), was=submitted)
+        change.send(stages.ROUTE, approval.id, {"approval": approval.id})
+        await self.ledger.commit(change)
+        return await self.ledger.approval(approval.id)
+
+    async def ask(self, **parts: Any) -> tuple[Approval, str]:
+        """Open a request, route and deliver it; return it and the token of the first card."""
+        approval = await self.open(**parts)
+        await self.router.drain()
+        await self.delivery.drain()
+        message = next(
+            one for one in reversed(self.channel.delivered) if one.card.approval == approval.id
+        )
+        return await self.ledger.approval(approval.id), message.token
+
+    async def events(self, approval: Approval | str) -> list[Event]:
+        """Return what happened to an approval."""
+        subject = approval if isinstance(approval, str) else approval.id
+        return await self.ledger.history(subject)
+
+    async def whats(self, approval: Approval | str) -> list[What]:
+        """Return the kinds of what happened to an approval."""
+        return [event.what for event in await self.events(approval)]
+
+
+@pytest.fixture
+def channels(ledger: Ledger, desk: Desk, directory: Directory) -> Channels:
+    """The stages of the channels; Mara is asked, Cleo is the default."""
+    assert {MARA.id, CLEO.id} <= {person.id for person in directory}
+    return Channels(ledger, desk, directory, FakeChannel())
+
+
+@pytest.fixture
+def still_channels(still_ledger: Ledger, still_desk: Desk, directory: Directory) -> Channels:
+    """The same on the virtual clock."""
+    return Channels(still_ledger, still_desk, directory, FakeChannel())
+
+
+@pytest.fixture
+def log_output() -> Iterator[LogCapture]:
+    """What is logged, one dict an event."""
+    capture, before = LogCapture(), structlog.get_config()["processors"]
+    structlog.configure(processors=[capture])
+    yield capture
+    structlog.configure(processors=before)

@@ -1,0 +1,232 @@
+"""Mail out, to real SMTP servers that do not always want it."""
+
+import asyncio
+import inspect
+import ssl
+
+import aiosmtplib
+import aiosmtplib.errors
+import pytest
+from pydantic import SecretStr
+
+from signoff.broker.embedded import free_port
+from signoff.channels.email.settings import SmtpSettings
+from signoff.channels.email.smtp import FAULTS, Envelope, SmtpSender, translate
+from signoff.channels.tokens import new_token
+from signoff.core.errors import ConfigError, MailDeferred, MailRefused
+
+DATA = b"From: a@signoff.example\r\nTo: mara@example.com\r\nSubject: x\r\n\r\nHello\r\n"
+
+
+def mail(recipient="mara@example.com", sender="a@signoff.example"):
+    """Return a small mail."""
+    return Envelope(sender, recipient, DATA)
+
+
+def sender(sink, **settings):
+    """Return a sender that sends to a sink."""
+    return SmtpSender(sink.settings(**settings).smtp, hostname="signoff.example")
+
+
+async def test_a_batch_takes_one_connection(start_sink):
+    """All mails of a batch go over one connection."""
+    sink = await start_sink()
+    assert await sender(sink).send([mail() for _ in range(20)]) == [None] * 20
+    assert (len(sink.mails), sink.connections) == (20, 1)
+
+
+async def test_a_dropped_connection_is_made_anew(start_sink):
+    """When the server hangs up between two mails, the rest goes over a new connection."""
+    sink = await start_sink(drop_after=2)
+    assert await sender(sink).send([mail() for _ in range(4)]) == [None] * 4
+    assert (len(sink.mails), sink.connections) == (4, 2)
+
+
+async def test_starttls_with_login(start_sink, server_tls, certificate):
+    """The login goes over a connection that STARTTLS has made safe."""
+    sink = await start_sink(tls=server_tls, auth=True)
+    smtp = sender(
+        sink,
+        host="localhost",
+        security="starttls",
+        ca_file=certificate,
+        username="signoff",
+        password=SecretStr("right"),
+    )
+    assert await smtp.send([mail()]) == [None]
+    assert sink.logins == ["signoff"]
+
+
+async def test_tls_from_the_start(start_sink, server_tls, certificate):
+    """A server that speaks nothing but TLS is spoken to in TLS."""
+    sink = await start_sink(tls=server_tls, implicit=True)
+    smtp = sender(sink, host="localhost", security="tls", ca_file=certificate)
+    assert await smtp.send([mail()]) == [None]
+
+
+@pytest.mark.parametrize(("security", "implicit"), [("starttls", False), ("tls", True)])
+async def test_a_certificate_that_nobody_vouches_for(start_sink, server_tls, security, implicit):
+    """Mail is not sent to a server that cannot prove who it is; the settings are named."""
+    sink = await start_sink(tls=server_tls, implicit=implicit)
+    (error,) = await sender(sink, host="localhost", security=security).send([mail()])
+    assert isinstance(error, MailDeferred)
+    assert "certificate" in str(error)
+    assert "[email.smtp] host" in str(error)
+    assert sink.mails == []
+
+
+async def test_a_certificate_for_another_name(start_sink, server_tls, certificate, monkeypatch):
+    """A certificate that does not bear the host's name is none."""
+    sink = await start_sink(tls=server_tls, implicit=True)
+    smtp = sender(sink, host="ip6-localhost.localhost", security="tls", ca_file=certificate)
+
+    async def here(host, port, **_):
+        return [(2, 1, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
+    (error,) = await smtp.send([mail()])
+    assert isinstance(error, MailDeferred)
+    assert "certificate" in str(error)
+
+
+async def test_a_server_without_starttls_gets_no_mail(start_sink):
+    """Nothing is sent in the clear because a server, or somebody in between, does not offer TLS."""
+    sink = await start_sink()
+    (error,) = await sender(sink, security="starttls").send([mail()])
+    assert isinstance(error, MailDeferred)
+    assert sink.mails == []
+
+
+async def test_a_wrong_password_is_ours_to_mend(start_sink, server_tls, certificate):
+    """A refused login defers every mail; no recipient counts as unreachable because of it."""
+    sink = await start_sink(tls=server_tls, auth=True)
+    smtp = sender(
+        sink,
+        host="localhost",
+        security="starttls",
+        ca_file=certificate,
+        username="signoff",
+        password=SecretStr("wrong"),
+    )
+    errors = await smtp.send([mail(), mail()])
+    assert all(isinstance(error, MailDeferred) for error in errors)
+    assert "login" in str(errors[0])
+    assert "wrong" not in str(errors[0])
+    assert sink.connections == 1
+
+
+async def test_nobody_listens(log_output):
+    """A server that is not there defers the batch after one try, and names the settings."""
+    port = free_port()
+    smtp = SmtpSender(SmtpSettings(port=port, timeout=5), hostname="signoff.example")
+    errors = await smtp.send([mail() for _ in range(3)])
+    assert all(isinstance(error, MailDeferred) for error in errors)
+    assert f"127.0.0.1:{port}" in str(errors[0])
+    (entry,) = [one for one in log_output.entries if one["event"] == "smtp.unusable"]
+    assert entry["log_level"] == "error"
+    assert "[email.smtp]" in entry["setting"]
+
+
+async def test_a_server_that_says_nothing_times_out():
+    """A server that accepts and then is silent costs one timeout, not one for each mail."""
+    connections = []
+    server = await asyncio.start_server(
+        lambda reader, writer: connections.append(writer), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+    smtp = SmtpSender(SmtpSettings(port=port, timeout=0.2), hostname="signoff.example")
+    errors = await smtp.send([mail() for _ in range(3)])
+    server.close()
+    for writer in connections:
+        writer.close()
+    assert all(isinstance(error, MailDeferred) for error in errors)
+    assert len(connections) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "expected"),
+    [
+        ("RCPT mara@example.com", "550 5.1.1 No such user", MailRefused),
+        ("RCPT mara@example.com", "552 5.2.2 Mailbox full", MailRefused),
+        ("RCPT mara@example.com", "450 4.2.1 Greylisted", MailDeferred),
+        ("RCPT mara@example.com", "421 4.7.0 Too many", MailDeferred),
+        ("DATA", "554 5.7.1 Spam", MailRefused),
+        ("DATA", "451 4.3.0 Disk full", MailDeferred),
+        ("MAIL", "451 4.3.0 Later", MailDeferred),
+        ("MAIL", "550 5.7.1 Not your address", MailDeferred),
+    ],
+)
+async def test_what_the_server_says_decides(start_sink, command, answer, expected):
+    """4yz is for later and 5yz for ever; a refused sender is our fault, not the person's."""
+    sink = await start_sink(answers={command: answer})
+    (error,) = await sender(sink).send([mail()])
+    assert type(error) is expected
+    assert answer[:3] in str(error)
+
+
+async def test_after_a_421_the_others_get_a_new_connection(start_sink):
+    """A server that closes the connection over one mail still gets the others."""
+    sink = await start_sink(answers={"RCPT busy@example.com": "421 4.7.0 Closing"})
+    errors = await sender(sink).send([mail("busy@example.com"), mail(), mail()])
+    assert [type(error) for error in errors] == [MailDeferred, type(None), type(None)]
+
+
+async def test_tokens_stay_out_of_what_is_said():
+    """A server that repeats the envelope does not get the token into a log."""
+    token = new_token()
+    address = f"approvals+{token}@signoff.example"
+    for error in (
+        aiosmtplib.SMTPSenderRefused(550, f"<{address}> is not yours", address),
+        aiosmtplib.SMTPDataError(550, f"<{address.upper()}> is spam"),
+    ):
+        assert token not in str(translate(error).error).lower()
+
+
+def _classes():
+    return sorted(
+        (
+            one
+            for _, one in inspect.getmembers(aiosmtplib.errors, inspect.isclass)
+            if issubclass(one, Exception) and one.__module__ == "aiosmtplib.errors"
+        ),
+        key=lambda one: one.__name__,
+    )
+
+
+@pytest.mark.parametrize("kind", _classes())
+def test_every_exception_of_the_library_is_translated(kind):
+    """The map has every class that aiosmtplib raises, and a word for it."""
+    assert kind in FAULTS
+    if issubclass(kind, aiosmtplib.SMTPRecipientsRefused):
+        error = kind([aiosmtplib.SMTPRecipientRefused(550, "no", "mara@example.com")])
+    elif issubclass(kind, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPRecipientRefused):
+        error = kind(550, "no", "mara@example.com")
+    elif issubclass(kind, aiosmtplib.SMTPResponseException):
+        error = kind(550, "no")
+    else:
+        error = kind("no")
+    fault = translate(error)
+    assert isinstance(fault.error, MailDeferred | MailRefused)
+    assert "no" in str(fault.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConnectionResetError("reset"), MailDeferred),
+        (TimeoutError(), MailDeferred),
+        (ssl.SSLError("bad"), MailDeferred),
+        (RuntimeError("a bug"), MailDeferred),
+        (ValueError("prohibited"), MailRefused),
+    ],
+)
+def test_what_others_raise_is_translated_too(error, expected):
+    """The network and the standard library have a word as well, and what is unknown may pass."""
+    assert type(translate(error).error) is expected
+
+
+def test_a_file_of_certificates_that_is_not_there(tmp_path):
+    """The setting is named when its file cannot be read."""
+    settings = SmtpSettings(host="mx.example.com", security="tls", ca_file=tmp_path / "none.pem")
+    with pytest.raises(ConfigError, match=r"email\.smtp\.ca_file"):
+        SmtpSender(settings, hostname="signoff.example")

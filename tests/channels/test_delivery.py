@@ -1,0 +1,329 @@
+"""What becomes of a card, of the news about it, and of a channel that fails."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.channels import outbox
+from signoff.channels.port import Delivered, Kind, Refused, Retry
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import OnTimeout, Policy
+from signoff.testing import FakeChannel
+
+BOTH = (Policy(name="both", ask=("mara", "cleo"), within="4h"),)
+
+
+async def test_a_delivered_card_is_noted_with_its_receipt(channels):
+    """The receipt of the channel is kept with the person who was asked."""
+    approval, token = await channels.ask()
+
+    (asked,) = approval.asked
+    (message,) = channels.channel.delivered
+    assert (asked.receipt, asked.problem) == (f"fake:{message.id}", "")
+    assert (message.kind, message.person, message.name) == (Kind.CARD, "mara", "Mara Lind")
+    assert (message.address, message.token) == ("mara@example.com", token)
+    assert message.card.rows[0].value == "2500"
+    assert await channels.whats(approval) == [What.OPENED, What.ASKED, What.DELIVERED]
+    assert set((await channels.ledger.backlog()).values()) == {0}
+
+
+async def test_what_is_tried_again_comes_later_and_arrives(still_channels, clock):
+    """A card that could not be delivered is put back, and delivered when its time has come."""
+    channels, results = still_channels, [Retry(0, "greylisted"), Delivered("receipt")]
+    channels.channel = FakeChannel(respond=lambda _: results.pop(0))
+    approval = await channels.open()
+    await channels.router.drain()
+
+    assert await channels.delivery.drain() == 1
+    assert await channels.delivery.drain() == 0
+    clock.advance(timedelta(seconds=7))
+    assert await channels.delivery.drain() == 1
+
+    assert (await channels.ledger.approval(approval.id)).asked[0].receipt == "receipt"
+
+
+async def test_the_channel_may_wish_for_a_longer_pause(still_channels, clock):
+    """A pause that the channel asks for is kept, where it is longer than ours."""
+    channels = still_channels
+    channels.channel = FakeChannel(respond=lambda _: Retry(300, "slow down"))
+    await channels.open()
+    await channels.router.drain()
+    await channels.delivery.drain()
+
+    clock.advance(timedelta(seconds=299))
+    assert await channels.delivery.drain() == 0
+    clock.advance(timedelta(seconds=2))
+    assert await channels.delivery.drain() == 1
+
+
+async def test_after_about_an_hour_it_counts_as_refused(still_channels, clock):
+    """What is never delivered is given up after the last attempt, and the default is asked."""
+    channels = still_channels
+    channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
+    channels.channel = FakeChannel(respond=lambda _: Retry(0, "the mail server is away"))
+    approval = await channels.open()
+    await channels.router.drain()
+    for _ in range(outbox.MOST_ATTEMPTS):
+        assert await channels.delivery.drain() == 1
+        clock.advance(timedelta(minutes=13))
+
+    (asked,) = (await channels.ledger.approval(approval.id)).asked
+    assert "the mail server is away (given up after 13 attempts)" in asked.problem
+    assert (await channels.ledger.backlog())["route"] == 1
+
+
+def test_the_pauses_grow_and_add_up_to_about_an_hour():
+    """Twelve pauses, the first of seconds, the last of ten minutes, none in step with another."""
+    pauses = [outbox.backoff(attempt) for attempt in range(1, outbox.MOST_ATTEMPTS)]
+    assert 4 <= pauses[0] <= 6
+    assert 480 <= pauses[-1] <= 720
+    assert 2700 < sum(pauses) < 4500
+    assert outbox.backoff(1) != outbox.backoff(1)
+
+
+async def test_a_card_of_what_has_ended_is_not_sent(channels):
+    """Nobody gets a question that is settled."""
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.desk.withdraw(approval.id, by="riley", reason="")
+
+    await channels.delivery.drain()
+
+    assert channels.channel.delivered == []
+
+
+async def test_one_refused_card_of_two_leaves_the_other_person(channels):
+    """While somebody can still answer, the default is not asked."""
+    channels.policies = BOTH
+    channels.channel = FakeChannel(
+        respond=lambda m: Refused("no such user") if m.person == "mara" else Delivered(m.id)
+    )
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.delivery.drain()
+
+    after = await channels.ledger.approval(approval.id)
+    assert [one.problem for one in after.asked] == ["no such user", ""]
+    assert (await channels.ledger.backlog())["route"] == 0
+
+
+async def test_everybody_who_was_asked_is_told_how_it_ended(channels):
+    """The decider reads that it was recorded, the other that nothing is left to do."""
+    channels.policies = BOTH
+    approval, _ = await channels.ask()
+    await channels.desk.approve(approval.id, MARA, channel="email", reason="fine by me")
+    channels.channel.delivered.clear()
+
+    await channels.delivery.drain()
+
+    told = {one.person: one for one in channels.channel.delivered}
+    assert told["mara"].headline == "Recorded: you approved reimburse"
+    assert "Reason: fine by me" in told["mara"].text
+    assert told["cleo"].headline == "Mara Lind approved reimburse"
+    assert told["cleo"].text.endswith("There is nothing left for you to do.")
+    assert all(one.kind is Kind.OUTCOME and one.good and not one.token for one in told.values())
+    assert told["mara"].thread == approval.asked[0].receipt
+
+
+async def test_a_rejection_is_told_with_its_reason(channels):
+    """The other person reads who rejected it and why."""
+    channels.policies = BOTH
+    approval, _ = await channels.ask()
+    await channels.desk.reject(approval.id, CLEO, channel="cli", reason="over budget")
+    channels.channel.delivered.clear()
+
+    await channels.delivery.drain()
+
+    told = {one.person: one for one in channels.channel.delivered}
+    assert told["mara"].headline == "Cleo Park rejected reimburse"
+    assert "over budget" in told["mara"].text
+    assert not told["mara"].good
+
+
+async def test_a_time_out_is_told(still_channels, clock):
+    """When nobody answered, those who were asked read that it is over."""
+    channels = still_channels
+    approval, _ = await channels.ask()
+    clock.advance(timedelta(hours=5))
+    await channels.desk.time_out(approval.id)
+    await channels.delivery.drain()
+
+    message = channels.channel.delivered[-1]
+    assert message.headline == "The time to decide on reimburse is over"
+    assert "Nobody answered in time" in message.text
+
+
+async def test_a_withdrawal_is_told(channels):
+    """When the requester takes it back, those who were asked need not answer any more."""
+    approval, _ = await channels.ask()
+    await channels.desk.withdraw(approval.id, by="riley", reason="bought it myself")
+    await channels.delivery.drain()
+
+    message = channels.channel.delivered[-1]
+    assert message.headline == "The request to run reimburse was withdrawn"
+    assert "bought it myself" in message.text
+
+
+async def test_who_never_got_the_card_gets_no_news_of_it(still_channels, clock):
+    """An outcome waits a little for its card to be delivered, and is dropped without it."""
+    channels = still_channels
+    channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy"))
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.desk.reject(
+        (await channels.ledger.approval(approval.id)).id, MARA, channel="cli", reason=""
+    )
+    for _ in range(8):
+        await channels.delivery.drain()
+        clock.advance(timedelta(seconds=10))
+
+    assert channels.channel.delivered == []
+    assert (await channels.ledger.backlog())["deliver.email"] == 0
+
+
+async def test_an_outcome_that_overtakes_its_card_waits_for_it(still_channels, clock):
+    """A decision that comes while the card is being delivered is told all the same."""
+    channels = still_channels
+    approval = await channels.open()
+    await channels.router.drain()
+    delivery = channels.delivery
+    (card,) = (await channels.ledger.claim("deliver.email")).items
+
+    async def answered_at_once(messages):
+        await channels.desk.approve(approval.id, MARA, channel="email")
+        await delivery.drain()
+        return [Delivered("receipt")] * len(messages)
+
+    real, channels.channel.deliver = channels.channel.deliver, answered_at_once
+    await delivery.work([card])
+    channels.channel.deliver = real
+    clock.advance(timedelta(seconds=5))
+    await delivery.drain()
+
+    (message,) = channels.channel.delivered
+    assert (message.kind, message.thread) == (Kind.OUTCOME, "receipt")
+    after = await channels.ledger.approval(approval.id)
+    assert (after.state, after.asked[0].receipt) == (State.APPROVED, "receipt")
+
+
+async def test_a_channel_that_raises_is_tried_again(channels):
+    """A channel that breaks its promise not to raise loses nothing."""
+
+    async def broken(messages):
+        raise RuntimeError("a bug")
+
+    channels.channel.deliver = broken
+    approval = await channels.open()
+    await channels.router.drain()
+
+    await channels.delivery.drain()
+
+    assert (await channels.ledger.backlog())["deliver.email"] == 1
+    assert await channels.whats(approval) == [What.OPENED, What.ASKED]
+
+
+async def test_one_bad_item_stops_nobody(channels):
+    """An item that makes no sense is put back; the card beside it is delivered."""
+    approval = await channels.open()
+    await channels.router.drain()
+    change = Change()
+    body = {"approval": approval.id, "person": "mara"}
+    change.send(stages.deliver("email"), "bad-1", {**body, "kind": "poem"})
+    change.send(stages.deliver("email"), "bad-2", {**body, "kind": "notice"})
+    change.send(stages.deliver("email"), "bad-3", {"kind": "card", "approval": "ap_ghost"})
+    await channels.ledger.commit(change)
+
+    await channels.delivery.drain()
+
+    assert [one.kind for one in channels.channel.delivered] == [Kind.CARD]
+    assert (await channels.ledger.backlog())["deliver.email"] == 2
+
+
+async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
+    still_channels, clock, monkeypatch
+):
+    """What raises at every attempt is a dead letter in the end, and the default is asked."""
+    channels = still_channels
+    channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
+    approval = await channels.open()
+    await channels.router.drain()
+
+    def card(*_):
+        raise ZeroDivisionError("cannot be shown")
+
+    monkeypatch.setattr("signoff.channels.delivery.card", card)
+    for _ in range(outbox.MOST_ATTEMPTS):
+        await channels.delivery.drain()
+        clock.advance(timedelta(minutes=13))
+
+    (asked,) = (await channels.ledger.approval(approval.id)).asked
+    assert "cannot be shown" in asked.problem
+    assert (await channels.ledger.backlog())["route"] == 1
+    async with channels.ledger.store.translated_client() as client:
+        (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:deliver.email:*")
+        assert "token" not in await client.get(key)
+
+
+async def test_twenty_people_asked_about_one_approval_are_all_noted(channels, directory):
+    """Deliveries of one approval in one batch do not get in each other's way for good."""
+    from signoff.core.people import Directory, Person
+
+    crowd = [Person(id=f"p{n}", email=f"p{n}@example.com") for n in range(25)]
+    channels.directory = Directory([*directory, *crowd])
+    ask = tuple(person.id for person in crowd)
+    channels.policies = (Policy(name="crowd", ask=ask, on_timeout=OnTimeout.STAY),)
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.delivery.drain()
+
+    after = await channels.ledger.approval(approval.id)
+    assert all(one.receipt for one in after.asked)
+
+
+async def test_a_slow_delivery_keeps_its_lease(ledger):
+    """While a batch is being worked on, nobody else is given its items."""
+    await ledger.commit(Change().send("slow", "one", {}).send("slow", "two", {}))
+    claim = await ledger.claim("slow", lease=0.3)
+    prolonged = asyncio.Event()
+    extend, seen = ledger.extend, []
+
+    async def counted(item, **kwargs):
+        await extend(item, **kwargs)
+        seen.append(item.id)
+        if len(seen) >= 8:
+            prolonged.set()
+
+    ledger.extend = counted
+    async with outbox.kept(ledger, claim.items, lease=0.3):
+        await prolonged.wait()
+        assert (await ledger.claim("slow")).items == ()
+
+
+@pytest.mark.parametrize("done", ["ack", "retry"])
+async def test_what_is_done_is_not_kept(ledger, done):
+    """The lease of an item that was acknowledged or put back is not prolonged."""
+    await ledger.commit(Change().send("slow", "one", {}).send("slow", "two", {}))
+    one, two = (await ledger.claim("slow", lease=0.3)).items
+    change = Change().ack(one) if done == "ack" else Change().retry(one, after=0)
+    await ledger.commit(change)
+    prolonged = asyncio.Event()
+    extend, lost = ledger.extend, []
+
+    async def counted(item, **kwargs):
+        try:
+            await extend(item, **kwargs)
+        except Exception:
+            lost.append(item.id)
+            raise
+        if lost:
+            prolonged.set()
+
+    ledger.extend = counted
+    async with outbox.kept(ledger, (one, two), lease=0.3):
+        await prolonged.wait()
+    assert lost == ["one"]

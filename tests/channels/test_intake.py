@@ -1,0 +1,515 @@
+"""What an answer by mail does: decides, is asked about again, or is left alone."""
+
+import asyncio
+import hashlib
+import json
+from datetime import timedelta
+from email.message import EmailMessage
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA
+from signoff.broker import stages
+from signoff.channels import intake as intake_module
+from signoff.channels.email.reading import CUT_MARKER
+from signoff.channels.email.sender import sent_lines
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import load, mail_key, quarantine_key, store
+from signoff.channels.intake import Intake
+from signoff.channels.outbox import backoff
+from signoff.channels.port import Kind
+from signoff.channels.tokens import new_token
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Policy
+from signoff.core.run import RunState
+
+MAILBOX = "approvals@signoff.example"
+DAYS = {"approved_days": 0}
+
+
+def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str):
+    """Return a mail that answers with a token."""
+    local, _, domain = MAILBOX.partition("@")
+    mail = EmailMessage()
+    mail["From"] = sender
+    mail["To"] = f"{local}+{token}@{domain}" if token else MAILBOX
+    mail["Subject"] = "Re: Approval needed: reimburse (finance)"
+    mail["Message-ID"] = "<reply@mail.example>"
+    for name, value in headers.items():
+        del mail[name.replace("_", "-")]
+        mail[name.replace("_", "-")] = value
+    mail.set_content(text)
+    return mail.as_bytes()
+
+
+async def take(channels, raw, *, sender="mara@example.com", recipients=()):
+    """Store a mail and work through the intake and what it sends."""
+    await store(channels.ledger, raw, sender=sender, recipients=recipients)
+    channels.channel.delivered.clear()
+    await channels.intake.drain()
+    await channels.delivery.drain()
+    assert (await channels.ledger.backlog())["intake"] == 0
+    return list(channels.channel.delivered)
+
+
+async def test_a_yes_approves_and_resumes(channels):
+    """The first line decides; the run is handed on, and the mail acknowledged, in that commit."""
+    approval, token = await channels.ask()
+
+    (told,) = await take(channels, reply(token, "approve: fine by me\n\n> quoted\n"))
+
+    after = await channels.ledger.approval(approval.id)
+    assert after.state is State.APPROVED
+    assert (after.decision.by, after.decision.channel) == ("mara", "email")
+    assert after.decision.reason == "fine by me"
+    assert (await channels.ledger.run(after.origin.run)).state is RunState.ANSWERED
+    assert (await channels.ledger.backlog())[stages.resume("finance")] == 1
+    assert (told.kind, told.headline) == (Kind.OUTCOME, "Recorded: you approved reimburse")
+
+
+async def test_a_no_rejects_with_its_reason(channels):
+    """A rejection carries the person's words to the model."""
+    approval, token = await channels.ask()
+    await take(channels, reply(token, "reject over budget"))
+    after = await channels.ledger.approval(approval.id)
+    assert (after.state, after.decision.reason) == (State.REJECTED, "over budget")
+
+
+@pytest.mark.parametrize("text", ["approve\napproved_days: 3", "approve 3"])
+async def test_values_go_to_the_tool(channels, text):
+    """An approval with a value fills the payload template."""
+    approval, token = await channels.ask(template=DAYS, tool="request_time_off", days=5)
+    await take(channels, reply(token, text))
+    assert (await channels.ledger.approval(approval.id)).decision.payload == {"approved_days": 3}
+
+
+async def test_an_alias_and_another_case_are_the_same_person(channels):
+    """People answer from their other addresses, as their programs write them."""
+    approval, token = await channels.ask()
+    await take(channels, reply(token.upper(), "yes", sender="M.Lind@Example.NET"))
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_token_in_the_envelope_alone_is_enough(channels):
+    """A mail whose To header was rewritten on its way is found by where it was delivered to."""
+    approval, token = await channels.ask()
+    raw = reply("", "approve")
+    await take(channels, raw, recipients=[f"approvals+{token}@signoff.example"])
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "problem", "example"),
+    [
+        (None, "banana", "banana", "approve"),
+        (None, "", "no words of yours", "approve"),
+        (None, "approve\namount: 900", "exactly as it was shown", "reject: amount should be 900"),
+        (None, "approve: Amount = 900", "exactly as it was shown", "reject: amount should be 900"),
+        (None, "approve: 900", "exactly as it was shown", "approve"),
+        (None, "approve with amount=900", "put a colon", "approve"),
+        (None, "approve if he agrees", "", "approve"),
+        (DAYS, "approve", "approved_days", "approve\napproved_days: 3"),
+        (DAYS, "approve\napproved_days: many", "many", "approve\napproved_days: 3"),
+        ({"days": 5, "note": ""}, "approve\ndays: x\nnote: y", '"x"', "approve\nnote: text"),
+    ],
+)
+async def test_what_is_not_understood_is_asked_again(channels, template, text, problem, example):
+    """Nothing is decided; the person reads what was wrong and an answer that would work."""
+    approval, token = await channels.ask(template=template)
+
+    (told,) = await take(channels, reply(token, text))
+
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert What.NOT_UNDERSTOOD in await channels.whats(approval)
+    assert told.kind is Kind.NOTICE
+    assert told.headline.startswith("Nothing is decided yet")
+    assert problem in told.text
+    assert told.example.startswith(example)
+    assert (told.token, told.reply_to) == (token, "<reply@mail.example>")
+    assert told.thread == approval.asked[0].receipt
+
+
+async def test_nonsense_is_answered_once_a_day(still_channels, clock):
+    """Ten unclear mails on one day are one notice, and the next day there may be another."""
+    channels = still_channels
+    channels.policies = (Policy(name="slow", ask=("mara",), within="1w"),)
+    approval, token = await channels.ask()
+    told = []
+    for n in range(10):
+        told += await take(channels, reply(token, f"banana {n}"))
+    assert len(told) == 1
+    clock.advance(timedelta(hours=1))
+    assert await take(channels, reply(token, "apple")) == []
+    assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 11
+    async with channels.ledger.store.translated_client() as client:
+        (guard,) = await client.keys(f"{channels.ledger.store.prefix}told:*")
+        assert 0 < await client.pttl(guard) <= 86_400_000
+
+
+async def test_after_nonsense_a_clear_answer_counts(channels):
+    """Asking again leaves the token good."""
+    approval, token = await channels.ask()
+    await take(channels, reply(token, "banana"))
+    await take(channels, reply(token, "approve"))
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "stranger@example.com",
+        "mara@example.com.evil.example",
+        '"mara@example.com" <stranger@example.com>',
+        "mara@example.com, stranger@example.com",
+        "MARA@example.com <stranger@evil.example>",
+        "mara@exämple.com",
+        "friends: mara@example.com;",
+        "mara@example.com (stranger@evil.example) <stranger@evil.example>",
+    ],
+)
+async def test_somebody_else_with_the_token_decides_nothing(channels, sender):
+    """A forwarded or stolen token is of no use; the person who was asked is told, nobody else."""
+    approval, token = await channels.ask()
+    raw = reply(token, "approve").replace(b"From: Mara Lind <mara@example.com>", b"From: SENDER")
+    raw = raw.replace(b"From: SENDER", b"From: " + sender.encode())
+
+    (told,) = await take(channels, raw)
+
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert (told.person, told.address) == ("mara", "mara@example.com")
+    assert told.headline.startswith("Somebody else answered")
+    event = (await channels.events(approval))[-1]
+    assert (event.what, event.by) == (What.REFUSED_ANSWER, "")
+
+
+async def test_two_from_headers_are_nobody(channels):
+    """A mail with two authors, one of them right, is refused."""
+    approval, token = await channels.ask()
+    raw = b"From: stranger@evil.example\n" + reply(token, "approve")
+    (told,) = await take(channels, raw)
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert told.headline.startswith("Somebody else")
+
+
+async def test_a_strangers_address_is_shown_plainly(channels):
+    """Look-alike letters and line breaks of a stranger do not reach the notice as they are."""
+    approval, token = await channels.ask()
+    sender = "=?utf-8?q?mara=40example=2Ecom=0D=0ABcc=3A?= <x@xn--mple-5ya.example>"
+    raw = reply(token, "approve").replace(b"Mara Lind <mara@example.com>", sender.encode())
+    (told,) = await take(channels, raw)
+    assert told.text.isascii()
+    assert "\r" not in told.text
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+AUTOMATIC = {
+    "Auto-Submitted": "auto-replied",
+    "Precedence": "bulk",
+    "List-Id": "<list.example.com>",
+    "X-Autoreply": "yes",
+}
+
+
+@pytest.mark.parametrize("name", AUTOMATIC)
+async def test_robots_decide_nothing_and_are_not_answered(channels, name):
+    """An out-of-office reply that says "approve" is noted and left alone."""
+    approval, token = await channels.ask()
+    told = await take(
+        channels, reply(token, "approve", **{name.replace("-", "_"): AUTOMATIC[name]})
+    )
+    assert told == []
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
+
+
+async def test_the_empty_return_path_is_a_robots(channels):
+    """A mail whose envelope has no sender was sent by no person."""
+    approval, token = await channels.ask()
+    assert await take(channels, reply(token, "approve"), sender="") == []
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+def bounce(token: str, action: str) -> bytes:
+    """Return a delivery status notification (RFC 3464)."""
+    return (
+        b"From: Mail Delivery System <mailer-daemon@mx.example>\r\n"
+        + f"To: approvals+{token}@signoff.example\r\n".encode()
+        + b"Subject: Undelivered Mail Returned to Sender\r\nMIME-Version: 1.0\r\n"
+        + b'Content-Type: multipart/report; report-type=delivery-status; boundary="b"\r\n\r\n'
+        + b"--b\r\nContent-Type: text/plain\r\n\r\nIt did not arrive.\r\n"
+        + b"--b\r\nContent-Type: message/delivery-status\r\n\r\n"
+        + b"Reporting-MTA: dns; mx.example\r\n\r\n"
+        + f"Final-Recipient: rfc822; mara@example.com\r\nAction: {action}\r\n".encode()
+        + b"Status: 5.1.1\r\n\r\n--b--\r\n"
+    )
+
+
+async def test_a_bounce_asks_the_default(channels):
+    """A card that came back counts as not delivered, and the default is asked."""
+    approval, token = await channels.ask()
+
+    await take(channels, bounce(token, "failed"), sender="")
+    await channels.router.drain()
+
+    after = await channels.ledger.approval(approval.id)
+    assert [(one.person, bool(one.problem)) for one in after.asked] == [
+        ("mara", True),
+        ("cleo", False),
+    ]
+    assert What.UNDELIVERED in await channels.whats(approval)
+
+
+async def test_a_delay_is_no_bounce(channels):
+    """A report that a mail is still under way changes nothing."""
+    approval, token = await channels.ask()
+    await take(channels, bounce(token, "delayed"), sender="")
+    assert (await channels.ledger.approval(approval.id)).reachable
+
+
+@pytest.mark.parametrize("token", ["", "a" * 26, "short"])
+async def test_a_mail_without_a_known_token_is_ignored(channels, token):
+    """What answers nothing is noted in the audit and not answered."""
+    assert await take(channels, reply(token, "approve")) == []
+
+
+async def test_the_token_of_another_approval_decides_only_that_one(channels):
+    """A token is good for one approval."""
+    first, first_token = await channels.ask(purpose="one")
+    second, _ = await channels.ask(purpose="two")
+    await take(channels, reply(first_token, "approve"))
+    assert (await channels.ledger.approval(first.id)).state is State.APPROVED
+    assert (await channels.ledger.approval(second.id)).state is State.PENDING
+
+
+async def test_a_mail_to_two_requests_decides_neither(channels):
+    """One answer cannot be meant for two questions."""
+    first, one = await channels.ask(purpose="one")
+    second, two = await channels.ask(purpose="two")
+    to = f"approvals+{one}@signoff.example, approvals+{two}@signoff.example"
+    (told,) = await take(channels, reply("", "approve", To=to))
+    assert "answer each of them by itself" in told.text
+    for approval in (first, second):
+        assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_late_answer_decides_nothing(still_channels, clock):
+    """After the deadline nothing counts, whether or not anybody has noticed it yet."""
+    channels = still_channels
+    approval, token = await channels.ask()
+    clock.advance(timedelta(hours=4))
+
+    (told,) = await take(channels, reply(token, "approve"))
+
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert told.headline == "Too late: the time to decide on reimburse is over"
+    assert (await channels.whats(approval))[-1] is What.REFUSED_ANSWER
+    await channels.desk.time_out(approval.id)
+    await channels.delivery.drain()
+    again = await take(channels, reply(token, "approve, please"))
+    assert [one.headline for one in again] == [told.headline]
+
+
+async def test_who_comes_second_reads_who_was_first(channels):
+    """The answer of the second person changes nothing, and says by whom it was decided."""
+    channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
+    approval, _ = await channels.ask()
+    token = next(m.token for m in channels.channel.delivered if m.person == "cleo")
+    await channels.desk.reject(approval.id, MARA, channel="cli", reason="no")
+    await channels.delivery.drain()
+
+    (told,) = await take(channels, reply(token, "approve", sender=CLEO.email))
+
+    assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
+    assert told.headline == "Already settled: reimburse was rejected by Mara Lind"
+
+
+async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
+    """A second yes reads that the first one counted; a "thanks" below it needs no answer."""
+    approval, token = await channels.ask()
+    await take(channels, reply(token, "approve"))
+    (told,) = await take(channels, reply(token, "approve!"))
+    assert told.headline == "You had already approved reimburse"
+    assert await take(channels, reply(token, "approve.")) == []
+    assert await take(channels, reply(token, "Thanks a lot")) == []
+    assert (await channels.ledger.approval(approval.id)).decision.reason == ""
+
+
+async def test_the_requester_cannot_decide_by_mail(channels, directory):
+    """Somebody who turns out to be the requester is told that it is not theirs to decide."""
+    from signoff.broker.desk import Desk
+    from signoff.core.people import Directory
+
+    approval, token = await channels.ask()
+    mara = MARA.model_copy(update={"aliases": ("riley",)})
+    channels.desk = Desk(channels.ledger, Directory([mara, CLEO]))
+    (told,) = await take(channels, reply(token, "approve"))
+    assert told.headline == "Not yours to decide: reimburse"
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_person_who_left_decides_nothing(channels):
+    """Who is no longer in the settings cannot decide, whatever token there is."""
+    from signoff.broker.desk import Desk
+    from signoff.core.people import Directory
+
+    approval, token = await channels.ask()
+    channels.desk = Desk(channels.ledger, Directory([CLEO]))
+    await take(channels, reply(token, "approve"))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert (await channels.whats(approval))[-1] is What.REFUSED_ANSWER
+
+
+async def test_the_same_bytes_are_processed_once(channels):
+    """A mail that is delivered twice is known by its bytes, also after it was processed."""
+    approval, token = await channels.ask()
+    raw = reply(token, "banana")
+    assert await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
+    assert not await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
+    await channels.intake.drain()
+    assert not await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
+    assert await channels.intake.drain() == 0
+    assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 1
+
+
+async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels):
+    """The words of a mail do not stay in the ledger; that it came does, for a week."""
+    _, token = await channels.ask()
+    raw = reply(token, "approve: secret words")
+    await take(channels, raw)
+    key = mail_key(hashlib.sha256(raw).hexdigest())
+    assert await load(channels.ledger, key) is None
+    async with channels.ledger.store.translated_client() as client:
+        assert b"secret" not in (await client.get(channels.ledger.store.prefix + key)).encode()
+        left = await client.pttl(channels.ledger.store.prefix + key)
+    assert timedelta(days=6) < timedelta(milliseconds=left) <= timedelta(days=7)
+
+
+async def test_what_cannot_be_read_is_kept_aside(channels):
+    """A mail over a cap is quarantined with its bytes, and stops nobody."""
+    approval, token = await channels.ask()
+    bomb = b"".join(b"X-H%d: %s\r\n" % (n, b"x" * 1000) for n in range(100)) + reply(token, "yes")
+    await store(channels.ledger, bomb, sender="mara@example.com", recipients=[])
+    await take(channels, reply(token, "approve"))
+
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    found = await channels.ledger.raw(quarantine_key(hashlib.sha256(bomb).hexdigest()))
+    assert found is not None
+    assert json.loads(found[1])["problem"]
+
+
+async def test_a_reader_that_breaks_ends_in_quarantine(still_channels, clock, monkeypatch):
+    """A mail on which our own code fails is tried a few times, then kept aside; others go on."""
+    channels = still_channels
+    approval, token = await channels.ask()
+    poison = reply(token, "poison")
+    real = intake_module.read_mail
+
+    def read_mail(raw, *args):
+        if b"poison" in raw:
+            raise KeyError("a bug")
+        return real(raw, *args)
+
+    monkeypatch.setattr(intake_module, "read_mail", read_mail)
+    await store(channels.ledger, poison, sender="mara@example.com", recipients=[])
+    await store(channels.ledger, reply(token, "approve"), sender="mara@example.com", recipients=[])
+    for attempt in range(1, 8):
+        await channels.intake.drain()
+        clock.advance(timedelta(seconds=backoff(attempt) * 2))
+
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    assert (await channels.ledger.backlog())["intake"] == 0
+    async with channels.ledger.store.translated_client() as client:
+        assert len(await client.keys(f"{channels.ledger.store.prefix}quarantine:*")) == 1
+
+
+async def test_two_answers_at_the_same_time_decide_once(channels):
+    """Of a yes and a no that are processed at once, one counts and the other is told so."""
+    channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
+    approval, _ = await channels.ask()
+    tokens = {m.person: m.token for m in channels.channel.delivered}
+    yes = reply(tokens["mara"], "approve")
+    no = reply(tokens["cleo"], "reject: too dear", sender=CLEO.email)
+    for raw in (yes, no):
+        await store(channels.ledger, raw, sender="x@example.com", recipients=[])
+    claim = await channels.ledger.claim(stages.INTAKE)
+
+    await asyncio.gather(*(channels.intake.work([item]) for item in claim.items))
+
+    after = await channels.ledger.approval(approval.id)
+    assert after.state in {State.APPROVED, State.REJECTED}
+    whats = await channels.whats(approval)
+    assert whats.count(What.REFUSED_ANSWER) == 1
+    assert len([one for one in whats if one in {What.APPROVED, What.REJECTED}]) == 1
+    assert (await channels.ledger.backlog())["intake"] == 0
+
+
+async def test_a_lease_that_was_lost_decides_nothing(still_channels, clock):
+    """A worker that was too slow commits nothing: another one has the mail by then."""
+    channels = still_channels
+    approval, token = await channels.ask()
+    await store(channels.ledger, reply(token, "approve"), sender="m@example.com", recipients=[])
+    (slow,) = (await channels.ledger.claim(stages.INTAKE, lease=30)).items
+    clock.advance(timedelta(seconds=31))
+    await channels.ledger.claim(stages.INTAKE, lease=30)
+
+    await channels.intake.work([slow])
+
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_an_unmarked_quote_is_not_the_reason(channels, directory):
+    """Our own lines below an answer, with their marks and the cut marker lost, are left out."""
+    approval, token = await channels.ask()
+    mail_settings = EmailSettings(mailbox=MAILBOX)
+
+    def lines(approval, person):
+        return sent_lines(approval, person, directory=directory, settings=mail_settings)
+
+    channels_intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines)
+    ours = lines(approval, "mara")
+    quoted = "\n".join(line for line in sorted(ours) if CUT_MARKER not in line)
+    await store(
+        channels.ledger,
+        reply(token, f"reject\n{quoted}\n"),
+        sender="m@example.com",
+        recipients=[],
+    )
+    await channels_intake.drain()
+    after = await channels.ledger.approval(approval.id)
+    assert (after.state, after.decision.reason) == (State.REJECTED, "")
+
+
+def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory):
+    """A person may write what stands on the card: "amount: 2500" is then theirs."""
+    from builders import asked_approval
+
+    approval = asked_approval(template={"amount": 0})
+    lines = sent_lines(
+        approval, "mara", directory=directory, settings=EmailSettings(mailbox=MAILBOX)
+    )
+    assert not any(line.strip().startswith("amount") for line in lines)
+    assert any(line.strip().startswith("purpose") for line in lines)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.text(max_size=300))
+async def test_no_text_breaks_the_intake(channels, text):
+    """Whatever somebody writes, the mail ends as a decision, a question, or a note."""
+    _, token = await channels.ask(purpose=new_token())
+    raw = b"\r\n".join(
+        [
+            b"From: mara@example.com",
+            f"To: approvals+{token}@signoff.example".encode(),
+            b"Content-Type: text/plain; charset=utf-8",
+            b"",
+            text.encode("utf-8", "surrogatepass"),
+        ]
+    )
+    await take(channels, raw)
+    async with channels.ledger.store.translated_client() as client:
+        assert not await client.keys(f"{channels.ledger.store.prefix}quarantine:*")

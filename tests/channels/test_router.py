@@ -1,0 +1,248 @@
+"""Whom a request goes to, and what happens when nobody can be asked."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.channels import outbox
+from signoff.channels.port import Delivered, Refused
+from signoff.channels.tokens import find_holder, is_token, token_key
+from signoff.core import policy
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import FakeChannel
+
+
+async def deliveries(channels):
+    """Claim and return what waits for delivery."""
+    return (await channels.ledger.claim("deliver.email")).items
+
+
+async def test_the_policy_that_matches_is_asked(channels):
+    """A routed approval has terms, a deadline and the people of its policy."""
+    channels.policies = (
+        Policy(name="small", when="args.amount < 100.0", ask=("cleo",)),
+        Policy(name="large", when="args.amount >= 100.0", ask=("mara", "cleo"), within="2h"),
+    )
+    opened = await channels.open(amount=2500.0)
+
+    assert await channels.router.drain() == 1
+
+    approval = await channels.ledger.approval(opened.id)
+    assert approval.terms.policy == "large"
+    assert [(one.person, one.channel, one.address) for one in approval.asked] == [
+        ("mara", "email", "mara@example.com"),
+        ("cleo", "email", "cleo@example.com"),
+    ]
+    assert approval.deadline - opened.opened_at >= timedelta(hours=2)
+    assert await channels.whats(approval) == [What.OPENED, What.ASKED]
+    assert await channels.ledger.backlog() == {"deliver.email": 2, "run.finance": 0, "route": 0}
+
+
+async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels):
+    """The outbox has the token in plain, its record is found by the hash alone and runs out."""
+    channels.policies = (Policy(name="both", ask=("mara", "cleo"), within="1h"),)
+    approval = await channels.open()
+    await channels.router.drain()
+
+    items = await deliveries(channels)
+
+    tokens = [item.body["token"] for item in items]
+    assert len(set(tokens)) == 2
+    assert all(is_token(token) for token in tokens)
+    assert {item.id for item in items} == {f"card:{approval.id}:{p}" for p in ("mara", "cleo")}
+    for item in items:
+        holder = await find_holder(channels.ledger, item.body["token"])
+        assert (holder.approval, holder.person, holder.channel) == (
+            approval.id,
+            item.body["person"],
+            "email",
+        )
+        key = channels.ledger.store.prefix + token_key(item.body["token"])
+        async with channels.ledger.store.translated_client() as client:
+            left = timedelta(milliseconds=await client.pttl(key))
+            assert item.body["token"] not in await client.get(key)
+        assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
+
+
+async def test_routing_twice_asks_once(channels):
+    """A second item about an approval that has been routed does nothing."""
+    approval = await channels.open()
+    await channels.router.drain()
+    change = Change().send(stages.ROUTE, "again", {"approval": approval.id})
+    await channels.ledger.commit(change)
+
+    await channels.router.drain()
+
+    assert len(await deliveries(channels)) == 1
+    assert await channels.whats(approval) == [What.OPENED, What.ASKED]
+
+
+async def test_what_ended_before_it_was_routed_is_left_alone(channels):
+    """Nobody is asked about a request that was withdrawn in the meantime."""
+    approval = await channels.open()
+    await channels.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+
+    await channels.router.drain()
+
+    assert await deliveries(channels) == ()
+    assert (await channels.ledger.backlog())["route"] == 0
+
+
+async def test_a_race_with_somebody_else_is_decided_anew(channels, monkeypatch):
+    """An approval that is withdrawn between the reading and the commit is not asked about."""
+    approval = await channels.open()
+    real, raced = outbox.read_each, []
+
+    async def read_each(ledger, ids):
+        found = await real(ledger, ids)
+        if not raced:
+            raced.append(True)
+            await channels.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+        return found
+
+    monkeypatch.setattr(outbox, "read_each", read_each)
+    await channels.router.drain()
+
+    assert (await channels.ledger.approval(approval.id)).state is State.WITHDRAWN
+    assert await deliveries(channels) == ()
+    assert (await channels.ledger.backlog())["route"] == 0
+
+
+async def test_nobody_can_be_asked(channels):
+    """Without anybody to ask, the approval says so, keeps its deadline and waits for it."""
+    channels.policies, channels.fallback = (), Fallback(within=timedelta(hours=1))
+    opened = await channels.open()
+
+    await channels.router.drain()
+
+    approval = await channels.ledger.approval(opened.id)
+    assert (approval.state, approval.asked) == (State.PENDING, ())
+    assert approval.deadline is not None
+    event = (await channels.events(approval))[-1]
+    assert event.what is What.UNROUTABLE
+    assert "nobody can be asked" in event.why
+
+
+async def test_the_requester_is_never_asked(channels):
+    """Who asked for the call is left out, and the default is asked in their place."""
+    approval = await channels.open(user="m.lind@example.net")
+
+    await channels.router.drain()
+
+    asked = (await channels.ledger.approval(approval.id)).asked
+    assert [one.person for one in asked] == ["cleo"]
+
+
+async def test_one_that_cannot_be_routed_stops_nobody(channels, monkeypatch):
+    """An approval whose routing raises is put back; the others of its batch are asked."""
+    first = await channels.open(purpose="poison")
+    second = await channels.open(purpose="fine")
+
+    def choose(policies, fallback, directory, facts):
+        if facts["args"]["purpose"] == "poison":
+            raise ZeroDivisionError("a policy of the third kind")
+        return policy.choose(policies, fallback, directory, facts)
+
+    monkeypatch.setattr("signoff.channels.router.choose", choose)
+
+    await channels.router.drain()
+
+    assert (await channels.ledger.approval(first.id)).terms is None
+    assert (await channels.ledger.approval(second.id)).terms is not None
+    assert (await channels.ledger.backlog())["route"] == 1
+
+
+async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock, monkeypatch):
+    """What can never be routed ends where it can be looked at: a record and an event."""
+    channels = still_channels
+    approval = await channels.open()
+
+    def choose(*_):
+        raise ZeroDivisionError("a policy of the third kind")
+
+    monkeypatch.setattr("signoff.channels.router.choose", choose)
+    for _ in range(outbox.MOST_ATTEMPTS):
+        assert await channels.router.drain() == 1
+        clock.advance(timedelta(hours=1))
+
+    assert (await channels.ledger.backlog())["route"] == 0
+    event = (await channels.events(approval))[-1]
+    assert event.what is What.UNROUTABLE
+    assert "ZeroDivisionError" in event.why
+    async with channels.ledger.store.translated_client() as client:
+        (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
+        record = json.loads((await client.get(key)).split(" ", 2)[2])
+    assert record["body"] == {"approval": approval.id}
+
+
+async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels):
+    """An item about nothing does not come back, and stops nobody."""
+    change = Change().send(stages.ROUTE, "ghost", {"approval": "ap_ghost"})
+    await channels.ledger.commit(change)
+    approval = await channels.open()
+
+    await channels.router.drain()
+
+    assert (await channels.ledger.approval(approval.id)).terms is not None
+    assert (await channels.ledger.backlog())["route"] == 0
+
+
+async def test_what_reaches_nobody_goes_to_the_default(channels):
+    """When the only card is refused, the default is asked, with a time of its own."""
+
+    def respond(message):
+        return Refused("no such mailbox") if message.person == MARA.id else Delivered(message.id)
+
+    channels.channel = FakeChannel(respond=respond)
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.delivery.drain()
+
+    assert await channels.router.drain() == 1
+    await channels.delivery.drain()
+
+    after = await channels.ledger.approval(approval.id)
+    assert [(one.person, bool(one.problem)) for one in after.asked] == [
+        ("mara", True),
+        ("cleo", False),
+    ]
+    assert after.terms.policy == "default"
+    assert await channels.whats(approval) == [
+        What.OPENED,
+        What.ASKED,
+        What.UNDELIVERED,
+        What.ASKED,
+        What.DELIVERED,
+    ]
+
+
+async def test_when_the_default_is_not_reached_either_it_is_said_once(channels):
+    """With nobody left, it is noted and the deadline ends it; nothing goes in circles."""
+    channels.channel = FakeChannel(respond=lambda _: Refused("no such mailbox"))
+    approval = await channels.open()
+    for _ in range(4):
+        await channels.router.drain()
+        await channels.delivery.drain()
+
+    after = await channels.ledger.approval(approval.id)
+    assert after.state is State.PENDING
+    assert not after.reachable
+    assert (await channels.whats(approval))[-1] is What.UNROUTABLE
+    assert set((await channels.ledger.backlog()).values()) == {0}
+
+
+@pytest.mark.parametrize("count", [120])
+async def test_a_drain_takes_all_batches(channels, count):
+    """More requests than one batch holds are all routed by one drain."""
+    for _ in range(count):
+        await channels.open()
+
+    assert await channels.router.drain() == count
+
+    assert (await channels.ledger.backlog())["deliver.email"] == count
