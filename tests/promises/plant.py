@@ -136,7 +136,7 @@ async def plant(
 
 
 def _settings(
-    *, redis: str, broker: str, smtp: int, inbound: int, within: str, agents: Path
+    *, redis: str, broker: str, smtp: int, inbound: int, within: str, lease: int, agents: Path
 ) -> str:
     return f"""\
 [redis]
