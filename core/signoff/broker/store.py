@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -47,6 +48,8 @@ def translated() -> Iterator[None]:
     Raises:
         LedgerUnavailable: Redis cannot be reached, refuses, or is out of memory.
     """
+    task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task else 0
     try:
         yield
     except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
@@ -59,6 +62,11 @@ def translated() -> Iterator[None]:
             f"Redis did not do what was asked: {_sentence(error)} `signoff doctor` looks into how "
             "it is set, and whether it has room."
         ) from error
+    finally:
+        # redis-py sends by asyncio.wait_for, which in Python 3.11 swallows a cancellation that
+        # comes as the sending ends; whoever was cancelled would work on.
+        if task and task.cancelling() > cancelled_before:
+            raise asyncio.CancelledError
 
 
 def _sentence(error: Exception) -> str:
