@@ -20,7 +20,9 @@ SignoffError
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
-│   └── ToolInDoubt             started, and not seen to finish
+│   ├── ToolInDoubt             started, and not seen to finish
+│   └── RemoteError             an ADK API server refuses, or says what cannot be read
+│       └── RemoteUnavailable   it is away, busy or too slow: tried again
 ├── LedgerError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
 │   ├── Conflict                somebody else changed the record first
@@ -37,6 +39,8 @@ Each message says what happened, to which approval or setting, and what to do ab
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 
 class SignoffError(Exception):
@@ -152,6 +156,26 @@ class PauseNotRoutable(RunError):
 
 class ToolInDoubt(RunError):
     """The tool was started by a worker that was not seen to finish it."""
+
+
+class RemoteError(RunError):
+    """The API server of a remote agent refuses, or says what cannot be read.
+
+    Args:
+        message: What it was asked, where, and what it said.
+        fate: What became of the request: ``unsent`` if it never left, ``answered`` if the server
+            itself has ended it, ``unknown`` if the server may still be working at it.
+    """
+
+    def __init__(
+        self, message: str, *, fate: Literal["unsent", "answered", "unknown"] = "answered"
+    ) -> None:
+        super().__init__(message)
+        self.fate = fate
+
+
+class RemoteUnavailable(RemoteError):
+    """The API server of a remote agent is away, busy or too slow; trying again is right."""
 
 
 class LedgerError(SignoffError):

@@ -21,6 +21,7 @@ from signoff.core.errors import (
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
+    RemoteUnavailable,
     RunNotFound,
     SignoffError,
     ToolInDoubt,
@@ -235,7 +236,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _is_transient(error: BaseException) -> bool:
-    if isinstance(error, sqlite3.OperationalError | ConnectionError):
+    if isinstance(error, sqlite3.OperationalError | ConnectionError | RemoteUnavailable):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}
     busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}

@@ -13,6 +13,11 @@ from typing import Any
 from google.adk.events.event import Event
 from google.genai import types
 
+from signoff.core.approval import Approval
+from signoff.core.digest import digest
+from signoff.core.errors import DigestMismatch, SessionGone
+from signoff.core.lifecycle import State
+
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
 
@@ -80,7 +85,7 @@ def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
         started=any(event.author == "user" for event in mine),
         waiting=waiting if drained else (),
         complete=bool(waiting) if waiting and drained else bool(spoken and not waiting),
-        text=_last_text(mine),
+        text=last_text(mine),
         stuck_on=tuple(_unanswered(mine)),
     )
 
@@ -129,6 +134,28 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
+def require_same_call(events: Sequence[Event], session: str, approval: Approval) -> None:
+    """Hold an approval against the session's own history: what was shown is what would run.
+
+    Raises:
+        SessionGone: The call is not in the session any more.
+        DigestMismatch: It is approved, and in the history it has another name or arguments.
+    """
+    call = original_call(events, approval.call.id)
+    if call is None:
+        raise SessionGone(
+            f"The call {approval.call.id} that approval {approval.id} is for is not in session "
+            f"{session} any more."
+        )
+    if approval.state is State.APPROVED:
+        found = digest(call.name or "", call.args or {})
+        if found != approval.digest:
+            raise DigestMismatch(
+                f"Approval {approval.id} is for {approval.digest}, but the session's history has "
+                f"{found}. Nothing was run."
+            )
+
+
 def responded_ids(events: Sequence[Event]) -> set[str]:
     """Return the ids of the tool calls that have a result, or a placeholder for one."""
     return {
@@ -150,7 +177,8 @@ def _unanswered(events: Sequence[Event]) -> list[str]:
     ]
 
 
-def _last_text(events: Sequence[Event]) -> str:
+def last_text(events: Sequence[Event]) -> str:
+    """Return the last words that an agent has said, "" where it has said none."""
     for event in reversed(events):
         if event.author == "user" or event.partial or not event.content:
             continue

@@ -27,8 +27,8 @@ from signoff.worker.adk.history import (
     Confirmation,
     Invocation,
     answered_ids,
-    original_call,
     read_invocation,
+    require_same_call,
 )
 from signoff.worker.adk.mend import missing_events
 from signoff.worker.port import Fence, Pause, Turn
@@ -95,7 +95,7 @@ class AdkRuntime:
                 f"the answer to run {run.id} cannot be given to anybody."
             )
         for approval in approvals:
-            _check_history(session, approval)
+            require_same_call(session.events, session.id, approval)
         given = answered_ids(session.events)
         to_say = [one for one in approvals if one.origin.confirmation not in given]
         if not to_say:
@@ -196,19 +196,3 @@ def _pause(run: Run, asked: Confirmation) -> Pause:
         hint=asked.hint,
         template=asked.payload,
     )
-
-
-def _check_history(session: Session, approval: Approval) -> None:
-    call = original_call(session.events, approval.call.id)
-    if call is None:
-        raise SessionGone(
-            f"The call {approval.call.id} that approval {approval.id} is for is not in session "
-            f"{session.id} any more."
-        )
-    if approval.state is State.APPROVED:
-        found = digest(call.name or "", call.args or {})
-        if found != approval.digest:
-            raise DigestMismatch(
-                f"Approval {approval.id} is for {approval.digest}, but the session's history has "
-                f"{found}. Nothing was run."
-            )
