@@ -86,7 +86,7 @@ def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
         waiting=waiting if drained else (),
         complete=bool(waiting) if waiting and drained else bool(spoken and not waiting),
         text=last_text(mine),
-        stuck_on=tuple(_unanswered(mine)),
+        stuck_on=tuple(unanswered(mine)),
     )
 
 
@@ -167,7 +167,7 @@ def responded_ids(events: Sequence[Event]) -> set[str]:
     }
 
 
-def _unanswered(events: Sequence[Event]) -> list[str]:
+def unanswered(events: Sequence[Event]) -> list[str]:
     answered = {response.id for event in events for response in event.get_function_responses()}
     return [
         call.name

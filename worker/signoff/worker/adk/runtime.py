@@ -15,23 +15,20 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from signoff.core.approval import Approval
-from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, PauseNotRoutable, SessionGone
-from signoff.core.lifecycle import State
-from signoff.core.parts import Origin, ToolCall
+from signoff.core.errors import SessionGone
 from signoff.core.run import Run
 from signoff.worker.adk.answers import answer_part
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
-    Confirmation,
     Invocation,
     answered_ids,
     read_invocation,
     require_same_call,
 )
 from signoff.worker.adk.mend import missing_events
-from signoff.worker.port import Fence, Pause, Turn
+from signoff.worker.adk.turns import turn_of
+from signoff.worker.port import Fence, Turn
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +66,7 @@ class AdkRuntime:
             )
         before = await self._taken_up(session, run)
         if before.complete:
-            return _turn(run, before)
+            return turn_of(run, before)
         if not before.started and _wants_first_event(runner):
             await self.apps.sessions.append_event(
                 session, Event(author="user", invocation_id=run.invocation)
@@ -101,7 +98,7 @@ class AdkRuntime:
         if not to_say:
             before = await self._taken_up(session, run)
             if before.complete:
-                return _turn(run, before)
+                return turn_of(run, before)
             if not _goes_on_by_itself(runner, session, approvals):
                 to_say = list(approvals)
         message = (
@@ -140,7 +137,7 @@ class AdkRuntime:
         session = await self._session(run)
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
-        return _turn(run, read_invocation(session.events, run.invocation))
+        return turn_of(run, read_invocation(session.events, run.invocation))
 
 
 def _wants_first_event(runner: Runner) -> bool:
@@ -169,30 +166,3 @@ def _goes_on_by_itself(runner: Runner, session: Session, approvals: Sequence[App
 
 def _on_node_path(runner: Runner) -> bool:
     return isinstance(runner.agent, LlmAgent) or not isinstance(runner.agent, BaseAgent)
-
-
-def _turn(run: Run, invocation: Invocation) -> Turn:
-    if invocation.stuck_on:
-        raise PauseNotRoutable(
-            f"Run {run.id} of {run.app} waits for {', '.join(invocation.stuck_on)}, which no "
-            "approver can answer yet: only confirmations of tool calls are routed. Nothing will "
-            "happen in this session until somebody answers it there."
-        )
-    return Turn(pauses=tuple(_pause(run, one) for one in invocation.waiting), text=invocation.text)
-
-
-def _pause(run: Run, asked: Confirmation) -> Pause:
-    return Pause(
-        origin=Origin(
-            run=run.id,
-            app=run.app,
-            agent=asked.agent,
-            user=run.user,
-            session=run.session,
-            invocation=asked.invocation,
-            confirmation=asked.id,
-        ),
-        call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
-        hint=asked.hint,
-        template=asked.payload,
-    )
