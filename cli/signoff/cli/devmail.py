@@ -153,7 +153,9 @@ def find(folder: Path, number: str) -> EmailMessage:
 def text_of(message: EmailMessage) -> str:
     """Return what a person reads of a mail: its plain text, or nothing."""
     part = message.get_body(preferencelist=("plain",))
-    content = part.get_content() if part is not None else ""
+    if part is None or part.get_payload() is None:
+        return ""
+    content = part.get_content()
     return content if isinstance(content, str) else ""
 
 

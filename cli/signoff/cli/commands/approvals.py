@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.core.errors import PayloadError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -91,10 +93,13 @@ def approve(
 
         who = person_of(desk.directory, person)
         values: dict[str, JsonValue] | None = None
-        if entries:
-            template = (await desk.ledger.approval(approval_id)).template
-            values = parse_values(template, entries)
-        done = await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+        try:
+            if entries:
+                template = (await desk.ledger.approval(approval_id)).template
+                values = parse_values(template, entries)
+            done = await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+        except PayloadError as error:
+            raise _with_example(error) from error
         _write_outcome(desk, done, as_json=as_json)
 
     with_desk(ctx, work, rings=True)
@@ -148,6 +153,13 @@ def _entries(values: Sequence[str]) -> dict[str, str]:
             raise typer.BadParameter(f"--value {key.strip()} is given twice")
         entries[key.strip()] = text
     return entries
+
+
+def _with_example(error: PayloadError) -> PayloadError:
+    """Add how the value is given here; the example is in the words of a mail."""
+    key, colon, text = error.example.partition(": ")
+    hint = f" Here: --value {shlex.quote(f'{key}={text}')}" if colon else ""
+    return PayloadError(f"{error}{hint}", key=error.key, read=error.read, example=error.example)
 
 
 def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: bool) -> None:

@@ -1,0 +1,461 @@
+"""The commands on a real ledger: what they write, what they refuse, and what they exit with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from builders import paused
+from cli.conftest import Invoke
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.approval import Approval, State
+from signoff.core.people import Directory
+from signoff.core.run import Run, RunState
+
+T = TypeVar("T")
+
+COMMANDS = {
+    "approvals approve",
+    "approvals list",
+    "approvals reject",
+    "approvals show",
+    "approvals withdraw",
+    "audit export",
+    "audit verify",
+    "channels",
+    "config check",
+    "config schema",
+    "config show",
+    "demo",
+    "doctor",
+    "gateway",
+    "health",
+    "mailbox list",
+    "mailbox reply",
+    "mailbox serve",
+    "mailbox show",
+    "run",
+    "runs list",
+    "runs show",
+    "up",
+    "worker",
+}
+WITHOUT_JSON = {"audit export", "channels", "config schema", "demo", "gateway", "mailbox reply"} | {
+    "mailbox serve",
+    "up",
+    "worker",
+}
+
+
+@pytest.fixture
+def on_ledger(redis_url: str, prefix: str) -> Callable[[Callable[[Ledger], Awaitable[Any]]], Any]:
+    """Does something with the ledger that the commands work on."""
+
+    async def with_ledger(work: Callable[[Ledger], Awaitable[T]]) -> T:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        try:
+            return await work(ledger)
+        finally:
+            await ledger.close()
+
+    return lambda work: asyncio.run(with_ledger(work))
+
+
+OnLedger = Callable[[Callable[[Ledger], Awaitable[Any]]], Any]
+
+
+@pytest.fixture
+def waiting(settings_file: Path, on_ledger: OnLedger) -> Approval:
+    """An approval that Mara and Cleo are asked about, for a run of Riley's."""
+    assert settings_file.exists()
+    _, approvals = on_ledger(paused)
+    return approvals[0]
+
+
+def leaves(command: object, path: str = "") -> dict[str, Any]:
+    """Return every command that does something, by its words."""
+    if not isinstance(command, TyperGroup):
+        return {path.strip(): command}
+    found: dict[str, Any] = {}
+    for name, one in command.commands.items():
+        found |= leaves(one, f"{path} {name}")
+    return found
+
+
+# -- the surface ----------------------------------------------------------------------------------
+
+
+def test_the_commands_are_these_and_each_has_help() -> None:
+    """The public surface: a command that goes, or comes without a word of help, is noticed."""
+    from signoff.cli.main import app
+
+    found = leaves(typer.main.get_command(app))
+    assert set(found) == COMMANDS
+    for words, command in found.items():
+        assert command.help, words
+        for parameter in command.params:
+            assert getattr(parameter, "help", ""), (words, parameter.name)
+
+
+def test_everything_that_lists_or_shows_writes_json_too() -> None:
+    """Machines are served by every command but the processes and what is JSON or mail by itself."""
+    from signoff.cli.main import app
+
+    for words, command in leaves(typer.main.get_command(app)).items():
+        flags = {flag for one in command.params for flag in one.opts}
+        assert ("--json" in flags) is (words not in WITHOUT_JSON), words
+
+
+@pytest.mark.parametrize("words", sorted(COMMANDS))
+def test_every_command_answers_to_help(invoke: Invoke, words: str) -> None:
+    """Help needs no settings, no Redis and nothing else."""
+    result = invoke(*words.split(), "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_help_imports_nothing_that_is_slow() -> None:
+    """Help and completion must answer at once: frameworks are imported by those who need them."""
+    slow = ("celery", "google", "fastapi", "pydantic", "redis", "structlog", "uvicorn")
+    program = f"import signoff.cli.main, sys; print([m for m in {slow} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_packages(invoke: Invoke) -> None:
+    """`signoff --version` needs no command behind it."""
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("signoff ")
+
+
+# -- approvals ------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
+    """The list says what is asked, by whom, and on whom it waits."""
+    result = invoke("approvals", "list")
+    assert result.exit_code == 0
+    for word in (waiting.id, "finance: reimburse()", "Riley Voss", "Mara Lind, Cleo Park"):
+        assert word in result.output
+    (data,) = json.loads(invoke("approvals", "list", "--json").output)
+    assert data["id"] == waiting.id
+    assert data["call"]["args"] == {"amount": 2500, "purpose": "conference"}
+
+
+def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting: Approval) -> None:
+    """By id or by address; Riley, who asked, has nothing to decide."""
+    for who in ("mara", "Mara@example.com"):
+        assert waiting.id in invoke("approvals", "list", "--mine", who).output
+    assert "Nothing waits" in invoke("approvals", "list", "--mine", "riley").output
+    assert invoke("approvals", "list", "--mine", "zoe").exit_code == 2
+    assert invoke("approvals", "list", "--mine", "mara", "--all").exit_code == 2
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
+    """No approvals: a sentence for people, an empty list for machines."""
+    assert "Nothing waits" in invoke("approvals", "list").output
+    assert json.loads(invoke("approvals", "list", "--json").output) == []
+
+
+def test_one_approval_is_shown_with_card_people_and_timeline(
+    invoke: Invoke, waiting: Approval
+) -> None:
+    """Everything that bears on it is on one page."""
+    result = invoke("approvals", "show", waiting.id)
+    assert result.exit_code == 0
+    for word in (waiting.digest, "amount", "2500", "Cleo Park", "under way", "opened", "expenses"):
+        assert word in result.output
+    data = json.loads(invoke("approvals", "show", waiting.id, "--json").output)
+    assert data["history"][0]["what"] == "opened"
+
+
+def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """The run goes on, and the list of what has ended has it."""
+    result = invoke("approvals", "approve", waiting.id, "--as", "mara", "--reason", "fine by me")
+    assert result.exit_code == 0
+    assert "approved by Mara Lind" in result.output
+    after, run = on_ledger(lambda ledger: ledger.pair(waiting.id))
+    assert after.state is State.APPROVED
+    assert (after.decision.by, after.decision.channel) == ("mara", "cli")
+    assert after.decision.reason == "fine by me"
+    assert run.state is RunState.ANSWERED
+    assert waiting.id not in invoke("approvals", "list").output
+    assert waiting.id in invoke("approvals", "list", "--all").output
+    assert "fine by me" in invoke("approvals", "show", waiting.id).output
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_rejecting_and_withdrawing_keep_their_reasons(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """The reason is what the agent gets to read."""
+    _, (first, second) = on_ledger(lambda ledger: paused(ledger, siblings=2))
+    done = invoke("approvals", "reject", first.id, "--as", "cleo", "--reason", "over budget")
+    assert "rejected by Cleo Park" in done.output
+    done = invoke("approvals", "withdraw", second.id, "--reason", "mistake", "--json")
+    assert json.loads(done.output)["decision"]["reason"] == "mistake"
+    assert invoke("approvals", "withdraw", second.id).exit_code == 2
+
+
+@pytest.mark.parametrize("case", [("riley", 1, "cannot decide"), ("zoe", 2, "There is no person")])
+def test_nobody_else_decides(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger, case: tuple[str, int, str]
+) -> None:
+    """The requester is refused, a stranger unknown, and nothing is decided."""
+    who, code, words = case
+    result = invoke("approvals", "approve", waiting.id, "--as", who)
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert on_ledger(lambda ledger: ledger.approval(waiting.id)).state is State.PENDING
+
+
+def test_a_second_answer_is_refused_and_says_who_was_first(
+    invoke: Invoke, waiting: Approval
+) -> None:
+    """Two people decide the same thing once."""
+    assert invoke("approvals", "approve", waiting.id, "--as", "mara").exit_code == 0
+    result = invoke("approvals", "reject", waiting.id, "--as", "cleo")
+    assert result.exit_code == 1
+    assert "already approved by Mara Lind" in result.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """`--value` fills the payload, and what does not fit is refused with an example."""
+    _, (one,) = on_ledger(lambda ledger: paused(ledger, template={"approved_days": 0}))
+    approve = ("approvals", "approve", one.id, "--as", "mara")
+    for value in ("approved_days=many", "days=3"):
+        assert invoke(*approve, "--value", value).exit_code == 1
+    assert "--value approved_days=3" in invoke(*approve).stderr
+    assert invoke(*approve, "--value", "approved_days").exit_code == 2
+    assert invoke(*approve, "--value", "a=1", "--value", "a=2").exit_code == 2
+    assert invoke(*approve, "--value", "approved_days=3").exit_code == 0
+    after = on_ledger(lambda ledger: ledger.approval(one.id))
+    assert after.decision.payload == {"approved_days": 3}
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_an_approval_that_is_not_there_is_one_line(invoke: Invoke) -> None:
+    """Refused, with what to do, and no traceback."""
+    result = invoke("approvals", "show", "ap_none")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("signoff: There is no approval 'ap_none'.")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_control_characters_of_an_agent_do_not_reach_the_terminal(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """Neither escape sequences nor markup: what an agent says is text."""
+
+    async def submit(ledger: Ledger) -> Run:
+        desk = Desk(ledger, Directory())
+        return await desk.submit("finance", "\x1b[2J[red]hello[/red]", user="riley")
+
+    run = on_ledger(submit)
+    output = invoke("runs", "show", run.id).output
+    assert "\x1b" not in output
+    assert "[red]hello[/red]" in output
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_run_is_submitted_listed_and_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """The id that is printed is the one that the other commands take."""
+    done = invoke("run", "finance", "Reimburse me $80", "--user", "riley@example.com")
+    assert done.exit_code == 0
+    run_id = done.output.strip()
+    run = on_ledger(lambda ledger: ledger.run(run_id))
+    assert (run.app, run.user, run.state) == ("finance", "riley@example.com", RunState.QUEUED)
+    assert run_id in invoke("runs", "list").output
+    assert json.loads(invoke("runs", "list", "--json").output)[0]["id"] == run_id
+    assert "Riley Voss" in invoke("runs", "show", run_id).output
+    assert json.loads(invoke("runs", "show", run_id, "--json").output)["history"]
+    assert invoke("runs", "show", "run_none").exit_code == 1
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) -> None:
+    """A typing error does not put a run into a queue that nobody works on."""
+    result = invoke("run", "finanse", "hello")
+    assert result.exit_code == 1
+    assert "finance, finance_strict, time_off" in result.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_waiting_for_a_run_that_nobody_works_on_ends(invoke: Invoke) -> None:
+    """`--timeout` gives up the wait, not the run."""
+    result = invoke("run", "finance", "hello", "--wait", "--timeout", "0.1")
+    assert result.exit_code == 1
+    assert "still queued" in result.stderr
+
+
+# -- audit ----------------------------------------------------------------------------------------
+
+
+def test_the_audit_is_verified_and_exported(invoke: Invoke, waiting: Approval) -> None:
+    """The head that verify prints is found again later, and a wrong one is not."""
+    before = json.loads(invoke("audit", "verify", "--json").output)
+    assert before["entries"] > 0
+    invoke("approvals", "approve", waiting.id, "--as", "mara")
+    assert invoke("audit", "verify", "--head", before["head"]).exit_code == 0
+    assert "unbroken" in invoke("audit", "verify").output
+    wrong = invoke("audit", "verify", "--head", "0" * 40)
+    assert wrong.exit_code == 1
+    assert "not in the chain" in wrong.stderr
+    entries = [json.loads(line) for line in invoke("audit", "export").output.splitlines()]
+    assert [entry["entry"]["what"] for entry in entries][-1] == "approved"
+    assert entries[before["entries"] - 1]["link"] == before["head"]
+
+
+# -- config ---------------------------------------------------------------------------------------
+
+
+def test_good_settings_pass_the_check(invoke: Invoke, settings_file: Path) -> None:
+    """The file that was read is named."""
+    result = invoke("config", "check")
+    assert result.exit_code == 0
+    assert str(settings_file) in result.output.replace("\n", "")
+    assert json.loads(invoke("config", "check", "--json").output) == {"ok": True, "faults": []}
+
+
+@pytest.mark.parametrize("text", ["[redis]\nur = 1\n", '[default]\nask = ["zoe"]\n'])
+def test_bad_settings_fail_the_check(invoke: Invoke, tmp_path: Path, text: str) -> None:
+    """Faults of form and of meaning alike, with exit code 2."""
+    (tmp_path / "signoff.toml").write_text(text)
+    result = invoke("config", "check")
+    assert result.exit_code == 2
+    assert "error:" in result.output
+    data = json.loads(invoke("config", "check", "--json").output)
+    assert data["ok"] is False
+    assert data["faults"][0]["remedy"]
+
+
+def test_every_command_refuses_settings_it_cannot_read(invoke: Invoke, tmp_path: Path) -> None:
+    """All faults, one a line, exit code 2."""
+    (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\nprefx = 2\n")
+    result = invoke("approvals", "list")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
+    assert "Did you mean 'url'?" in result.stderr
+
+
+def test_the_schema_describes_the_settings(invoke: Invoke) -> None:
+    """An editor knows every section, and refuses keys that are not there."""
+    schema = json.loads(invoke("config", "schema").output)
+    assert {"redis", "email", "people", "policies", "default"} <= set(schema["properties"])
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_settings_are_shown_without_secrets(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in force, from wherever it came, in the form of the file."""
+    monkeypatch.setenv("SIGNOFF_BROKER__URL", "amqp://me:hunter2@rabbit//")
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__USERNAME", "me")
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
+    output = invoke("config", "show").output
+    assert "hunter2" not in output
+    assert 'url = "amqp://me:***@rabbit//"' in output
+    assert '[[policies]]\nname = "expenses"' in output
+    assert 'within = "4h"' in output
+    assert "hunter2" not in invoke("config", "show", "--json").output
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -> None:
+    """Exit code 1, and what to look at."""
+    settings_file.write_text('[redis]\nurl = "redis://127.0.0.1:1/0"\n')
+    result = invoke("approvals", "list")
+    assert result.exit_code == 1
+    assert "doctor" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that it is ours; whoever wants the traceback can ask for it."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("signoff.cli.settings.load_settings", broken)
+    result = invoke("approvals", "list")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("signoff: ZeroDivisionError: oops. This is a fault in Signoff")
+    monkeypatch.setenv("SIGNOFF_DEBUG", "1")
+    assert isinstance(invoke("approvals", "list").exception, ZeroDivisionError)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130 and not a word."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("signoff.cli.settings.load_settings", interrupted)
+    result = invoke("approvals", "list")
+    assert result.exit_code == 130
+    assert result.output == ""
+
+
+# -- the development mailbox ----------------------------------------------------------------------
+
+
+def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
+    invoke: Invoke, settings_file: Path, tmp_path: Path
+) -> None:
+    """The reply goes from whoever got the mail to [email.inbound]."""
+    from cli.test_devmail import CARD
+    from signoff.cli.devmail import DevMailbox, recipients_of, send
+
+    async def one_mail() -> None:
+        async with DevMailbox(tmp_path / ".signoff" / "mail") as box:
+            await send(CARD, host="127.0.0.1", port=box.port, recipients=["mara@example.com"])
+
+    assert "No mail" in invoke("mailbox", "list").output
+    asyncio.run(one_mail())
+    assert "mara@example.com" in invoke("mailbox", "list").output
+    assert json.loads(invoke("mailbox", "list", "--json").output)[0]["number"] == "1"
+    shown = invoke("mailbox", "show", "last").output
+    assert "Reply-To: approvals+token@example.com" in shown
+    assert "To say yes:  approve" in shown
+    assert "To say yes" in json.loads(invoke("mailbox", "show", "1", "--json").output)["text"]
+    assert invoke("mailbox", "show", "2").exit_code == 1
+
+    def point_to(port: int) -> None:
+        text = settings_file.read_text()
+        inbound = "[email.inbound]\nport = "
+        settings_file.write_text(text.replace(f"{inbound}0", f"{inbound}{port}"))
+
+    async def answered() -> tuple[str, ...]:
+        async with DevMailbox(tmp_path / "inbound") as box:
+            point_to(box.port)
+            await asyncio.to_thread(invoke, "mailbox", "reply", "last", "approve")
+            mail = await box.wait_for(lambda one: True, within=10)
+            return (mail["From"], *recipients_of(mail))
+
+    assert asyncio.run(answered()) == ("mara@example.com", "approvals+token@example.com")

@@ -1,0 +1,155 @@
+"""The development mailbox: real SMTP in, a Maildir, and replies as a mail client writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from email.message import EmailMessage
+from email.policy import SMTP
+from pathlib import Path
+
+import pytest
+
+from signoff.cli.devmail import (
+    DevMailbox,
+    MailNotFound,
+    build_reply,
+    find,
+    parse,
+    recipients_of,
+    reply,
+    send,
+    stored,
+    text_of,
+)
+from signoff.core.errors import MailDeferred, MailRefused
+
+CARD = EmailMessage(policy=SMTP)
+CARD["From"] = "Signoff <approvals@example.com>"
+CARD["To"] = "Mara Lind <mara@example.com>"
+CARD["Reply-To"] = "approvals+token@example.com"
+CARD["Subject"] = "Zustimmung nötig: reimburse"
+CARD["Date"] = "Mon, 02 Mar 2026 12:00:00 +0000"
+CARD["Message-ID"] = "<card.1@example.com>"
+CARD["References"] = "<older@example.com>"
+CARD.set_content("To say yes:  approve\n\nGrüße\n")
+CARD.add_alternative("<p>To say yes: approve</p>", subtype="html")
+
+
+async def deliver(mailbox: DevMailbox, message: EmailMessage = CARD) -> None:
+    """Send a mail to Mara, as Signoff would."""
+    await send(message, host=mailbox.host, port=mailbox.port, recipients=["mara@example.com"])
+
+
+async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
+    """A wait that began before the mail came ends with it; a later one finds it at once."""
+    async with DevMailbox(tmp_path / "mail") as mailbox:
+        waiting = asyncio.create_task(mailbox.wait_for(lambda one: True, within=10))
+        await asyncio.sleep(0)
+        await deliver(mailbox)
+        message = await waiting
+        assert message["Subject"] == CARD["Subject"]
+        assert recipients_of(message) == ("mara@example.com",)
+        assert text_of(message).startswith("To say yes:  approve")
+        again = await mailbox.wait_for(lambda one: "nötig" in one["Subject"], within=10)
+        assert again is message
+    ((number, on_disk),) = stored(tmp_path / "mail")
+    assert number == "1"
+    assert on_disk["Message-ID"] == "<card.1@example.com>"
+
+
+async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
+    """Only the mail that is meant ends the wait, and too long a wait ends by itself."""
+    other = parse(CARD.as_bytes())
+    other.replace_header("Subject", "other")
+    async with DevMailbox(tmp_path / "mail") as mailbox:
+        waiting = asyncio.create_task(
+            mailbox.wait_for(lambda one: one["Subject"] == "other", within=10)
+        )
+        await deliver(mailbox)
+        await deliver(mailbox, other)
+        assert (await waiting)["Subject"] == "other"
+        with pytest.raises(TimeoutError):
+            await mailbox.wait_for(lambda one: one["Subject"] == "third", within=0.01)
+
+
+async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: Path) -> None:
+    """A mailbox that is started again goes on with its folder."""
+    for subject in ("first", "second"):
+        message = parse(CARD.as_bytes())
+        message.replace_header("Subject", subject)
+        async with DevMailbox(tmp_path / "mail") as mailbox:
+            await deliver(mailbox, message)
+    assert [mail["Subject"] for _, mail in stored(tmp_path / "mail")] == ["first", "second"]
+    assert find(tmp_path / "mail", "1")["Subject"] == "first"
+    assert find(tmp_path / "mail", "last")["Subject"] == "second"
+
+
+@pytest.mark.parametrize("number", ["1", "last", "x"])
+def test_a_mail_that_is_not_there_is_told(tmp_path: Path, number: str) -> None:
+    """An empty or missing folder is no error of the program."""
+    assert stored(tmp_path / "none") == []
+    with pytest.raises(MailNotFound, match="mailbox list"):
+        find(tmp_path / "none", number)
+
+
+def test_a_reply_is_what_a_mail_client_would_write() -> None:
+    """To the Reply-To, in the thread, one "Re:", the original quoted under who wrote it when."""
+    made = build_reply(CARD, "approve", "Mara Lind <mara@example.com>")
+    assert made["To"] == "approvals+token@example.com"
+    assert made["From"] == "Mara Lind <mara@example.com>"
+    assert made["Subject"] == "Re: Zustimmung nötig: reimburse"
+    assert made["In-Reply-To"] == "<card.1@example.com>"
+    assert made["References"] == "<older@example.com> <card.1@example.com>"
+    assert made["Message-ID"].strip().endswith("@example.com>")
+    lines = text_of(made).splitlines()
+    assert lines[:5] == [
+        "approve",
+        "",
+        "On Mon, 02 Mar 2026 at 12:00, Signoff <approvals@example.com> wrote:",
+        "> To say yes:  approve",
+        ">",
+    ]
+    assert "> Grüße" in lines
+
+
+def test_a_reply_to_a_reply_has_one_re() -> None:
+    """And each reply has a Message-ID of its own."""
+    first = build_reply(CARD, "approve", "mara@example.com")
+    second = build_reply(first, "sorry, reject", "mara@example.com")
+    assert second["Subject"] == first["Subject"]
+    assert second["Message-ID"] != first["Message-ID"]
+    assert second["To"] == "mara@example.com"
+
+
+def test_a_mail_without_a_date_can_be_answered() -> None:
+    """Old mail programs send all kinds of things."""
+    bare = EmailMessage(policy=SMTP)
+    bare["From"] = "approvals@example.com"
+    bare["Subject"] = "x"
+    made = build_reply(bare, "approve", "mara@example.com")
+    assert "an earlier day" in text_of(made)
+    assert made["In-Reply-To"] is None
+
+
+async def test_a_reply_goes_to_the_server_by_smtp(tmp_path: Path) -> None:
+    """The address in the envelope is the Reply-To, which carries the token."""
+    async with DevMailbox(tmp_path / "inbound") as inbound:
+        await reply(CARD, "approve", "Mara <mara@example.com>", host="127.0.0.1", port=inbound.port)
+        received = await inbound.wait_for(lambda one: True, within=10)
+    assert recipients_of(received) == ("approvals+token@example.com",)
+
+
+async def test_a_server_that_is_away_or_refuses_is_told() -> None:
+    """Away is for later, refused is for good."""
+    async with DevMailbox(Path("mail")) as mailbox:
+        port = mailbox.port
+    with pytest.raises(MailDeferred, match=r"cannot be reached.*signoff gateway"):
+        await send(CARD, host="127.0.0.1", port=port, recipients=["mara@example.com"])
+
+    class Refusing(DevMailbox):
+        async def handle_RCPT(self, *_: object) -> str:  # noqa: N802
+            return "550 5.1.1 No such mailbox here"
+
+    async with Refusing(Path("mail")) as mailbox:
+        with pytest.raises(MailRefused, match="No such mailbox"):
+            await deliver(mailbox)
