@@ -1,0 +1,200 @@
+"""The audit chain, and what it takes to break it unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from builders import MARA, paused
+from signoff.broker import audit
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.errors import AuditBroken
+
+
+@pytest.fixture
+async def store(ledger: Ledger, desk: Desk) -> Store:
+    """A store with eight entries in its audit."""
+    for _ in range(2):
+        _, (approval,) = await paused(ledger)
+        await desk.approve(approval.id, MARA, channel="email")
+        await desk.submit("finance", "hi", user="riley", run_id=f"extra{approval.id}")
+    return ledger.store
+
+
+async def rows(store: Store) -> list[tuple[str, dict[str, str]]]:
+    """Return the entries as they are kept."""
+    found: Any = await store.client.xrange(f"{store.prefix}audit")
+    return list(found)
+
+
+async def write(store: Store, entries: list[tuple[str, dict[str, str]]]) -> None:
+    """Put these entries in the place of those that are there, under their ids."""
+    await store.client.delete(f"{store.prefix}audit")
+    for entry_id, fields in entries:
+        await store.client.xadd(
+            f"{store.prefix}audit", {"e": fields["e"], "h": fields["h"]}, id=entry_id
+        )
+
+
+async def test_a_chain_that_nobody_touched(store: Store) -> None:
+    """It verifies, gives its head, and knows an earlier head again."""
+    count, head = await audit.verify(store)
+    assert (count, len(head)) == (8, 40)
+    assert await audit.verify(store, expect_head=head) == (8, head)
+    _, fields = (await rows(store))[3]
+    assert (await audit.verify(store, expect_head=fields["h"]))[0] == 8
+
+
+async def test_an_empty_chain(ledger: Ledger) -> None:
+    """There is nothing wrong with nothing, unless something was there before."""
+    assert await audit.verify(ledger.store) == (0, "")
+    with pytest.raises(AuditBroken, match="not in the chain"):
+        await audit.verify(ledger.store, expect_head="0" * 40)
+
+
+async def test_it_is_what_anybody_can_compute(store: Store) -> None:
+    """The links follow from the texts alone, by two hashes."""
+    link = ""
+    for _, fields in await rows(store):
+        inner = hashlib.sha256(fields["e"].encode()).hexdigest()
+        link = hashlib.sha1((link + inner).encode()).hexdigest()
+        assert fields["h"] == link
+
+
+async def change(store: Store) -> None:
+    """Let another person have approved."""
+    entries = await rows(store)
+    entries[2][1]["e"] = entries[2][1]["e"].replace("mara", "cleo").replace("riley", "rilex")
+    await write(store, entries)
+
+
+async def remove(store: Store) -> None:
+    """Take one out of the middle."""
+    await store.client.xdel(f"{store.prefix}audit", (await rows(store))[4][0])
+
+
+async def remove_first(store: Store) -> None:
+    """Take the first one out."""
+    await store.client.xdel(f"{store.prefix}audit", (await rows(store))[0][0])
+
+
+async def insert(store: Store) -> None:
+    """Put one into the middle that is like its neighbour."""
+    entries = await rows(store)
+    copy = dict(entries[4][1])
+    entries = [(f"{place + 1}-0", fields) for place, (_, fields) in enumerate(entries)]
+    await write(store, [*entries[:5], ("5-1", copy), *entries[5:]])
+
+
+async def append(store: Store) -> None:
+    """Add one behind the commit script's back, without a link."""
+    await store.client.xadd(f"{store.prefix}audit", {"e": "{}", "h": "0" * 40})
+
+
+async def swap(store: Store) -> None:
+    """Exchange two entries."""
+    entries = await rows(store)
+    entries[3], entries[4] = (entries[3][0], entries[4][1]), (entries[4][0], entries[3][1])
+    await write(store, entries)
+
+
+async def truncate(store: Store) -> None:
+    """Cut off the end."""
+    await store.client.xdel(f"{store.prefix}audit", (await rows(store))[-1][0])
+
+
+async def forget_all(store: Store) -> None:
+    """Remove every entry, and leave the head."""
+    await store.client.delete(f"{store.prefix}audit")
+
+
+async def replace_head(store: Store) -> None:
+    """Let the head be that of an earlier entry."""
+    await store.client.set(f"{store.prefix}audit:head", (await rows(store))[-2][1]["h"])
+
+
+async def remove_head(store: Store) -> None:
+    """Remove the head, so that a new chain could begin."""
+    await store.client.delete(f"{store.prefix}audit:head")
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        change,
+        remove,
+        remove_first,
+        insert,
+        append,
+        swap,
+        truncate,
+        forget_all,
+        replace_head,
+        remove_head,
+    ],
+    ids=lambda tamper: tamper.__name__,
+)
+async def test_what_breaks_the_chain(
+    store: Store, tamper: Callable[[Store], Awaitable[None]]
+) -> None:
+    """Whoever changes, removes, adds or moves an entry is found out."""
+    await tamper(store)
+    with pytest.raises(AuditBroken) as caught:
+        await audit.verify(store)
+    assert caught.value.entry
+
+
+async def test_the_entry_that_does_not_fit_is_named(store: Store) -> None:
+    """The first broken link leads to the place."""
+    third = (await rows(store))[2][0]
+    await change(store)
+    with pytest.raises(AuditBroken, match=rf"Entry 3 \({third}\)") as caught:
+        await audit.verify(store)
+    assert caught.value.entry == third
+
+
+async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> None:
+    """Whoever can write to Redis can make a chain that fits; a head kept elsewhere shows it."""
+    _, head = await audit.verify(store)
+    entries, link = [], ""
+    for entry_id, fields in (await rows(store))[:-1]:
+        text = fields["e"].replace("mara", "cleo")
+        inner = hashlib.sha256(text.encode()).hexdigest()
+        link = hashlib.sha1((link + inner).encode()).hexdigest()
+        entries.append((entry_id, {"e": text, "h": link}))
+    await write(store, entries)
+    await store.client.set(f"{store.prefix}audit:head", link)
+    assert await audit.verify(store) == (7, link)
+    with pytest.raises(AuditBroken, match="not in the chain"):
+        await audit.verify(store, expect_head=head)
+
+
+async def test_verifying_while_others_write(ledger: Ledger, desk: Desk) -> None:
+    """Entries that are appended during the walk are no fault."""
+    stop = asyncio.Event()
+
+    async def write_on() -> None:
+        while not stop.is_set():
+            await desk.submit("finance", "hi", user="riley")
+
+    writers = [asyncio.create_task(write_on()) for _ in range(4)]
+    heads = [await audit.verify(ledger.store) for _ in range(30)]
+    stop.set()
+    await asyncio.gather(*writers)
+    count, _ = await audit.verify(ledger.store, expect_head=heads[-1][1])
+    assert count >= heads[-1][0] >= heads[0][0]
+
+
+async def test_long_chains_are_read_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is lost or doubled between two pages."""
+    monkeypatch.setattr(audit, "_PAGE", 3)
+    found = [entry_id async for entry_id, _, _ in audit.entries(store)]
+    assert found == [entry_id for entry_id, _ in await rows(store)]
+    monkeypatch.setattr(audit, "_PAGE", 4)
+    assert (await audit.verify(store))[0] == 8

@@ -1,0 +1,159 @@
+"""The due index and the reconciler that works through it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA, paused
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.reconciler import Reconciler
+from signoff.core.approval import Approval, State
+from signoff.core.errors import AlreadyDecided, LedgerUnavailable
+from signoff.core.events import What
+from signoff.core.policy import OnTimeout
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+async def test_what_is_due_is_claimed_once_though_one_dies(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """Of four claimers one dies with its batch; after the lease the others do all of it, once."""
+    _, approvals = await paused(still_ledger, siblings=60, within=HOUR)
+    clock.advance(HOUR)
+    dead = await still_ledger.due(limit=20)
+    assert len(dead) == 20
+
+    async def claimer() -> list[str]:
+        done = []
+        while batch := await still_ledger.due(limit=9):
+            done += [one for one in batch if await still_desk.time_out(one) is not None]
+        return done
+
+    async def together() -> list[str]:
+        return [
+            one for share in await asyncio.gather(*(claimer() for _ in range(3))) for one in share
+        ]
+
+    first = await together()
+    assert sorted(first) == sorted({one.id for one in approvals} - set(dead))
+    clock.advance(timedelta(seconds=10))
+    second = await together()
+    assert sorted(second) == sorted(dead)
+    assert {one.state for one in await still_ledger.approvals(dead)} == {State.TIMED_OUT}
+
+
+async def test_due_is_not_too_early(still_ledger: Ledger, clock: VirtualClock) -> None:
+    """Whatever comes out of the index is late, to the microsecond."""
+    clock.advance(timedelta(microseconds=700))
+    _, (approval,) = await paused(still_ledger, within=HOUR)
+    clock.advance(HOUR - timedelta(microseconds=200))
+    assert await still_ledger.due() == []
+    clock.advance(timedelta(milliseconds=1))
+    assert await still_ledger.due() == [approval.id]
+    assert approval.is_late(clock.now())
+
+
+async def test_the_reconciler_ends_what_is_due(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """The call is rejected by the deadline, its run goes on, and the cards are told."""
+    run, (approval,) = await paused(still_ledger, within=HOUR)
+    reconciler = Reconciler(still_desk)
+    assert await reconciler.once() == 0
+    clock.advance(HOUR)
+    assert await reconciler.once() == 1
+    assert await reconciler.once() == 0
+    assert (await still_ledger.approval(approval.id)).state is State.TIMED_OUT
+    assert (await still_ledger.run(run.id)).state is RunState.ANSWERED
+    assert (await still_ledger.backlog())["deliver.email"] == 2
+    with pytest.raises(AlreadyDecided, match="timed out"):
+        await still_desk.approve(approval.id, MARA, channel="email")
+
+
+async def test_what_stays_open_is_marked_once(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """It is overdue in the history, waits without a deadline, and can be approved."""
+    _, (approval,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
+    clock.advance(HOUR)
+    assert await Reconciler(still_desk).once() == 1
+    clock.advance(HOUR)
+    assert await Reconciler(still_desk).once() == 0
+    whats = [event.what for event in await still_ledger.history(approval.id)]
+    assert whats.count(What.OVERDUE) == 1
+    assert [one.id for one in await still_ledger.pending()] == [approval.id]
+    await still_desk.approve(approval.id, MARA, channel="email")
+
+
+async def test_one_that_cannot_be_ended_does_not_keep_the_others(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """A record that nobody can read is passed over and looked at again later."""
+    _, (bad,) = await paused(still_ledger, within=HOUR)
+    _, (good,) = await paused(still_ledger, within=HOUR * 2)
+    store = still_ledger.store
+    await store.client.set(f"{store.prefix}approval:{bad.id}", "9 x {}")
+    clock.advance(HOUR * 2)
+    assert await Reconciler(still_desk).once() == 2
+    assert (await still_ledger.approval(good.id)).state is State.TIMED_OUT
+    clock.advance(timedelta(seconds=10))
+    assert await still_ledger.due() == [bad.id]
+
+
+async def test_a_decision_and_a_timeout_at_once(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """An approval that was decided in time is not timed out, also when both come together."""
+    _, (approval,) = await paused(still_ledger, within=HOUR)
+    await still_desk.approve(approval.id, MARA, channel="email")
+    clock.advance(HOUR)
+    assert await still_desk.time_out(approval.id) is None
+    assert (await still_ledger.approval(approval.id)).state is State.APPROVED
+
+
+class FlakyDesk(Desk):
+    """Loses its ledger once, and then says what it was asked to end."""
+
+    def __init__(self, ledger: Ledger, done: asyncio.Event) -> None:
+        super().__init__(ledger, directory=None)  # type: ignore[arg-type]
+        self.calls = 0
+        self._done = done
+
+    async def time_out(self, approval_id: str) -> Approval | None:
+        """Fail the first time."""
+        self.calls += 1
+        if self.calls == 1:
+            raise LedgerUnavailable("gone")
+        self._done.set()
+        return None
+
+
+async def test_a_ledger_that_is_away_is_waited_for(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """The clockwork goes on when Redis is back."""
+    await paused(still_ledger, within=HOUR)
+    await paused(still_ledger, within=HOUR)
+    clock.advance(HOUR)
+    done = asyncio.Event()
+    desk = FlakyDesk(still_ledger, done)
+
+    class Pausing(Reconciler):
+        """Lets the lease of what was claimed run out between two looks."""
+
+        async def once(self) -> int:
+            clock.advance(timedelta(seconds=10))
+            return await super().once()
+
+    running = asyncio.create_task(Pausing(desk, cycle=0).run_forever())
+    await done.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
