@@ -188,11 +188,46 @@ def test_a_decided_approval_names_who_decided() -> None:
     assert approval.outcome() == "rejected by mara"
 
 
-def test_values_without_a_template_are_refused() -> None:
-    """An approval cannot change the arguments that were shown."""
-    with pytest.raises(PayloadError, match="runs exactly as it was shown") as caught:
-        asked_approval().approve(MARA, people(), channel="email", now=LATER, values={"amount": 100})
-    assert caught.value.key == "amount"
+def test_other_values_on_a_gate_are_a_rejection_that_proposes_a_call() -> None:
+    """An approval cannot change the arguments that were shown, but it can say which would do."""
+    approval, (event,) = asked_approval().approve(
+        MARA, people(), channel="email", now=LATER, values={"amount": 100}
+    )
+    assert approval.state is State.REJECTED
+    assert approval.decision is not None
+    assert approval.decision.proposal == {**approval.call.args, "amount": 100}
+    assert event.more["proposal"] == approval.decision.proposal
+
+
+def test_the_values_that_were_shown_are_an_approval() -> None:
+    """Somebody who repeats the amount has changed nothing."""
+    shown = asked_approval().call.args
+    approval, _ = asked_approval().approve(
+        MARA, people(), channel="email", now=LATER, values=dict(shown)
+    )
+    assert approval.state is State.APPROVED
+
+
+def test_values_for_an_argument_that_is_not_there_are_refused() -> None:
+    """The message names the argument."""
+    with pytest.raises(PayloadError) as caught:
+        asked_approval().approve(MARA, people(), channel="email", now=LATER, values={"color": 1})
+    assert caught.value.key == "color"
+
+
+def test_a_call_in_doubt_is_asked_about_as_another_approval() -> None:
+    """The question is about the same call, names the one before, and says what happened."""
+    approval = in_state(State.APPROVED)
+    with pytest.raises(IllegalMove, match="not in doubt"):
+        approval.ask_again(now=LATER)
+    for step in (Handoff.STARTED, Handoff.IN_DOUBT):
+        approval, _ = approval.hand_on(step, now=LATER)
+    question, (event,) = approval.ask_again(now=LATER)
+    assert question.id != approval.id
+    assert question.digest == approval.digest
+    assert question.supersedes == approval.id == event.more["supersedes"]
+    assert "may or may not have happened" in question.hint
+    assert question.state is State.PENDING
 
 
 def test_a_template_wants_its_blanks_filled() -> None:

@@ -161,4 +161,5 @@ email = "{MANAGER}"
 [default]
 ask = ["mara"]
 within = "{within}"
+in_doubt = "fail"
 """

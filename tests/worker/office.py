@@ -14,7 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.parts import Asked
 from signoff.core.people import Person
-from signoff.core.policy import Terms
+from signoff.core.policy import InDoubt, Terms
 from signoff.core.run import Run
 from signoff.worker.adk.apps import Apps
 from signoff.worker.crew import Crew
@@ -54,12 +54,12 @@ class Office:
         await self.crew.drain(stages.run(app))
         return await self.ledger.run(run.id)
 
-    async def ask(self, run: Run) -> list[Approval]:
-        """Route all approvals of the pause to Mara."""
+    async def ask(self, run: Run, rule: InDoubt = InDoubt.FAIL) -> list[Approval]:
+        """Route all approvals that the run waits for to Mara."""
         asked = []
-        for was in await self.ledger.approvals(run.approvals):
+        for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
-                Terms(policy="test", ask=("mara",)),
+                Terms(policy="test", ask=("mara",), in_doubt=rule),
                 (Asked(person="mara", channel="email", address=MARA.email),),
                 now=self.clock.now(),
             )
@@ -67,9 +67,9 @@ class Office:
             asked.append(approval)
         return asked
 
-    async def approve(self, run: Run, **values: object) -> None:
+    async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, **values: object) -> None:
         """Let Mara approve everything that waits."""
-        for approval in await self.ask(run):
+        for approval in await self.ask(run, rule):
             await self.desk.approve(approval.id, MARA, channel="test", values=values or None)
 
     async def resume(self, run: Run) -> Run:

@@ -14,8 +14,10 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.errors import LedgerError
 from signoff.core.lifecycle import Handoff
+from signoff.core.policy import InDoubt
 from signoff.core.run import Run, RunState
-from worker.office import AGENTS, Office
+from signoff.worker.adk.guard import GuardPlugin
+from worker.office import AGENTS, MARA, Office
 
 
 class Died(BaseException):
@@ -176,3 +178,56 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     if run.state is RunState.COMPLETED:
         assert set(paid) == ({"A"} if app == "nested" else {"A", "B"})
     await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("rule", [InDoubt.ASK, InDoubt.RETRY])
+@pytest.mark.parametrize("again", [True, False], ids=["again", "not-again"])
+@pytest.mark.parametrize("step", range(1, 8))
+async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, again: bool, rule: InDoubt
+) -> None:
+    """The question says that it may have happened; only a yes, or the policy, runs it again."""
+    run = await office.submit("finance", CASES["finance"][0])
+    (first,) = run.approvals
+    await office.approve(run, rule)
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=True))
+        await work_until_death(office, stages.resume("finance"))
+    before = len(office.executed())
+    run = await office.resume(run)
+    if run.state is RunState.PAUSED:
+        assert rule is InDoubt.ASK
+        (question,) = await office.ask(run)
+        assert question.id != first
+        assert question.supersedes == first
+        assert "may or may not have happened" in question.hint
+        if again:
+            await office.desk.approve(question.id, MARA, channel="test")
+        else:
+            await office.desk.reject(question.id, MARA, channel="test", reason="I saw it")
+        run = await office.resume(run)
+        assert len(office.executed()) == before + again
+        assert ("I saw it" in run.text) is not again
+    assert run.state is RunState.COMPLETED
+    assert len(office.executed()) <= 2
+    assert await user_messages(office, run) == [CASES["finance"][0]]
+    await audit.verify(office.ledger.store)
+
+
+async def test_a_tool_that_kills_every_worker_is_retried_three_times_and_then_asked_about(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry that never ends would take the workers down one after the other."""
+    run = await office.submit("finance", CASES["finance"][0])
+    await office.approve(run, InDoubt.RETRY)
+    for _ in range(4):
+        with monkeypatch.context() as patch:
+            patch.setattr(GuardPlugin, "after_tool_callback", _die)
+            await work_until_death(office, stages.resume("finance"))
+    assert len(office.executed()) == 3
+    run = await office.ledger.run(run.id)
+    assert run.state is RunState.PAUSED
+
+
+async def _die(*_: object, **__: object) -> None:
+    raise Died

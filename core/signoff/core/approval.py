@@ -26,7 +26,7 @@ from signoff.core.events import Event, What
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Origin, ToolCall, approval_id
-from signoff.core.payload import example_value, fields_of, fill, missing_fields
+from signoff.core.payload import check_payload, example_value, fields_of, fill, missing_fields
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnTimeout, Terms
 
@@ -63,6 +63,10 @@ class Approval(Value):
         deadline: When it is too late (UTC), None until routed, or when it stays open.
         decision: What ended it.
         result: The tool's result as JSON text, once it was seen to finish.
+        starts: How many times the tool was started on this approval; more than once only where
+            the policy says that it may be run again.
+        supersedes: The approval that this one takes the place of: the call that was in doubt, or
+            the rejection that proposed this very call.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -80,11 +84,20 @@ class Approval(Value):
     deadline: datetime | None = None
     decision: Decision | None = None
     result: str = ""
+    starts: int = 0
+    supersedes: str = ""
     version: int = 0
 
     @classmethod
     def open(
-        cls, origin: Origin, call: ToolCall, *, hint: str, template: JsonValue, now: datetime
+        cls,
+        origin: Origin,
+        call: ToolCall,
+        *,
+        hint: str,
+        template: JsonValue,
+        now: datetime,
+        supersedes: str = "",
     ) -> tuple[Self, tuple[Event, ...]]:
         """Open an approval for a call that waits.
 
@@ -100,8 +113,11 @@ class Approval(Value):
             hint=hint.encode("utf-8", "replace").decode(),
             template=template,
             opened_at=now,
+            supersedes=supersedes,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
+        if supersedes:
+            more["supersedes"] = supersedes
         return approval, (approval.note(What.OPENED, now=now, by=origin.agent, more=more),)
 
     def ask(
@@ -187,20 +203,25 @@ class Approval(Value):
     ) -> tuple[Self, tuple[Event, ...]]:
         """Approve, with values where the tool has a payload template.
 
+        Without a template a call runs exactly as it was shown. Values that differ from its
+        arguments then are a rejection that says what would be approved: the agent is asked to
+        propose exactly that call.
+
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
-            PayloadError: The values do not fit the template, or some are missing.
+            PayloadError: The values do not fit the template or the arguments, or some are missing.
         """
         self.may_decide(person, directory, now=now)
         if self.template is None and values:
-            key = next(iter(values))
-            raise PayloadError(
-                f"{self.call.name}() runs exactly as it was shown; {key!r} cannot be changed by an "
-                "approval. Reject it with a reason, and the agent can propose it anew.",
-                key=key,
-                read=str(values[key]),
-                example="approve",
-            )
+            proposal = check_payload(self.call.args, dict(values))
+            if isinstance(proposal, dict) and digest(self.call.name, proposal) != self.digest:
+                return self._end(
+                    Move.REJECT,
+                    Decision(
+                        by=person.id, at=now, channel=channel, reason=reason, proposal=proposal
+                    ),
+                )
+            values = None
         if lacking := missing_fields(self.template, values):
             example = example_value(fields_of(self.template)[lacking[0]])
             raise PayloadError(
@@ -258,6 +279,28 @@ class Approval(Value):
         """Void the question because another one has taken its place."""
         return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
 
+    def ask_again(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Open the question whether a call that is in doubt shall run again.
+
+        Returns:
+            Another approval for the same call, to be routed like any other.
+
+        Raises:
+            IllegalMove: It is not in doubt.
+        """
+        if self.handoff is not Handoff.IN_DOUBT:
+            raise IllegalMove(f"Approval {self.id} is not in doubt.")
+        return self.open(
+            self.origin.model_copy(update={"again": self.origin.again + 1}),
+            self.call,
+            hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
+            "Look first. Run it again?",
+            # The values of the first answer are in the session, and the tool will get those.
+            template=None,
+            now=now,
+            supersedes=self.id,
+        )
+
     def hand_on(
         self, handoff: Handoff, *, now: datetime, why: str = "", result: str = ""
     ) -> tuple[Self, tuple[Event, ...]]:
@@ -271,7 +314,13 @@ class Approval(Value):
             raise IllegalMove(
                 f"The answer to approval {self.id} is {self.handoff} and cannot become {handoff}."
             )
-        approval = self.model_copy(update={"handoff": handoff, "result": result or self.result})
+        approval = self.model_copy(
+            update={
+                "handoff": handoff,
+                "result": result or self.result,
+                "starts": self.starts + (handoff is Handoff.STARTED),
+            }
+        )
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
 
@@ -313,6 +362,8 @@ class Approval(Value):
         more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
         if decision.payload is not None:
             more["payload"] = decision.payload
+        if decision.proposal is not None:
+            more["proposal"] = decision.proposal
         return approval, (
             self.note(
                 What(to.value), now=decision.at, by=decision.by, why=decision.reason, more=more

@@ -53,7 +53,8 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.RECORDED: frozenset({Handoff.STARTED, Handoff.RESUMED, Handoff.FAILED}),
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
-    Handoff.IN_DOUBT: frozenset(),
+    # Run again, where the policy says that this tool may be.
+    Handoff.IN_DOUBT: frozenset({Handoff.RECORDED}),
     Handoff.RESUMED: frozenset(),
     Handoff.FAILED: frozenset(),
 }

@@ -36,6 +36,7 @@ class Origin(Value):
         session: The session id.
         invocation: The invocation id, which the answer must carry.
         confirmation: The id of the `adk_request_confirmation` FunctionCall to answer.
+        again: How many times this call was asked about before, because it was in doubt.
     """
 
     run: str
@@ -45,6 +46,7 @@ class Origin(Value):
     session: str
     invocation: str
     confirmation: str
+    again: int = 0
 
 
 class Asked(Value):
@@ -74,6 +76,7 @@ class Decision(Value):
         channel: How it came: ``email``, ``cli``, ...
         reason: In the person's own words.
         payload: The values for the tool, following the payload template; None where there is none.
+        proposal: For a rejection that says what would be approved: the arguments of that call.
     """
 
     by: str = ""
@@ -81,10 +84,13 @@ class Decision(Value):
     channel: str = ""
     reason: str = ""
     payload: JsonValue = None
+    proposal: dict[str, JsonValue] | None = None
 
 
 def approval_id(origin: Origin) -> str:
     """Return the id of the approval for one confirmation request: ``ap_`` and 16 letters."""
     text = f"{origin.app}\0{origin.user}\0{origin.session}\0{origin.confirmation}"
+    if origin.again:
+        text += f"\0{origin.again}"
     short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
     return "ap_" + short.decode().lower()

@@ -83,54 +83,86 @@ class OnTimeout(StrEnum):
     """The approval is marked overdue and stays open."""
 
 
-class Terms(Value):
-    """Whom to ask and for how long. A snapshot of it rules one approval to its end.
+class InDoubt(StrEnum):
+    """What happens to a call whose worker died while the tool ran."""
+
+    ASK = "ask"
+    """The approver is asked whether to run it again: it may or may not have happened."""
+    RETRY = "retry"
+    """It is run again, up to three times: for tools that do no harm when they run twice."""
+    FAIL = "fail"
+    """The run ends in doubt, for a person to look."""
+
+
+class Edits(StrEnum):
+    """What an approval with other values is worth, when the agent proposes exactly those."""
+
+    ASK = "ask"
+    """The new call is asked about like any other."""
+    APPROVE = "approve"
+    """The new call is approved by whoever wrote the values, without being asked again."""
+
+
+class Rules(Value):
+    """What policies, the default and the snapshot of an approval have in common.
+
+    Attributes:
+        within: Time from the asking to the deadline: ``"30m"``, ``"4h"``, ``"2d"``.
+        on_timeout: What the deadline means.
+        in_doubt: What happens when a worker died while the tool ran.
+        edits: What an approval with other values is worth.
+        name_approver: Whether the model is told who rejected its call.
+    """
+
+    within: Duration = timedelta(hours=24)
+    on_timeout: OnTimeout = OnTimeout.REJECT
+    in_doubt: InDoubt = InDoubt.ASK
+    edits: Edits = Edits.ASK
+    name_approver: bool = False
+
+    def _terms(self, policy: str, ask: tuple[str, ...]) -> Terms:
+        rules = {name: getattr(self, name) for name in Rules.model_fields}
+        return Terms(policy=policy, ask=ask, **rules)
+
+
+class Terms(Rules):
+    """Whom to ask, and by which rules. A snapshot of it rules one approval to its end.
 
     Attributes:
         policy: The name of the policy it was taken from.
         ask: Ids of people, in the order of the policy; the first answer decides.
-        within: Time from the asking to the deadline.
-        on_timeout: What the deadline means.
     """
 
     policy: str
     ask: tuple[str, ...]
-    within: Duration = timedelta(hours=24)
-    on_timeout: OnTimeout = OnTimeout.REJECT
 
 
-class Policy(Value):
+class Policy(Rules):
     """One entry of the ordered list in signoff.toml; the first that matches wins.
 
     Attributes:
         name: Shown on the card and in the audit.
         when: A CEL expression over app, agent, tool, args and user; empty matches every call.
         ask: Ids of the people to ask.
-        within: Time until the deadline: ``"30m"``, ``"4h"``, ``"2d"``.
-        on_timeout: What the deadline means.
     """
 
     name: str = Field(min_length=1, max_length=64)
     when: str = ""
     ask: tuple[str, ...] = Field(min_length=1)
-    within: Duration = timedelta(hours=24)
-    on_timeout: OnTimeout = OnTimeout.REJECT
 
     def terms(self) -> Terms:
         """Return the snapshot that rules an approval."""
-        return Terms(policy=self.name, ask=self.ask, within=self.within, on_timeout=self.on_timeout)
+        return self._terms(self.name, self.ask)
 
 
-class Fallback(Value):
+class Fallback(Rules):
     """Who is asked when no policy matches, or when nobody of the policy can be asked."""
 
     ask: tuple[str, ...] = ()
-    within: Duration = timedelta(hours=24)
-    on_timeout: OnTimeout = OnTimeout.REJECT
 
     def terms(self) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""
-        return Terms(policy="default", ask=self.ask, within=self.within, on_timeout=self.on_timeout)
+        return self._terms("default", self.ask)
 
 
 class Choice(Value):

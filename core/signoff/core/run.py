@@ -95,8 +95,12 @@ class Run(Value):
         """Return the event of its submission."""
         return (self.note(What.SUBMITTED, now=self.submitted_at, by=self.user),)
 
-    def paused(self, approvals: Iterable[str]) -> Self:
+    def paused(self, approvals: Iterable[str], *, decided: Iterable[str] = ()) -> Self:
         """Wait for these approvals.
+
+        Args:
+            approvals: Those of the pause that nobody has decided.
+            decided: Those of the same pause that are decided already.
 
         Raises:
             IllegalMove: There are none to wait for, or the run does not run.
@@ -104,7 +108,9 @@ class Run(Value):
         ids = tuple(dict.fromkeys(approvals))
         if not ids:
             raise IllegalMove(f"Run {self.id} cannot pause without an approval to wait for.")
-        return self._to(RunState.PAUSED, approvals=ids, waiting=ids, pause=self.pause + 1)
+        return self._to(
+            RunState.PAUSED, approvals=(*decided, *ids), waiting=ids, pause=self.pause + 1
+        )
 
     def answered(self, approval: str) -> Self:
         """Take one decided approval off the list; the last one makes the run ready to resume."""

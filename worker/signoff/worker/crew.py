@@ -27,12 +27,14 @@ from signoff.core.errors import (
     ToolInDoubt,
 )
 from signoff.core.lifecycle import Handoff
+from signoff.core.policy import InDoubt
 from signoff.core.run import Run, RunState
 from signoff.worker.port import Runtime, Turn
 
 log = structlog.get_logger(__name__)
 
 _MAX_TRIES = 12
+_MAX_STARTS = 3
 _TRANSIENT = frozenset(
     {"StaleSessionError", "OperationalError", "InterfaceError", "ServerError", "TimeoutError"}
 )
@@ -155,21 +157,36 @@ class Crew:
         await self.ledger.commit(_fenced(run, item, change))
 
     async def _in_doubt(self, run: Run, item: Item, approvals: Sequence[Approval]) -> None:
+        """Mark what was started and not seen to finish, and do what its policy says then."""
         now = await self.ledger.now()
-        change, doubted = Change(), []
-        for approval in approvals:
-            if approval.handoff is Handoff.STARTED:
-                why = (
-                    f"{approval.call.name}() was started by a worker that was not seen to finish "
-                    "it: it may or may not have happened. Look, and then ask the agent anew."
-                )
-                after, events = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
-                change.put(after, was=approval).note(events)
-                doubted.append(why)
-        log.error("run.in_doubt", approvals=[one.id for one in approvals])
-        after_run = run.in_doubt(" ".join(doubted) or "A tool may or may not have run.")
-        change.put(after_run, was=run).ack(item)
+        change = Change()
+        marked = [_doubt(change, one, now=now) for one in approvals]
+        doubtful = [one for one in marked if one.handoff is Handoff.IN_DOUBT]
+        log.error("run.in_doubt", approvals=[one.id for one in doubtful])
+        if not doubtful or any(_rule(one) is InDoubt.FAIL for one in doubtful):
+            names = ", ".join(f"{one.call.name}()" for one in doubtful) or "A tool"
+            change.put(
+                run.in_doubt(
+                    f"{names} was started by a worker that was not seen to finish it: it may or "
+                    "may not have happened. Look, and then ask the agent anew."
+                ),
+                was=run,
+            )
+            await self.ledger.commit(_fenced(run, item, change.ack(item)))
+            return
+        asked = [self._ask_again(change, one, now=now) for one in doubtful if _asks(one)]
+        if asked:
+            settled = [one.id for one in marked if one not in doubtful or not _asks(one)]
+            change.put(run.paused(asked, decided=settled), was=run).ack(item)
+        else:
+            change.retry(item, after=0)
         await self.ledger.commit(_fenced(run, item, change))
+
+    def _ask_again(self, change: Change, doubtful: Approval, *, now: datetime) -> str:
+        question, events = doubtful.ask_again(now=now)
+        change.put(question, was=None).note(events)
+        change.send(stages.ROUTE, f"route:{question.id}", {"approval": question.id})
+        return question.id
 
     async def _commit_turn(self, run: Run, item: Item, turn: Turn, change: Change) -> None:
         """Commit what a turn came to: approvals opened and routed, or the last word."""
@@ -212,6 +229,34 @@ class Crew:
 
 def _fenced(run: Run, item: Item, change: Change) -> Change:
     return change.fence(session_key(run.app, run.user, run.session), item.token)
+
+
+def _doubt(change: Change, approval: Approval, *, now: datetime) -> Approval:
+    """Mark an approval in doubt if its tool was started; where the policy says so, for a retry."""
+    if approval.handoff is not Handoff.STARTED:
+        return approval
+    marked, events = approval.hand_on(
+        Handoff.IN_DOUBT,
+        now=now,
+        why=f"{approval.call.name}() was started and not seen to finish: "
+        "it may or may not have happened",
+    )
+    change.note(events)
+    after = marked
+    if _rule(marked) is InDoubt.RETRY and not _asks(marked):
+        after, _ = marked.hand_on(Handoff.RECORDED, now=now)
+    change.put(after, was=approval)
+    return marked
+
+
+def _rule(approval: Approval) -> InDoubt:
+    return approval.terms.in_doubt if approval.terms is not None else InDoubt.ASK
+
+
+def _asks(approval: Approval) -> bool:
+    """Whether a person is asked: by policy, or because retrying has not helped."""
+    rule = _rule(approval)
+    return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= _MAX_STARTS)
 
 
 def _all_to(

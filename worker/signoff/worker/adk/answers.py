@@ -17,6 +17,11 @@ _WORDS = {
     State.SUPERSEDED: "This tool call was not approved: another request has taken its place.",
 }
 
+_IN_DOUBT = (
+    "The worker that ran this tool call died: it may or may not have happened. "
+    "An approver decided not to run it again."
+)
+
 
 def answer_part(approval: Approval) -> types.Part:
     """Return the FunctionResponse that answers a confirmation.
@@ -40,10 +45,24 @@ def refusal(approval: Approval) -> dict[str, Any]:
 
     ADK by itself says only "This tool call is rejected." and drops the reason.
     """
+    decision = approval.decision
+    again = approval.origin.again > 0
     told: dict[str, Any] = {
-        "status": approval.state.value,
-        "error": _WORDS.get(approval.state, "This tool call was not approved."),
+        "status": "in_doubt" if again else approval.state.value,
+        "error": _IN_DOUBT
+        if again
+        else _WORDS.get(approval.state, "This tool call was not approved."),
     }
-    if approval.decision is not None and approval.decision.reason:
-        told["reason"] = approval.decision.reason
+    if decision is None:
+        return told
+    if decision.reason:
+        told["reason"] = decision.reason
+    if decision.by and approval.terms is not None and approval.terms.name_approver:
+        told["decided_by"] = decision.by
+    if decision.proposal is not None:
+        told["proposal"] = {"tool": approval.call.name, "args": decision.proposal}
+        told["what_to_do"] = (
+            f"The approver would approve {approval.call.name} with other arguments. If that "
+            "serves the user, call it again with exactly the arguments of the proposal."
+        )
     return told

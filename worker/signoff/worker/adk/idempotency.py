@@ -1,0 +1,21 @@
+"""The key by which a tool can make its own effect happen once, also when it is run again."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from google.adk.tools.tool_context import ToolContext
+
+
+def idempotency_key(tool_context: ToolContext) -> str:
+    """Return a key that is the same each time this very call is run: 32 letters and digits.
+
+    Send it with a payment, or make it a unique column: a call that was in doubt and is run again
+    then has its effect once. It is a function of the session and of the function call.
+    """
+    session = tool_context.session
+    text = "\0".join(
+        (session.app_name, session.user_id, session.id, tool_context.function_call_id or "")
+    )
+    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:20]).decode().lower()
