@@ -1,0 +1,131 @@
+"""The one loop of a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+import pytest
+
+from signoff.broker.loop import LoopThread
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    """A loop that is stopped at the end."""
+    loop = LoopThread()
+    yield loop
+    loop.stop()
+
+
+async def thread_name() -> str:
+    """Return where this runs."""
+    return threading.current_thread().name
+
+
+def test_everything_runs_on_one_thread(loop: LoopThread) -> None:
+    """What many threads ask for is done on one loop, and its results come back."""
+    names = []
+    threads = [
+        threading.Thread(target=lambda: names.append(loop.run(thread_name()))) for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names == ["signoff-loop"] * 5
+
+
+def test_errors_come_back(loop: LoopThread) -> None:
+    """What a coroutine raises is raised where it was asked for."""
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        loop.run(fail())
+
+
+def test_stop_ends_what_runs() -> None:
+    """Coroutines are cancelled and may clean up, and whoever waits for them is let go."""
+    loop = LoopThread()
+    begun, cleaned = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    future = loop.spawn(work())
+    begun.wait()
+    loop.stop()
+    assert cleaned.is_set()
+    with pytest.raises(CancelledError):
+        future.result()
+    assert loop.loop.is_closed()
+    loop.stop()
+
+
+def test_stop_does_not_wait_forever() -> None:
+    """A coroutine that will not be cancelled does not keep the process from ending."""
+    loop = LoopThread()
+    begun = threading.Event()
+    ended = threading.Event()
+
+    async def stubborn() -> None:
+        begun.set()
+        while not ended.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    future = loop.spawn(stubborn())
+    begun.wait()
+    loop.stop(patience=0.05)
+    assert not future.done()
+    ended.set()
+
+
+def test_after_the_stop_nothing_begins() -> None:
+    """Who comes too late is told so, and no coroutine is left hanging."""
+    loop = LoopThread()
+    loop.stop()
+    with pytest.raises(RuntimeError, match="has been stopped"):
+        loop.run(thread_name())
+
+
+def test_an_interrupted_wait_ends_the_coroutine(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while a thread waits does not leave the work running behind its back."""
+    ended = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    spawn = loop.spawn
+
+    def interrupted(coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        future = spawn(coroutine)
+        spawn(asyncio.sleep(0)).result()
+
+        def result(timeout: float | None = None) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(future, "result", result)
+        return future
+
+    monkeypatch.setattr(loop, "spawn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert ended.wait(timeout=60)

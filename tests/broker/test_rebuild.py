@@ -1,0 +1,120 @@
+"""Every index can be made anew from the records, while work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from builders import MARA, paused
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.rebuild import rebuild
+from signoff.core.run import RunState
+
+INDEXES = ("waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
+
+
+async def indexes(ledger: Ledger) -> dict[str, Any]:
+    """Return all index entries with their scores."""
+    client, prefix = ledger.store.client, ledger.store.prefix
+    trails = await ledger.store.keys("trail:")
+    outboxes = await ledger.store.keys("outbox:")
+    found: dict[str, Any] = {
+        name: await client.zrange(prefix + name, 0, -1, withscores=True)
+        for name in (*INDEXES, *trails)
+    }
+    found |= {name: await client.zrange(prefix + name, 0, -1) for name in outboxes}
+    found["stages"] = await client.smembers(prefix + "stages")
+    return found
+
+
+async def lose_all(ledger: Ledger) -> None:
+    """Delete every index."""
+    for start in ("inbox:", "trail:", "outbox:", "bells", "stages", *INDEXES):
+        for key in await ledger.store.keys(start):
+            await ledger.store.client.delete(ledger.store.prefix + key)
+
+
+async def scramble(ledger: Ledger) -> None:
+    """Put members where they do not belong, and change the scores of those that do."""
+    client, prefix = ledger.store.client, ledger.store.prefix
+    for name in INDEXES:
+        for member in await ledger.store.members(name):
+            await client.zadd(prefix + name, {member: 7})
+        await client.zadd(prefix + name, {"stray": 1, "a\0b\0c\0stray": 0})
+    (pending, *_) = await ledger.pending()
+    (decided, *_) = await ledger.decided()
+    await client.zadd(f"{prefix}decided", {pending.id: 1})
+    await client.zadd(f"{prefix}waiting", {decided.id: 1})
+    await client.zadd(f"{prefix}inbox:ghost", {pending.id: 1})
+    await client.zadd(f"{prefix}runs", {pending.id: 1})
+
+
+async def leave_alone(ledger: Ledger) -> None:
+    """Change nothing."""
+
+
+@pytest.mark.parametrize("harm", [lose_all, scramble, leave_alone], ids=lambda one: one.__name__)
+async def test_the_indexes_come_back(
+    ledger: Ledger, desk: Desk, harm: Callable[[Ledger], Awaitable[None]]
+) -> None:
+    """Whatever was lost, moved or put in, they are afterwards as if nothing had been."""
+    for _ in range(3):
+        _, approvals = await paused(ledger, siblings=2)
+        await desk.reject(approvals[0].id, MARA, channel="email", reason="no")
+    await desk.submit("finance", "hi", user="riley")
+    await ledger.claim("deliver.email", limit=1)
+    before = await indexes(ledger)
+    await harm(ledger)
+    assert await rebuild(ledger) == 10
+    after = await indexes(ledger)
+    assert {name: sorted(found) for name, found in after.items()} == {
+        name: sorted(found) for name, found in before.items()
+    }
+    assert await ledger.inbox("ghost") == []
+
+
+async def test_work_that_has_vanished_comes_back(ledger: Ledger, desk: Desk) -> None:
+    """A run that is queued or answered is worked on, also if its outbox was lost."""
+    queued = await desk.submit("finance", "hi", user="riley")
+    await ledger.commit(Change().ack((await ledger.claim("run.finance")).items[0]))
+    answered, (approval,) = await paused(ledger)
+    await desk.approve(approval.id, MARA, channel="email")
+    for key in await ledger.store.keys("items:"):
+        await ledger.store.client.delete(ledger.store.prefix + key)
+    await rebuild(ledger)
+    await rebuild(ledger)
+    (run_item,) = (await ledger.claim("run.finance")).items
+    (resume_item,) = (await ledger.claim("resume.finance")).items
+    assert run_item.body == {"run": queued.id}
+    assert resume_item.body == {"run": answered.id, "pause": 1}
+
+
+async def test_it_gives_way_to_those_who_work(ledger: Ledger, desk: Desk) -> None:
+    """Decisions made while it runs stand, each once, and stand in the right index."""
+    _, approvals = await paused(ledger, siblings=30)
+
+    async def decide() -> None:
+        for one in approvals:
+            await desk.approve(one.id, MARA, channel="email")
+
+    await asyncio.gather(decide(), rebuild(ledger), rebuild(ledger))
+    assert await ledger.pending() == []
+    assert len(await ledger.decided()) == 30
+    (run,) = await ledger.recent_runs()
+    assert run.state is RunState.ANSWERED
+    assert len((await ledger.claim("resume.finance")).items) == 1
+
+
+async def test_a_record_that_cannot_be_read_is_left_alone(ledger: Ledger) -> None:
+    """Neither it nor its index entries are touched; whoever can read it still finds them."""
+    _, (approval,) = await paused(ledger)
+    key = f"{ledger.store.prefix}approval:{approval.id}"
+    await ledger.store.client.set(key, "1 x {}")
+    assert await rebuild(ledger) == 1
+    assert await ledger.store.client.get(key) == "1 x {}"
+    assert await ledger.store.members("waiting") == [approval.id]

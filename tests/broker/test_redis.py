@@ -1,0 +1,220 @@
+"""The Redis underneath: killed, gone, set wrongly; and everything it can raise, translated."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis.exceptions
+
+from builders import CLEO, MARA, paused, people
+from signoff.broker import audit, health, heartbeat
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import EmbeddedRedis, find_server, free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store, translated
+from signoff.core.approval import State
+from signoff.core.errors import ConfigError, LedgerUnavailable
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    """A server of one's own, that can be killed."""
+    with EmbeddedRedis(tmp_path / "redis with a space") as server:
+        yield server
+
+
+async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> None:
+    """After kill -9 and a new start every commit is there, and the scripts are loaded again."""
+    ledger = Ledger(Store.open(server.url))
+    desk = Desk(ledger, people())
+    _, approvals = await paused(ledger, siblings=20)
+    for one in approvals[:10]:
+        await desk.approve(one.id, MARA, channel="email")
+    (item, *_) = (await ledger.claim("deliver.email", limit=1)).items
+    head = (await audit.verify(ledger.store))[1]
+    pid = server.pid
+    server.kill()
+    server.start()
+    assert server.pid != pid
+    states = [one.state for one in await ledger.approvals([one.id for one in approvals])]
+    assert states == [State.APPROVED] * 10 + [State.PENDING] * 10
+    await ledger.commit(Change().ack(item))
+    await asyncio.gather(
+        *(desk.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[10:])
+    )
+    await audit.verify(ledger.store, expect_head=head)
+    assert len((await ledger.claim("resume.finance")).items) == 1
+    await ledger.close()
+
+
+async def test_commits_go_on_across_a_restart(server: EmbeddedRedis) -> None:
+    """A Redis that is away for a moment costs its callers a moment, and no commit is doubled."""
+    ledger = Ledger(Store.open(server.url))
+    _, approvals = await paused(ledger, siblings=30)
+    desk = Desk(ledger, people())
+    begun = asyncio.Event()
+
+    async def decide(approval_id: str) -> None:
+        for _ in range(30):
+            try:
+                await desk.approve(approval_id, MARA, channel="email")
+            except LedgerUnavailable:
+                continue
+            finally:
+                begun.set()
+            return
+
+    deciding = [asyncio.create_task(decide(one.id)) for one in approvals]
+    await begun.wait()
+    server.kill()
+    await asyncio.to_thread(server.start)
+    await asyncio.gather(*deciding, return_exceptions=True)
+    assert await ledger.pending() == []
+    count, _ = await audit.verify(ledger.store)
+    assert count == 1 + 30 + 30
+    await ledger.close()
+
+
+async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
+    """The error says what happened, which setting to look at, and what looks further."""
+    store = Store.open(f"redis://127.0.0.1:{free_port()}/0")
+    ledger = Ledger(store)
+    with pytest.raises(LedgerUnavailable) as caught:
+        await ledger.now()
+    assert "Redis cannot be reached" in str(caught.value)
+    assert "[redis] url" in str(caught.value)
+    assert "signoff doctor" in str(caught.value)
+    assert isinstance(caught.value.__cause__, redis.exceptions.ConnectionError)
+    await ledger.close()
+
+
+async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:
+    """They are loaded again, and those of a batch that were carried out are not done twice."""
+    await ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+    await ledger.store.client.script_flush()
+    problems = await ledger.commit_all([Change().put_raw("x", "1"), Change().put_raw("y", "1")])
+    assert problems == [None, None]
+    await ledger.store.client.script_flush()
+    assert len((await ledger.claim("route")).items) == 2
+
+
+def foreign_errors() -> list[type[Exception]]:
+    """Return every class of error that redis-py names or derives from one that it names."""
+    found: set[type[Exception]] = set()
+    left = [
+        kind
+        for kind in vars(redis.exceptions).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
+    while left:
+        kind = left.pop()
+        found.add(kind)
+        left += kind.__subclasses__()
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*foreign_errors(), ConnectionRefusedError, TimeoutError, BrokenPipeError],
+    ids=lambda kind: kind.__name__,
+)
+async def test_the_border_has_no_gap(kind: type[Exception]) -> None:
+    """Whatever Redis or the network raises comes out as an error of ours, with its cause."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, "boom")
+    with pytest.raises(LedgerUnavailable) as caught, translated():
+        raise error
+    assert caught.value.__cause__ is error
+
+
+async def test_a_redis_as_it_should_be(server: EmbeddedRedis) -> None:
+    """The embedded one has nothing to complain about."""
+    ledger = Ledger(Store.open(server.url))
+    assert await health.redis_problems(ledger) == []
+    await ledger.close()
+
+
+async def test_a_redis_that_is_set_wrongly(server: EmbeddedRedis) -> None:
+    """Each fault is named, with what to set."""
+    ledger = Ledger(Store.open(server.url))
+    await ledger.store.client.config_set("appendonly", "no")
+    await ledger.store.client.config_set("appendfsync", "no")
+    await ledger.store.client.config_set("maxmemory-policy", "allkeys-lru")
+    problems = await health.redis_problems(ledger)
+    remedies = ("`appendonly yes`", "`appendfsync always`", "`maxmemory-policy noeviction`")
+    for problem, remedy in zip(problems, remedies, strict=True):
+        assert remedy in problem
+    await ledger.close()
+
+
+async def test_a_redis_that_does_not_tell(server: EmbeddedRedis) -> None:
+    """Where CONFIG is not permitted, the person is told what to see to."""
+    admin = Ledger(Store.open(server.url))
+    await admin.store.client.acl_setuser(
+        "app", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all", "-config"]
+    )
+    ledger = Ledger(Store.open(f"redis://app:secret@127.0.0.1:{server.port}/0"))
+    (problem,) = await health.redis_problems(ledger)
+    assert "Allow `CONFIG GET`" in problem
+    await ledger.close()
+    wrong = Ledger(Store.open(f"redis://app:wrong@127.0.0.1:{server.port}/0"))
+    with pytest.raises(LedgerUnavailable) as caught:
+        await health.redis_problems(wrong)
+    assert "wrong" not in str(caught.value).replace("wrong user", "").replace("WRONGPASS", "")
+    await wrong.close()
+    await admin.close()
+
+
+async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 6.2 commands are missing that are used here."""
+    ledger = Ledger(Store.open(server.url))
+
+    async def info(section: str) -> dict[str, str]:
+        return {"redis_version": "6.0.16"}
+
+    monkeypatch.setattr(ledger.store.client, "info", info)
+    assert "6.0.16 is too old" in (await health.redis_problems(ledger))[0]
+    await ledger.close()
+
+
+async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
+    """Whoever beat in the last seconds is listed by kind; a beat ends by itself."""
+    assert await heartbeat.alive(ledger) == {}
+    for kind, name in (("worker", "host:1"), ("worker", "host:2"), ("gateway", "host:3")):
+        await heartbeat.beat(ledger, kind, name)
+    assert await heartbeat.alive(ledger) == {
+        "gateway": ["host:3"],
+        "worker": ["host:1", "host:2"],
+    }
+    ttl = await ledger.store.client.pttl(f"{ledger.store.prefix}alive:gateway:host:3")
+    assert 0 < ttl <= heartbeat.TTL * 1000
+
+
+def test_a_port_that_is_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
+    """Somebody else's server on the port is not taken for ours."""
+    with pytest.raises(ConfigError, match=f"did not start on port {server.port}"):
+        EmbeddedRedis(tmp_path / "other", port=server.port).start()
+
+
+def test_starting_and_stopping_twice(server: EmbeddedRedis) -> None:
+    """The second time nothing happens."""
+    pid = server.pid
+    assert server.start().pid == pid
+    server.stop()
+    server.stop()
+    server.kill()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = server.pid
+
+
+def test_without_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install, or what to set."""
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr("signoff.broker.embedded.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="apt-get install redis-server"):
+        find_server()

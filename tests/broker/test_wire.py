@@ -1,0 +1,109 @@
+"""Commands that are asked for at the same time share a round trip, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+import redis.asyncio
+import redis.exceptions
+
+from signoff.broker.commands import Commands
+from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.wire import Wire
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """A server of this module's own."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: EmbeddedRedis) -> AsyncIterator[redis.asyncio.Redis]:
+    """A client on an empty database."""
+    async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as one:
+        await one.flushall()
+        await one.config_resetstat()
+        yield one
+
+
+@pytest.fixture
+def wire(client: redis.asyncio.Redis) -> Wire:
+    """A wire on the client."""
+    return Wire(cast("Commands", client))
+
+
+async def test_everybody_gets_his_own_replies(wire: Wire) -> None:
+    """Of a thousand who ask at once, each gets what he asked for, in his order."""
+
+    async def one(number: int) -> list[object]:
+        return await wire.send([("SET", f"k{number}", number), ("GET", f"k{number}")])
+
+    replies = await asyncio.gather(*(one(number) for number in range(1000)))
+    assert replies == [[True, str(number)] for number in range(1000)]
+
+
+async def test_those_who_ask_at_once_share_round_trips(
+    wire: Wire, client: redis.asyncio.Redis
+) -> None:
+    """A hundred commands at the same moment are far fewer reads of the server's socket."""
+    before = (await client.info("stats"))["total_reads_processed"]
+    await asyncio.gather(*(wire.send([("TIME",)]) for _ in range(100)))
+    after = (await client.info("stats"))["total_reads_processed"]
+    assert after - before < 10
+
+
+async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
+    """An error is the reply of the one command, beside the replies of the others."""
+    good, bad = await asyncio.gather(
+        wire.send([("SET", "k", "1"), ("GET", "k")]), wire.send([("INCRBY", "k", "x")])
+    )
+    assert good == [True, "1"]
+    assert isinstance(bad[0], redis.exceptions.ResponseError)
+
+
+@pytest.mark.parametrize("unsendable", [None, "\ud800"])
+async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: str) -> None:
+    """A value without bytes is its sender's error; the others have their replies."""
+    results = await asyncio.gather(
+        wire.send([("SET", "a", "1")]),
+        wire.send([("SET", "b", unsendable)]),
+        wire.send([("SET", "c", "3")]),
+        return_exceptions=True,
+    )
+    assert results[0] == results[2] == [True]
+    assert isinstance(results[1], redis.exceptions.DataError | UnicodeError)
+
+
+async def test_a_caller_who_is_cancelled_takes_nobody_along(wire: Wire) -> None:
+    """His commands stay unsent if they had not gone out; the others' replies come."""
+    first = asyncio.create_task(wire.send([("SET", "a", "1")]))
+    second = asyncio.create_task(wire.send([("SET", "b", "2")]))
+    third = asyncio.create_task(wire.send([("SET", "c", "3")]))
+    await asyncio.sleep(0)
+    second.cancel()
+    assert await first == await third == [True]
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert await wire.send([("GET", "b")]) == [None]
+
+
+async def test_a_server_that_is_away_fails_everybody_and_is_tried_again() -> None:
+    """Nobody waits for ever, and the next caller tries anew."""
+    port = free_port()
+    async with redis.asyncio.Redis(port=port, decode_responses=True) as lonely:
+        wire = Wire(cast("Commands", lonely))
+        for _ in range(2):
+            results = await asyncio.gather(
+                *(wire.send([("TIME",)]) for _ in range(3)), return_exceptions=True
+            )
+            assert all(isinstance(one, redis.exceptions.ConnectionError) for one in results)
+
+
+async def test_a_batch_that_is_larger_than_a_round_trip_goes_out_whole(wire: Wire) -> None:
+    """One caller's commands stay together, however many they are."""
+    assert await wire.send([("INCR", "n")] * 1000) == list(range(1, 1001))
