@@ -32,6 +32,12 @@ _SHAS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _RETRIES = 5
+# By name: some of them are not below RedisError.
+_FOREIGN: tuple[type[Exception], ...] = tuple(
+    kind
+    for kind in vars(redis.exceptions).values()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+)
 
 
 class Clock(Protocol):
@@ -57,7 +63,7 @@ def translated() -> Iterator[None]:
             f"Redis cannot be reached: {_sentence(error)} Is it running at the configured [redis] "
             "url? `signoff doctor` looks into it."
         ) from error
-    except redis.exceptions.RedisError as error:
+    except _FOREIGN as error:
         raise LedgerUnavailable(
             f"Redis did not do what was asked: {_sentence(error)} `signoff doctor` looks into how "
             "it is set, and whether it has room."
