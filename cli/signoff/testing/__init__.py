@@ -1,5 +1,6 @@
 """What tests, demos and load tests stand on instead of the outside world."""
 
+from signoff.testing.channel import FakeChannel
 from signoff.testing.clock import VirtualClock
 from signoff.testing.model import (
     Reply,
@@ -14,6 +15,7 @@ from signoff.testing.model import (
 )
 
 __all__ = [
+    "FakeChannel",
     "Reply",
     "Script",
     "ScriptedModel",

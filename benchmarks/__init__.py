@@ -1,0 +1,1 @@
+"""The measurements of Signoff; see docs/explanation/performance.md."""

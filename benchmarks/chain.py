@@ -1,0 +1,217 @@
+"""Bare Celery, and Signoff without an agent: round trips a second, and one hop at rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from benchmarks.fleet import Child
+from benchmarks.office import DIRECTORY, MARA, open_pause
+from benchmarks.process import LINKS
+from signoff.broker.celery import CeleryBell, make_celery
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+
+AT_ONCE = 32
+"""How many requests the benchmark opens or answers at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round came to: seconds by the clock, and of CPU in all processes together."""
+
+    count: int
+    seconds: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Units a second."""
+        return self.count / self.seconds
+
+    @property
+    def cpu_ms(self) -> float:
+        """Milliseconds of CPU for a unit."""
+        return 1000 * self.cpu / self.count
+
+
+class Meter:
+    """Adds up the CPU of the benchmark, of Redis and of the processes that are measured."""
+
+    def __init__(self, children: list[Child], redis_pid: int) -> None:
+        self._children = children
+        self._others = [psutil.Process(), psutil.Process(redis_pid)]
+
+    def read(self) -> float:
+        """Return the seconds of CPU so far."""
+        own = [one.cpu_times() for one in self._others]
+        return sum(child.cpu for child in self._children) + sum(
+            one.user + one.system for one in own
+        )
+
+
+class BareChain:
+    """Three tasks in a chain of sends.
+
+    Args:
+        url: The broker.
+        children: The workers, in the role `bare`.
+        redis_pid: The server, whose CPU counts.
+    """
+
+    def __init__(self, url: str, children: list[Child], redis_pid: int) -> None:
+        self._app = make_celery(url, name="bare")
+        self._meter = Meter(children, redis_pid)
+        self._ends: asyncio.Queue[int] = asyncio.Queue()
+        for child in children:
+            child.hear = lambda words: self._ends.put_nowait(int(words[2]))
+
+    async def round(self, count: int) -> Round:
+        """Send so many chains, and wait for the last task of each."""
+        cpu, started = self._meter.read(), time.perf_counter()
+        sending = asyncio.create_task(asyncio.to_thread(self._send_all, count))
+        for _ in range(count):
+            await self._ends.get()
+        seconds = time.perf_counter() - started
+        await sending
+        return Round(count, seconds, self._meter.read() - cpu)
+
+    async def hop(self) -> float:
+        """Return the milliseconds from the call that sends one task to the task's first line."""
+        called = time.monotonic_ns()
+        await asyncio.to_thread(self._send, LINKS[-1])
+        return (await self._ends.get() - called) / 1e6
+
+    def _send_all(self, count: int) -> None:
+        for _ in range(count):
+            self._send(LINKS[0])
+
+    def _send(self, name: str) -> None:
+        self._app.send_task(name, args=("unit",), queue=f"signoff.{name}")
+
+
+class TimedBell(CeleryBell):
+    """Remembers when it was first rung since it was last reset."""
+
+    rang: int | None = None
+
+    async def ring(self, stage: str) -> None:
+        """Ring, and note the time before."""
+        if self.rang is None:
+            self.rang = time.monotonic_ns()
+        await super().ring(stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Milliseconds until the resumed work started, by where the counting begins."""
+
+    from_call: float
+    from_commit: float
+    from_return: float
+
+
+@dataclass(slots=True)
+class Client:
+    """Opens pauses and answers cards, as the worker and the gateway do.
+
+    Attributes:
+        url: The ledger and the broker.
+        channels: The process in the role `channels`.
+    """
+
+    url: str
+    channels: Child
+    bell: TimedBell = field(init=False)
+    ledger: Ledger = field(init=False)
+    desk: Desk = field(init=False)
+    cards: asyncio.Queue[str] = field(init=False, default_factory=asyncio.Queue)
+
+    def __post_init__(self) -> None:
+        self.bell = TimedBell(make_celery(self.url))
+        self.ledger = Ledger(Store.open(self.url), self.bell)
+        self.desk = Desk(self.ledger, DIRECTORY)
+        self.channels.hear = lambda words: self.cards.put_nowait(words[1])
+
+    async def approve(self, approval: str) -> None:
+        """Answer a card with yes."""
+        await self.desk.approve(approval, MARA, channel="email")
+
+    async def answer_all(self, count: int, beside: Coroutine[Any, Any, object]) -> None:
+        """Approve so many cards as they come, while something else goes on beside."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(approval: str) -> None:
+            async with slots:
+                await self.approve(approval)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(beside)
+            for _ in range(count):
+                group.create_task(one(await self.cards.get()))
+
+    async def quiet(self) -> None:
+        """Wait until no stage holds any work."""
+        while any((await self.ledger.backlog()).values()):  # noqa: ASYNC110 -- in other processes
+            await asyncio.sleep(0.002)
+
+
+class NullTrip:
+    """Signoff's round trip to a channel that reaches nobody, without an agent.
+
+    Args:
+        client: Opens and answers.
+        crew: The process in the role `crew`.
+        redis_pid: The server, whose CPU counts.
+    """
+
+    def __init__(self, client: Client, crew: Child, redis_pid: int) -> None:
+        self._client = client
+        self._meter = Meter([client.channels, crew], redis_pid)
+        self._ends: asyncio.Queue[int] = asyncio.Queue()
+        crew.hear = lambda words: self._ends.put_nowait(int(words[2]))
+
+    async def round(self, count: int) -> Round:
+        """Open so many pauses, approve each when its card is there, and wait for all the rest."""
+        client = self._client
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def open_one() -> None:
+            async with slots:
+                now = await client.ledger.now()
+                await client.ledger.commit(open_pause(now).change)
+
+        async def open_all() -> None:
+            await asyncio.gather(*(open_one() for _ in range(count)))
+
+        cpu, started = self._meter.read(), time.perf_counter()
+        await client.answer_all(count, open_all())
+        for _ in range(count):
+            await self._ends.get()
+        # The last word of the last run is committed after its resume began.
+        await client.quiet()
+        seconds = time.perf_counter() - started
+        return Round(count, seconds, self._meter.read() - cpu)
+
+    async def idle(self) -> Idle:
+        """Return how long after one answer its run is resumed, when nothing else goes on."""
+        client = self._client
+        opened = open_pause(await client.ledger.now())
+        await client.ledger.commit(opened.change)
+        card = await client.cards.get()
+        await client.quiet()
+        await asyncio.sleep(0.01)
+        client.bell.rang = None
+        called = time.monotonic_ns()
+        await client.approve(card)
+        returned = time.monotonic_ns()
+        resumed = await self._ends.get()
+        committed = client.bell.rang or called
+        await client.quiet()
+        return Idle(*((resumed - since) / 1e6 for since in (called, committed, returned)))

@@ -1,0 +1,122 @@
+"""The processes that are measured: started, listened to, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+_PATIENCE = 60.0
+
+Hear = Callable[[list[str]], None]
+"""Takes the words of a line."""
+
+
+class Child:
+    """One process of `benchmarks.process`.
+
+    Args:
+        process: As asyncio started it.
+        log: Where its standard error goes.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._seen = psutil.Process(process.pid)
+        self._ready = asyncio.Event()
+        self.hear: Hear = lambda words: None
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU that it has used."""
+        times = self._seen.cpu_times()
+        return float(times.user + times.system)
+
+    def say(self, *words: object) -> None:
+        """Write a line to its standard input."""
+        if self._process.stdin is None:
+            raise RuntimeError("It has no standard input.")
+        self._process.stdin.write((" ".join(map(str, words)) + "\n").encode())
+
+    async def ready(self) -> None:
+        """Wait until it takes work.
+
+        Raises:
+            RuntimeError: It ended, or did not come up.
+        """
+        waiting = asyncio.create_task(self._ready.wait())
+        await asyncio.wait(
+            [waiting, self._reading], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not self._ready.is_set():
+            waiting.cancel()
+            raise RuntimeError(f"It did not start:\n{self._log.read_text()[-2000:]}")
+
+    async def stop(self) -> None:
+        """End it, and do not return before it has ended."""
+        if self._process.returncode is None:
+            self._process.terminate()
+            try:
+                async with asyncio.timeout(5):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        if self._process.stdout is None:
+            raise RuntimeError("It has no standard output.")
+        async for line in self._process.stdout:
+            words = line.decode().split()
+            if words == ["ready"]:
+                self._ready.set()
+            elif words:
+                self.hear(words)
+
+
+class Fleet:
+    """All processes of a measurement.
+
+    Args:
+        folder: For their logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._children: list[Child] = []
+
+    async def start(self, role: str, *arguments: object) -> Child:
+        """Start a process in a role of `benchmarks.process`; `Child.ready` waits for it."""
+        log = self._folder / f"{role}-{len(self._children)}.log"
+        environment = {name: text for name, text in os.environ.items() if name != "GOOGLE_API_KEY"}
+        with log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "benchmarks.process",
+                role,
+                *map(str, arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                cwd=ROOT,
+                env=environment,
+            )
+        child = Child(process, log)
+        self._children.append(child)
+        return child
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(child.stop() for child in self._children))

@@ -1,0 +1,74 @@
+"""Who is asked about what in the benchmark, and the pauses that it opens itself."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+from signoff.core.parts import Origin, ToolCall
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+from signoff.core.run import Run
+
+APP = "finance_strict"
+AGENTS = Path(__file__).parents[1] / "examples" / "agents"
+USER = "riley@example.com"
+MARA = Person(id="mara", name="Mara Lind", email="mara@example.com")
+DIRECTORY = Directory([MARA, Person(id="riley", name="Riley Chen", email=USER)])
+POLICIES = (Policy(name="payments", when='tool == "reimburse" && args.amount > 0', ask=("mara",)),)
+DEFAULT = Fallback(ask=("mara",))
+MESSAGE = "Reimburse me $2500 for the conference"
+HINT = "Please approve or reject the tool call reimburse() by responding with a FunctionResponse."
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that has paused, its approval, and the commit that makes it so."""
+
+    run: Run
+    approval: Approval
+    change: Change
+
+
+def open_pause(now: datetime, *, route: bool = True) -> Opened:
+    """Return what a worker commits when a run comes to a pause.
+
+    Args:
+        now: The present.
+        route: Whether the approval is put to the router.
+    """
+    submitted = Run(
+        id=f"run_{secrets.token_hex(8)}",
+        app=APP,
+        user=USER,
+        session=f"s_{secrets.token_hex(8)}",
+        message=MESSAGE,
+        submitted_at=now,
+        trace=secrets.token_hex(16),
+    )
+    origin = Origin(
+        run=submitted.id,
+        app=APP,
+        agent=APP,
+        user=USER,
+        session=submitted.session,
+        invocation=submitted.invocation,
+        confirmation=f"adk-{secrets.token_hex(16)}",
+    )
+    call = ToolCall(
+        id=f"adk-{secrets.token_hex(16)}",
+        name="reimburse",
+        args={"amount": 2500.0, "purpose": "the conference"},
+    )
+    approval, events = Approval.open(origin, call, hint=HINT, template=None, now=now)
+    run = submitted.paused([approval.id])
+    change = Change().put(run, was=None).note(submitted.submitted())
+    change.put(approval, was=None).note(events)
+    if route:
+        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+    return Opened(run, approval, change)

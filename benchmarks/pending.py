@@ -1,0 +1,149 @@
+"""What a pending approval costs: bytes of Redis, and time to decide one among many."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.office import DEFAULT, DIRECTORY, MARA, POLICIES, Opened, open_pause
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.delivery import Delivery
+from signoff.channels.outbox import drain
+from signoff.channels.router import CHANNEL, Router, facts
+from signoff.channels.tokens import Holder, issue
+from signoff.core.parts import Asked
+from signoff.core.policy import choose
+from signoff.testing import FakeChannel
+
+_BATCH = 200
+PARTS = ("approval", "run", "token", "audit", "trail", "index", "outbox", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of Redis for one pending approval.
+
+    Attributes:
+        whole: As INFO memory grew, divided by the number of approvals.
+        payload: Arguments, hint and message, as they were given.
+        parts: MEMORY USAGE by kind of key, of one approval; the rest of `whole` is dictionaries.
+    """
+
+    whole: float
+    payload: int
+    parts: dict[str, float]
+
+    @property
+    def beyond(self) -> float:
+        """What is there besides the payload."""
+        return self.whole - self.payload
+
+
+@dataclass(slots=True)
+class Pile:
+    """A ledger with many approvals that wait.
+
+    Attributes:
+        url: A Redis with nothing else in it.
+    """
+
+    url: str
+    ledger: Ledger = field(init=False)
+    desk: Desk = field(init=False)
+    ids: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(Store.open(self.url))
+        self.desk = Desk(self.ledger, DIRECTORY)
+
+    async def grow(self, count: int) -> None:
+        """Open, route and deliver until so many wait; a batch of commits for each round trip."""
+        while len(self.ids) < count:
+            size = min(_BATCH, count - len(self.ids))
+            now = await self.ledger.now()
+            opened = [open_pause(now, route=False) for _ in range(size)]
+            problems = await self.ledger.commit_all([_delivered(one) for one in opened])
+            if any(problems):
+                raise RuntimeError(f"The ledger refused: {problems}")
+            self.ids += [one.approval.id for one in opened]
+
+    async def grow_by_the_stages(self, count: int) -> None:
+        """Do the same by the stages themselves, to show that `grow` leaves the same behind."""
+        now = await self.ledger.now()
+        opened = [open_pause(now) for _ in range(count)]
+        await self.ledger.commit_all([one.change for one in opened])
+        await Router(self.ledger, policies=POLICIES, fallback=DEFAULT, directory=DIRECTORY).drain()
+        delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
+        await drain(self.ledger, stages.deliver(CHANNEL), delivery.work)
+        self.ids += [one.approval.id for one in opened]
+
+    async def used(self) -> int:
+        """Return the bytes that Redis has allocated, without those of its log and its clients."""
+        await self._ask("MEMORY", "PURGE")
+        info = await self.ledger.store.client.info("memory")
+        aside = ("mem_clients_normal", "mem_aof_buffer", "mem_replication_backlog")
+        return int(info["used_memory"]) - sum(int(info[name]) for name in aside)
+
+    async def decide(self) -> float:
+        """Approve one of them, and return the milliseconds; another one takes its place."""
+        place = random.randrange(len(self.ids))
+        chosen = self.ids[place]
+        self.ids[place] = self.ids[-1]
+        self.ids.pop()
+        started = time.perf_counter()
+        await self.desk.approve(chosen, MARA, channel=CHANNEL)
+        took = (time.perf_counter() - started) * 1000
+        await self.grow(len(self.ids) + 1)
+        return took
+
+    async def parts(self) -> dict[str, float]:
+        """Return MEMORY USAGE by kind of key, for one approval."""
+        found = dict.fromkeys(PARTS, 0.0)
+        prefix = self.ledger.store.prefix
+        names = {"inbox": "index", "waiting": "index", "runs": "index", "sessions": "index"}
+        names |= {"items": "outbox"}
+        for key in await self.ledger.store.keys(""):
+            kind = key.partition(":")[0]
+            kind = names.get(kind, kind)
+            usage = await self._ask("MEMORY", "USAGE", prefix + key, "SAMPLES", "0")
+            found[kind if kind in found else "other"] += int(usage) / len(self.ids)
+        return found
+
+    async def _ask(self, *command: str) -> Any:  # noqa: ANN401 -- as Redis replies
+        client: Any = self.ledger.store.client
+        return await client.execute_command(*command)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.ledger.close()
+
+
+def payload_bytes() -> int:
+    """Return the bytes of what was given: arguments, hint and message."""
+    one = open_pause(datetime.now(UTC), route=False)
+    texts = (json.dumps(one.approval.call.args), one.approval.hint, one.run.message)
+    return sum(len(text.encode()) for text in texts)
+
+
+def _delivered(opened: Opened) -> Change:
+    """Return one commit that leaves behind what opening, routing and delivering leave behind."""
+    now = opened.approval.opened_at
+    change = Change(writes=opened.change.writes[:1], audit=list(opened.change.audit))
+    choice = choose(POLICIES, DEFAULT, DIRECTORY, facts(opened.approval))
+    asked = tuple(Asked(person=one.id, channel=CHANNEL, address=one.email) for one in choice.people)
+    approval, routed = opened.approval.ask(choice.terms, asked, now=now, notes=choice.notes)
+    change.note(routed)
+    for person in choice.people:
+        issue(change, Holder(approval.id, person.id, CHANNEL), within=choice.terms.within)
+        receipt = f"fake:card:{approval.id}:{person.id}"
+        approval, events = approval.delivered(person.id, CHANNEL, receipt, now=now)
+        change.note(events)
+    return change.put(approval, was=None)

@@ -1,0 +1,208 @@
+"""What runs in the processes that are measured: ``python -m benchmarks.process ROLE REDIS_URL``.
+
+They tell the benchmark what happens by lines on standard output: a pipe costs microseconds, where
+a second connection to Redis would be measured with the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from celery import Celery
+from celery.apps.worker import Worker
+
+from benchmarks.office import APP, DEFAULT, DIRECTORY, POLICIES
+from signoff.broker import stages
+from signoff.broker.celery import CeleryBell, make_celery, queues
+from signoff.broker.change import Item
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.loop import LoopThread
+from signoff.broker.reconciler import Reconciler
+from signoff.broker.store import Store
+from signoff.channels import tasks as channel_tasks
+from signoff.channels.delivery import Delivery
+from signoff.channels.outbox import drain
+from signoff.channels.port import Kind
+from signoff.channels.router import Router
+from signoff.core.approval import Approval
+from signoff.core.run import Run
+from signoff.worker import tasks as worker_tasks
+from signoff.worker.crew import Crew
+from signoff.worker.port import Fence, Runtime, Turn
+
+THREADS = 8
+"""Of each process, in every comparison."""
+
+LINKS = ("bench.one", "bench.two", "bench.three")
+"""The tasks of the bare chain; each has a queue of its own, as the stages of Signoff have."""
+
+
+def tell(*words: object) -> None:
+    """Say something to the benchmark: one line, in one write."""
+    os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
+
+
+def consume(app: Celery, queue_names: Sequence[str]) -> None:
+    """Work on queues until told to stop, as `signoff worker` does: in threads, without gossip."""
+    app.conf.task_queues = queues([name.removeprefix("signoff.") for name in queue_names])
+    worker = _Consumer(
+        app=app,
+        hostname=f"bench-{os.getpid()}@localhost",
+        pool="threads",
+        concurrency=THREADS,
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        ready_callback=lambda _: tell("ready"),
+    )
+    worker.start()
+
+
+class _Consumer(Worker):
+    def setup_logging(self, colorize: bool | None = None) -> None:
+        del colorize
+
+
+# -- bare Celery -----------------------------------------------------------------------------------
+
+
+def bare(url: str) -> None:
+    """Three tasks in a chain of sends, without anything else."""
+    app = make_celery(url, name="bare")
+
+    def link(place: int) -> Callable[[str], None]:
+        def task(unit: str) -> None:
+            if place + 1 == len(LINKS):
+                tell("end", unit, time.monotonic_ns())
+            else:
+                app.send_task(LINKS[place + 1], args=(unit,), queue=f"signoff.{LINKS[place + 1]}")
+
+        return task
+
+    for place, name in enumerate(LINKS):
+        app.task(name=name)(link(place))
+    consume(app, LINKS)
+
+
+# -- Signoff without an agent ----------------------------------------------------------------------
+
+
+class NullRuntime:
+    """Resumes by doing nothing, and says when it was called."""
+
+    async def start(self, run: Run) -> Turn:
+        """Never called: the benchmark opens the pauses itself."""
+        raise NotImplementedError
+
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+        """Tell the time and end the run."""
+        del approvals, fence
+        tell("end", run.id, time.monotonic_ns())
+        return Turn(text="done")
+
+
+def crew(url: str) -> None:
+    """The worker of Signoff around a runtime that does nothing."""
+    app, ledger = _parts(url)
+    _work(app, ledger, NullRuntime(), [APP])
+
+
+def channels(url: str) -> None:
+    """The stages `route` and `deliver.email`, the latter into a channel that reaches nobody."""
+    # Here and not above: `signoff.testing` has the agent framework in memory.
+    from signoff.testing import FakeChannel  # noqa: PLC0415
+
+    app, ledger = _parts(url)
+    channel = FakeChannel()
+    router = Router(ledger, policies=POLICIES, fallback=DEFAULT, directory=DIRECTORY)
+    delivery = Delivery(ledger, channel, directory=DIRECTORY)
+    stage = stages.deliver(channel.name)
+
+    async def work(items: Sequence[Item]) -> None:
+        await delivery.work(items)
+        for message in channel.delivered:
+            if message.kind is Kind.CARD:
+                tell("card", message.card.approval)
+        channel.delivered.clear()
+
+    loop = LoopThread()
+    channel_tasks.register(
+        app, loop, {stages.ROUTE: router.drain, stage: lambda: drain(ledger, stage, work)}
+    )
+    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    consume(app, [stages.ROUTE, stage])
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+def agents(url: str, database: str, folder: str) -> None:
+    """The worker of Signoff with real agents, put together as `signoff worker` does it."""
+    from signoff.worker.adk.apps import Apps, session_service  # noqa: PLC0415
+    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
+
+    app, ledger = _parts(url)
+    guard = GuardPlugin(ledger)
+    where = Path(folder)
+    runners = Apps(where, session_service(f"sqlite:///{database}", where), lambda: guard)
+    runners.runner(APP)
+    _work(app, ledger, AdkRuntime(runners, guard), [APP])
+
+
+def naked(_url: str, database: str, folder: str) -> None:
+    """ADK's Runner by itself: reads ``count at_once`` lines, and tells how long each took."""
+    from benchmarks.naked import Naked  # noqa: PLC0415
+
+    runner = Naked(Path(database), Path(folder))
+    tell("ready")
+    for line in sys.stdin:
+        count, at_once = map(int, line.split())
+        tell("took", runner.loop.run(runner.measure(count, at_once)))
+
+
+def _parts(url: str) -> tuple[Celery, Ledger]:
+    app = make_celery(url)
+    return app, Ledger(Store.open(url), CeleryBell(app))
+
+
+def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
+    loop = LoopThread()
+    worker_tasks.register(app, loop, Crew(ledger, runtime))
+    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    consume(app, worker_tasks.stages_of(apps))
+
+
+ROLES: dict[str, Callable[..., None]] = {
+    one.__name__: one for one in (bare, crew, channels, agents, naked)
+}
+
+
+def quieten() -> None:
+    """Make every side as silent as `celery worker` is by default."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def main() -> None:
+    """Run one role until told to stop."""
+    quieten()
+    role, *arguments = sys.argv[1:]
+    call: Callable[..., Any] = ROLES[role]
+    call(*arguments)
+
+
+if __name__ == "__main__":
+    main()

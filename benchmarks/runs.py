@@ -1,0 +1,68 @@
+"""The agent by itself, and the whole way with the agent: runs a second, same model, same store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from benchmarks.chain import Client, Meter, Round
+from benchmarks.fleet import Child
+from benchmarks.office import APP, MESSAGE, USER
+from benchmarks.process import THREADS
+from signoff.core.run import Run, RunState
+
+
+class NakedRuns:
+    """Runs of ADK's Runner, paused and resumed in one process.
+
+    Args:
+        child: The process in the role `naked`.
+    """
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._took: asyncio.Queue[float] = asyncio.Queue()
+        child.hear = lambda words: self._took.put_nowait(float(words[1]))
+
+    async def round(self, count: int) -> Round:
+        """Do so many runs, as many at once as a worker of Signoff has threads."""
+        cpu = self._child.cpu
+        self._child.say(count, THREADS)
+        seconds = await self._took.get()
+        return Round(count, seconds, self._child.cpu - cpu)
+
+
+class WholeRuns:
+    """Runs submitted, paused, routed, delivered, approved, resumed and completed.
+
+    Args:
+        client: Submits and answers.
+        worker: The process in the role `agents`.
+        redis_pid: The server, whose CPU counts.
+    """
+
+    def __init__(self, client: Client, worker: Child, redis_pid: int) -> None:
+        self._client = client
+        self._meter = Meter([client.channels, worker], redis_pid)
+
+    async def round(self, count: int) -> Round:
+        """Submit so many runs, approve each when its card is there, and wait for their ends.
+
+        Raises:
+            RuntimeError: A run did not complete.
+        """
+        client = self._client
+        runs: list[Run] = []
+
+        async def submit_all() -> None:
+            for _ in range(count):
+                runs.append(await client.desk.submit(APP, MESSAGE, user=USER))  # noqa: PERF401 -- one after the other
+
+        cpu, started = self._meter.read(), time.perf_counter()
+        await client.answer_all(count, submit_all())
+        await client.quiet()
+        result = Round(count, time.perf_counter() - started, self._meter.read() - cpu)
+        for run in await client.ledger.runs([one.id for one in runs]):
+            if run.state is not RunState.COMPLETED:
+                raise RuntimeError(f"Run {run.id} is {run.state}: {run.problem}")
+        return result

@@ -1,0 +1,92 @@
+"""A channel that reaches nobody: it keeps what was delivered, and a test answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import JsonValue
+
+from signoff.broker.desk import Desk
+from signoff.channels.port import Delivered, Kind, Message, Result
+from signoff.core.approval import Approval
+
+
+class FakeChannel:
+    """Delivers into a list.
+
+    Args:
+        name: What it is called; the router asks through ``email``.
+        respond: Returns what comes of a message; by default every one is delivered.
+
+    Attributes:
+        delivered: The messages that were delivered, the oldest first; a test may empty it.
+    """
+
+    def __init__(
+        self, name: str = "email", *, respond: Callable[[Message], Result] | None = None
+    ) -> None:
+        self.name = name
+        self.delivered: list[Message] = []
+        self._respond = respond or (lambda message: Delivered(f"fake:{message.id}"))
+        self._news = asyncio.Event()
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Keep each message that `respond` says is delivered; see `Channel.deliver`."""
+        results = [self._respond(message) for message in messages]
+        self.delivered += [
+            message
+            for message, result in zip(messages, results, strict=True)
+            if isinstance(result, Delivered)
+        ]
+        self._news.set()
+        return results
+
+    def find(self, approval_id: str, kind: Kind = Kind.CARD) -> Message | None:
+        """Return the latest message of a kind about an approval, None where there is none."""
+        for message in reversed(self.delivered):
+            if (message.card.approval, message.kind) == (approval_id, kind):
+                return message
+        return None
+
+    async def wait_for(
+        self, approval_id: str, kind: Kind = Kind.CARD, *, patience: float = 10
+    ) -> Message:
+        """Return the message of a kind about an approval, as soon as it has been delivered.
+
+        Raises:
+            TimeoutError: It was not delivered within `patience` seconds.
+        """
+        async with asyncio.timeout(patience):
+            while (message := self.find(approval_id, kind)) is None:
+                self._news.clear()
+                await self._news.wait()
+        return message
+
+    async def approve(
+        self,
+        desk: Desk,
+        message: Message,
+        *,
+        reason: str = "",
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> Approval:
+        """Answer a card with yes, as the person to whom it was delivered.
+
+        Raises:
+            DecisionRefused: The person may not decide, or may not any more.
+            PayloadError: The values do not fit the template.
+        """
+        person = desk.directory.get(message.person)
+        if person is None:
+            raise LookupError(f"{message.person} is not in the desk's directory.")
+        return await desk.approve(
+            message.card.approval, person, channel=self.name, reason=reason, values=values
+        )
+
+    async def reject(self, desk: Desk, message: Message, *, reason: str = "") -> Approval:
+        """Answer a card with no; see `approve`."""
+        person = desk.directory.get(message.person)
+        if person is None:
+            raise LookupError(f"{message.person} is not in the desk's directory.")
+        return await desk.reject(message.card.approval, person, channel=self.name, reason=reason)

@@ -1,0 +1,39 @@
+"""The benchmark runs to its end and prints everything that it is for. No timing is judged here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RATIOS = (
+    "b / a, round trips",
+    "d / c, runs",
+    "e / one hop of a, p99",
+    "f: beyond the payload",
+    "f: decide at",
+)
+
+
+@pytest.mark.timeout(240)
+def test_a_quick_run_prints_the_machine_and_every_ratio() -> None:
+    """A small run ends well, says what the machine was, and shows each ratio beside its aim."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--fsync", "everysec"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=220,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    table = done.stdout.partition("Ratios")[2]
+    for ratio in RATIOS:
+        (line,) = [line for line in table.splitlines() if ratio in line]
+        assert "met" in line or "missed" in line
+    for word in ("cores", "Python", "Redis", "appendfsync everysec"):
+        assert word in done.stdout
