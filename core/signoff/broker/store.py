@@ -17,6 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
 from signoff.broker.commands import Commands
+from signoff.broker.wire import Wire
 from signoff.core.errors import LedgerUnavailable
 
 _SCRIPTS = {
@@ -107,6 +108,7 @@ class Store:
     ) -> None:
         self.client = client
         self._commands = cast("Commands", client)
+        self._wire = Wire(self._commands)
         self.prefix = prefix
         self._clock = clock
 
@@ -142,8 +144,7 @@ class Store:
         """Return the present by the ledger's clock, in UTC."""
         if self._clock is not None:
             return self._clock.now()
-        with translated():
-            seconds, micros = await self._commands.time()
+        seconds, micros = await self._one("TIME")
         return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
 
     def now_ms(self) -> int:
@@ -178,17 +179,21 @@ class Store:
         return (await self.scripts(name, [args]))[0]
 
     async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
-        async with self._commands.pipeline(transaction=False) as pipe:
-            for args in calls:
-                pipe.evalsha(_SHAS[name], 1, self.prefix, *args)
-            return await pipe.execute(raise_on_error=False)
+        start = ("EVALSHA", _SHAS[name], 1, self.prefix)
+        return await self._wire.send([(*start, *args) for args in calls])
+
+    async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
+        with translated():
+            (reply,) = await self._wire.send([command])
+            if isinstance(reply, Exception):
+                raise reply
+        return reply
 
     async def read(self, keys: Sequence[str]) -> list[tuple[int, str] | None]:
         """Return version and data of each record, None where there is none."""
         if not keys:
             return []
-        with translated():
-            found = await self._commands.mget([self.prefix + key for key in keys])
+        found = await self._one("MGET", *(self.prefix + key for key in keys))
         records: list[tuple[int, str] | None] = []
         for text in found:
             if text is None:
