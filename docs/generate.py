@@ -71,7 +71,7 @@ def settings_keys() -> Iterator[str]:
     from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
     for name, model, _ in _tables("", Settings):
-        yield from (f"{name}.{key}" for key in _plain_fields(model))
+        yield from (f"{name}.{key}" for key, _ in _own_first(model))
 
 
 def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel], bool]]:
@@ -80,6 +80,8 @@ def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseM
         inner, many = _model_of(field.annotation)
         if inner is not None:
             full = f"{name}.{key}" if name else key
+            if typing.get_origin(field.annotation) is dict:
+                full, many = f"{full}.NAME", False
             yield full, inner, many
             yield from _tables(full, inner)
 
@@ -97,7 +99,7 @@ def _section(name: str, model: type[BaseModel], many: bool) -> str:
     lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
     # The default has the same keys as a policy, and says of them only what is different.
     notes = _attributes(Policy) | _attributes(model)
-    for key, field in _plain_fields(model).items():
+    for key, field in _own_first(model):
         meaning = " ".join((field.description or notes.get(key, "")).replace("``", "`").split())
         row = (f"`{key}`", _kind(field.annotation), _default(field), _cell(meaning))
         lines.append(f"| {' | '.join(row)} |")
@@ -111,11 +113,25 @@ def _summary(model: type[BaseModel]) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _own_first(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """Return the fields, those that the model shares with others behind its own."""
+    own = model.__annotations__
+    return sorted(_plain_fields(model).items(), key=lambda item: item[0] not in own)
+
+
 def _attributes(model: type[BaseModel]) -> dict[str, str]:
-    """Read the ``Attributes:`` of a docstring."""
+    """Read the ``Attributes:`` of the docstrings of a model and of those it is made from."""
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if issubclass(one, BaseModel) and one is not BaseModel:
+            found |= _attributes_of(one)
+    return found
+
+
+def _attributes_of(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     name = ""
-    _, _, section = (inspect.getdoc(model) or "").partition("Attributes:\n")
+    _, _, section = inspect.cleandoc(model.__doc__ or "").partition("Attributes:\n")
     for line in section.splitlines():
         if line.startswith("    ") and not line.startswith("     ") and ": " in line:
             name, _, text = line.strip().partition(": ")
