@@ -224,3 +224,32 @@ class TestPauses:
         run = await office.submit("asks_input", "go")
         assert run.state is RunState.FAILED
         assert "adk_request_input" in run.problem
+
+
+async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office: Office) -> None:
+    """The model is told which call would be approved; once it makes that call, they are linked."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    (approval,) = await office.ask(run)
+    edited = await office.desk.approve(
+        approval.id, MARA, channel="test", values={"amount": 1900.0}, reason="the cap is 1900"
+    )
+    assert edited.state is State.REJECTED
+    run = await office.resume(run)
+    assert office.executed() == []
+    assert "the cap is 1900" in run.text
+    session = run.session
+    again = await office.desk.submit(
+        "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
+    )
+    await office.crew.drain(stages.run("finance"))
+    again = await office.ledger.run(again.id)
+    (linked,) = await office.ledger.approvals(again.approvals)
+    assert linked.supersedes == approval.id
+    assert (await office.ledger.approval(approval.id)).superseded_by == linked.id
+    third = await office.desk.submit(
+        "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
+    )
+    await office.crew.drain(stages.run("finance"))
+    third = await office.ledger.run(third.id)
+    (fresh,) = await office.ledger.approvals(third.approvals)
+    assert fresh.supersedes == ""

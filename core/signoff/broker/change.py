@@ -14,7 +14,9 @@ from pydantic import JsonValue
 
 from signoff.broker.store import to_ms, to_ms_after
 from signoff.core.approval import Approval, State
+from signoff.core.digest import digest
 from signoff.core.events import Event
+from signoff.core.parts import Origin
 from signoff.core.run import Run
 
 FAR = 32_503_680_000_000
@@ -71,7 +73,19 @@ def entries(record: Record | None) -> set[Entry]:
             return {("waiting", record.id, due), *inboxes}
         case _:
             ended = record.decision.at if record.decision else record.opened_at
-            return {("decided", record.id, to_ms(ended))}
+            return {("decided", record.id, to_ms(ended)), *_proposals(record)}
+
+
+def proposal_key(origin: Origin, digest: str) -> str:
+    """Return how the index of proposals finds the rejections that proposed a call of a session."""
+    return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
+
+
+def _proposals(approval: Approval) -> set[Entry]:
+    if approval.decision is None or approval.decision.proposal is None or approval.superseded_by:
+        return set()
+    proposed = digest(approval.call.name, approval.decision.proposal)
+    return {("proposals", proposal_key(approval.origin, proposed) + approval.id, 0)}
 
 
 @dataclass(slots=True)

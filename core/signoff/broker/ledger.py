@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from signoff.broker.change import Change, Item
+from signoff.broker.change import Change, Item, proposal_key
 from signoff.broker.store import Store
 from signoff.core.approval import Approval
 from signoff.core.errors import (
@@ -26,6 +26,7 @@ from signoff.core.errors import (
     RunNotFound,
 )
 from signoff.core.events import Event
+from signoff.core.parts import Origin
 from signoff.core.run import Run
 
 T = TypeVar("T")
@@ -124,9 +125,21 @@ class Ledger:
         return found
 
     async def pair(self, approval_id: str) -> tuple[Approval, Run]:
-        """Return an approval and its run."""
-        approval = await self.approval(approval_id)
-        return approval, await self.run(approval.origin.run)
+        """Return an approval and its run, both as they stood at one moment.
+
+        Read one after the other, another commit in between would show a run that does not wait for
+        its approval, which no retry could tell from a broken one.
+        """
+        run_id = (await self.approval(approval_id)).origin.run
+        approval, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
+        if approval is None:
+            raise ApprovalNotFound(approval_id)
+        if run is None:
+            raise RunNotFound(run_id)
+        return (
+            _legible(read_approval, f"approval:{approval_id}", approval),
+            _legible(read_run, f"run:{run_id}", run),
+        )
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that wait and can be read, the next due first."""
@@ -150,6 +163,12 @@ class Ledger:
         start = f"{app}\0{user}\0{session}\0"
         members = await self.store.prefixed("sessions", start)
         return await self.runs([member.removeprefix(start) for member in members])
+
+    async def proposer(self, origin: Origin, digest: str) -> Approval | None:
+        """Return the latest rejection that said it would approve this call, if not taken up yet."""
+        members = await self.store.prefixed("proposals", proposal_key(origin, digest))
+        found = await self._existing([member.rpartition("\0")[2] for member in members])
+        return max(found, key=lambda one: one.opened_at, default=None)
 
     async def raw(self, key: str) -> tuple[int, str] | None:
         """Return version and data of a record of another kind."""

@@ -17,7 +17,13 @@ from signoff.core.run import Run
 log = structlog.get_logger(__name__)
 
 _READERS: dict[str, Callable[[int, str], Record]] = {"approval": read_approval, "run": read_run}
-_INDEXES = {"waiting": "approval", "decided": "approval", "runs": "run", "sessions": "run"}
+_INDEXES = {
+    "waiting": "approval",
+    "decided": "approval",
+    "proposals": "approval",
+    "runs": "run",
+    "sessions": "run",
+}
 
 
 async def rebuild(ledger: Ledger) -> int:

@@ -67,6 +67,8 @@ class Approval(Value):
             the policy says that it may be run again.
         supersedes: The approval that this one takes the place of: the call that was in doubt, or
             the rejection that proposed this very call.
+        superseded_by: The approval of the call that its rejection proposed, once there is one: a
+            proposal is taken up once.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -86,6 +88,7 @@ class Approval(Value):
     result: str = ""
     starts: int = 0
     supersedes: str = ""
+    superseded_by: str = ""
     version: int = 0
 
     @classmethod

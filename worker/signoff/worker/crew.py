@@ -16,6 +16,7 @@ from signoff.broker.change import Change, Item
 from signoff.broker.lease import held, session_key
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
+from signoff.core.digest import digest
 from signoff.core.errors import (
     Conflict,
     LeaseLost,
@@ -29,7 +30,7 @@ from signoff.core.errors import (
 from signoff.core.lifecycle import Handoff
 from signoff.core.policy import InDoubt
 from signoff.core.run import Run, RunState
-from signoff.worker.port import Runtime, Turn
+from signoff.worker.port import Pause, Runtime, Turn
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +107,7 @@ class Crew:
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
             await self._start_failed(run, item, error)
             return
-        await self._commit_turn(run, item, turn, Change())
+        await self._commit_turn(run, item, turn)
 
     async def _start_failed(self, run: Run, item: Item, error: Exception) -> None:
         if await self._try_later(item, error):
@@ -137,8 +138,7 @@ class Crew:
         if any(one.handoff is Handoff.STARTED for one in fresh):
             await self._in_doubt(run, item, fresh)
             return
-        change = _all_to(Handoff.RESUMED, fresh, now=await self.ledger.now())
-        await self._commit_turn(run, item, turn, change)
+        await self._commit_turn(run, item, turn, fresh)
 
     async def _resume_failed(self, run: Run, item: Item, error: Exception) -> None:
         fresh = await self.ledger.approvals(run.approvals)
@@ -150,7 +150,7 @@ class Crew:
             return
         now = await self.ledger.now()
         problem = _in_words(error)
-        change = _all_to(Handoff.FAILED, fresh, now=now, why=problem)
+        change = _all_failed(fresh, problem, now=now)
         after, events = run.failed(problem, now=now)
         log.error("run.failed", problem=problem, exc_info=error)
         change.put(after, was=run).note(events).ack(item)
@@ -188,26 +188,65 @@ class Crew:
         change.send(stages.ROUTE, f"route:{question.id}", {"approval": question.id})
         return question.id
 
-    async def _commit_turn(self, run: Run, item: Item, turn: Turn, change: Change) -> None:
-        """Commit what a turn came to: approvals opened and routed, or the last word."""
+    async def _commit_turn(
+        self, run: Run, item: Item, turn: Turn, answered: Sequence[Approval] = ()
+    ) -> None:
+        """Commit what a turn came to: answers resumed, and approvals opened or the last word."""
         now = await self.ledger.now()
+        change = Change()
+        after: dict[str, Approval] = {}
+        for approval in answered:
+            after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
+            change.note(noted)
         if turn.pauses:
-            opened = []
-            for pause in turn.pauses:
-                approval, noted = Approval.open(
-                    pause.origin, pause.call, hint=pause.hint, template=pause.template, now=now
-                )
-                opened.append(approval.id)
-                change.put(approval, was=None).note(noted)
-                change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
-            after = run.paused(opened)
+            before = {one.id: one for one in answered}
+            opened = [
+                await self._open(pause, change, before, after, now=now) for pause in turn.pauses
+            ]
+            run_after = run.paused(opened)
             log.info("run.paused", approvals=opened)
+            for approval_id, approval in after.items():
+                change.put(approval, was=before[approval_id])
         else:
-            after, ended = run.completed(turn.text, now=now)
+            for approval in answered:
+                change.put(after[approval.id], was=approval)
+            run_after, ended = run.completed(turn.text, now=now)
             change.note(ended)
             log.info("run.completed")
-        change.put(after, was=run).ack(item)
+        change.put(run_after, was=run).ack(item)
         await self.ledger.commit(_fenced(run, item, change))
+
+    async def _open(
+        self,
+        pause: Pause,
+        change: Change,
+        before: dict[str, Approval],
+        after: dict[str, Approval],
+        *,
+        now: datetime,
+    ) -> str:
+        """Open the approval of a call that waits, linked to the rejection that proposed it."""
+        proposer = await self.ledger.proposer(
+            pause.origin, digest(pause.call.name, pause.call.args)
+        )
+        if proposer is not None and after.get(proposer.id, proposer).superseded_by:
+            proposer = None  # a proposal is taken up once, also by two calls of one turn
+        approval, noted = Approval.open(
+            pause.origin,
+            pause.call,
+            hint=pause.hint,
+            template=pause.template,
+            now=now,
+            supersedes=proposer.id if proposer else "",
+        )
+        if proposer is not None:
+            # The rejection may be the very answer that this turn has resumed.
+            before.setdefault(proposer.id, proposer)
+            latest = after.get(proposer.id, proposer)
+            after[proposer.id] = latest.model_copy(update={"superseded_by": approval.id})
+        change.put(approval, was=None).note(noted)
+        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        return approval.id
 
     async def _try_later(self, item: Item, error: Exception) -> bool:
         cause = _cause(error)
@@ -259,13 +298,11 @@ def _asks(approval: Approval) -> bool:
     return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= _MAX_STARTS)
 
 
-def _all_to(
-    handoff: Handoff, approvals: Sequence[Approval], *, now: datetime, why: str = ""
-) -> Change:
-    """Return a change that takes the answers of a pause one step on."""
+def _all_failed(approvals: Sequence[Approval], why: str, *, now: datetime) -> Change:
+    """Return a change that says of each answer of a pause that it did not get into the agent."""
     change = Change()
     for approval in approvals:
-        after, events = approval.hand_on(handoff, now=now, why=why)
+        after, events = approval.hand_on(Handoff.FAILED, now=now, why=why)
         change.put(after, was=approval).note(events)
     return change
 
