@@ -86,6 +86,13 @@ async def test_values_go_to_the_tool(channels, text):
     assert (await channels.ledger.approval(approval.id)).decision.payload == {"approved_days": 3}
 
 
+async def test_a_signature_is_not_a_condition(channels):
+    """Names and numbers below an answer do not keep it from counting."""
+    approval, token = await channels.ask()
+    await take(channels, reply(token, "approve\n\nMara Lind\n+49 170 1234567\n\nAmount: see web"))
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
 async def test_an_alias_and_another_case_are_the_same_person(channels):
     """People answer from their other addresses, as their programs write them."""
     approval, token = await channels.ask()

@@ -38,34 +38,32 @@ ONCE_IN: Final = timedelta(days=1)
 _WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER})
 
 
-def _refuse_other_arguments(approval: Approval, reason: str) -> None:
+def _refuse_other_arguments(approval: Approval, command: Command) -> None:
     """Refuse a yes whose reason is really a value for an argument of the call.
 
     "approve" with "amount: 900" below, or "approve: 900", means a yes to 900, and what would run is
-    what was shown.
+    what was shown. Only the first paragraph counts: signatures are full of names and numbers.
 
     Raises:
         PayloadError: There is such a line.
     """
-    for line in reason.splitlines():
-        if any(mark.isdigit() for mark in line) and not any(mark.isalpha() for mark in line):
-            raise PayloadError(
-                f'I read "{brief(line)}" behind your yes. {approval.call.name}() runs exactly as it '
-                "was shown; an approval cannot change a value.",
-                key="",
-                read=brief(line),
-                example="approve",
-            )
+    as_shown = f"{approval.call.name}() runs exactly as it was shown"
+    behind = command.first_line.partition(":")[2].strip()
+    if any(mark.isdigit() for mark in behind) and not any(mark.isalpha() for mark in behind):
+        if command.values is None:
+            message = f'I read "{behind}" behind your yes. {as_shown}; a yes cannot change it.'
+            raise PayloadError(message, key="", read=behind, example="approve")
+        return
+    for line in command.reason.partition("\n\n")[0].splitlines():
         name, mark, value = line.replace("=", ":", 1).partition(":")
         key = find_field(dict(approval.call.args), name.strip()) if mark else None
         if key is not None and value.strip():
-            tool = approval.call.name
             raise PayloadError(
-                f"{tool}() runs exactly as it was shown; {key!r} cannot be changed by an approval. "
+                f"{as_shown}; {key!r} cannot be changed by an approval. "
                 "Reject it with a reason, and the agent can propose it anew.",
                 key=key,
-                read=value.strip(),
-                example=f"reject: {key} should be {value.strip()}",
+                read=brief(value),
+                example=f"reject: {key} should be {brief(value)}",
             )
 
 
@@ -155,7 +153,7 @@ class Answers:
     async def _decide(self, answer: Answer, person: Person, command: Command) -> None:
         holder, also = answer.holder, answer.also
         if command.verdict is Verdict.APPROVE:
-            _refuse_other_arguments(await self._ledger.approval(holder.approval), command.reason)
+            _refuse_other_arguments(await self._ledger.approval(holder.approval), command)
             approval = await self._desk.approve(
                 holder.approval,
                 person,

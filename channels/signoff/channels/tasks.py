@@ -80,7 +80,9 @@ def register(app: Celery, loop: LoopThread, stage_drains: Mapping[str, Drain]) -
         stage_drains: As `drains` returns them.
     """
     for stage, drain in stage_drains.items():
-        app.task(name=stages.task(stage), ignore_result=True)(_task(loop, stage, drain))
+        # Not shared: Celery would hand the task to every other app of the process.
+        made = app.task(name=stages.task(stage), shared=False, ignore_result=True)
+        made(_task(loop, stage, drain))
 
 
 def _task(loop: LoopThread, stage: str, drain: Drain) -> Callable[..., None]:

@@ -79,6 +79,11 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
     mail["X-Signoff-Loop"] = settings.domain
+    for name, value in mail.items():
+        if "\r" in value or "\n" in value:
+            raise MailRefused(
+                f"The {name} header of {message.id} would have had a line break in it."
+            )
     mail.set_content(plain_text(message, settings), cte="quoted-printable")
     mail.add_alternative(html(message, settings), subtype="html", cte="quoted-printable")
     return mail
@@ -89,14 +94,15 @@ def plain_text(message: Message, settings: EmailSettings) -> str:
     text = _TEMPLATES.get_template(f"{_template(message)}.txt.j2").render(
         _context(message, settings)
     )
-    return harmless(text)
+    return _utf8(harmless(text))
 
 
 def html(message: Message, settings: EmailSettings) -> str:
     """Return the HTML part of a message."""
-    return _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
+    text = _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
         _context(message, settings)
     )
+    return _utf8(text)
 
 
 def subject(message: Message) -> str:
@@ -213,12 +219,21 @@ def _left(card: Card, at: datetime) -> str:
     return f"in {span(card.deadline - at)}"
 
 
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _header(text: str) -> str:
+    # The library decodes encoded words (RFC 2047) in what it is given, line breaks included.
+    return one_line(text).replace("=?", "= ?")
+
+
 def _name(name: str) -> str:
-    return one_line(name)[:100]
+    return _header(name)[:100]
 
 
 def _word(text: str) -> str:
-    line = one_line(text)
+    line = _header(text)
     return line if len(line) <= _LONGEST_WORD else f"{line[:_LONGEST_WORD]}…"
 
 

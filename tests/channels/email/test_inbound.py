@@ -1,0 +1,309 @@
+"""Mail in, over real connections: stored before it is acknowledged, or not acknowledged."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from datetime import timedelta
+
+import aiosmtplib
+import pytest
+
+from signoff.broker.change import Change
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.settings import EmailSettings, InboundSettings
+from signoff.channels.email.stored import load, mail_key
+from signoff.channels.tokens import Holder, issue, new_token
+from signoff.core.errors import ConfigError
+
+MAILBOX = "approvals@signoff.example"
+MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n.dot\r\n"
+
+
+def settings(**inbound):
+    """Return settings that listen on a port of the system's choice."""
+    return EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(**({"port": 0} | inbound)))
+
+
+@pytest.fixture
+async def server(ledger):
+    """A running mail server."""
+    running = MailServer(settings(), ledger)
+    await running.start()
+    yield running
+    await running.stop()
+
+
+@pytest.fixture
+async def address(ledger):
+    """An address whose token was issued."""
+    change = Change()
+    token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
+    await ledger.commit(change)
+    return f"approvals+{token}@signoff.example"
+
+
+async def send(server, recipients, raw=MAIL, sender="mara@example.com", **options):
+    """Send a mail as a mail server would."""
+    client = aiosmtplib.SMTP(
+        hostname="127.0.0.1", port=server.port, local_hostname="mx.example", start_tls=False
+    )
+    async with client:
+        return await client.sendmail(sender, recipients, raw, **options)
+
+
+async def test_a_mail_is_stored_with_its_envelope(server, ledger, address):
+    """What is acknowledged is in the ledger, byte for byte, with work for the intake."""
+    _, answer = await send(server, [address])
+
+    (item,) = (await ledger.claim("intake")).items
+    stored = await load(ledger, item.body["mail"])
+    assert stored.raw == MAIL
+    assert (stored.sender, stored.recipients) == ("mara@example.com", (address,))
+    assert item.body["mail"] == mail_key(hashlib.sha256(MAIL).hexdigest())
+    assert "stored" in answer
+
+
+async def test_the_same_bytes_again_are_acknowledged_and_not_stored(server, ledger, address):
+    """A sender whose connection broke before our answer sends again, and is content."""
+    await send(server, [address])
+    _, answer = await send(server, [address])
+    assert "already have it" in answer
+    assert len((await ledger.claim("intake")).items) == 1
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        MAILBOX,
+        f"approvals+{new_token()}@signoff.example",
+        "approvals+short@signoff.example",
+        "somebody@else.example",
+        "approvals+x@else.example",
+        "postmaster@signoff.example",
+    ],
+)
+async def test_nobody_else_gets_mail_here(server, recipient):
+    """An unknown token, another mailbox and another domain get one and the same answer."""
+    with pytest.raises(aiosmtplib.SMTPRecipientsRefused) as caught:
+        await send(server, [recipient])
+    (refused,) = caught.value.recipients
+    assert (refused.code, refused.message) == (550, "5.1.1 No such mailbox here")
+
+
+async def test_an_unknown_recipient_beside_a_known_one(server, ledger, address):
+    """One wrong recipient does not keep the mail from the right one."""
+    errors, _ = await send(server, ["nobody@signoff.example", address])
+    assert list(errors) == ["nobody@signoff.example"]
+    assert len((await ledger.claim("intake")).items) == 1
+
+
+async def test_case_does_not_matter_in_the_address(server, ledger, address):
+    """Mail programs change the case of addresses."""
+    await send(server, [address.upper()])
+    assert len((await ledger.claim("intake")).items) == 1
+
+
+async def test_the_empty_sender_of_a_bounce(server, ledger, address):
+    """A bounce comes in like any other mail, and is known by its empty sender."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    commands = [
+        b"HELO mx.example",
+        b"MAIL FROM:<>",
+        b"RCPT TO:<" + address.encode() + b">",
+        b"DATA",
+    ]
+    for line in (*commands, MAIL + b"."):
+        await reader.readline()
+        writer.write(line + b"\r\n")
+    assert (await reader.readline()).startswith(b"250")
+    writer.close()
+    await writer.wait_closed()
+    (item,) = (await ledger.claim("intake")).items
+    stored = await load(ledger, item.body["mail"])
+    assert stored.sender == ""
+    assert stored.traced.startswith(b"Return-Path: <>\r\n")
+
+
+async def test_a_mail_that_is_too_large(ledger, address):
+    """What is over the limit is turned away, announced or not, and is not stored."""
+    server = MailServer(settings(max_bytes=16 << 10), ledger)
+    await server.start()
+    try:
+        with pytest.raises(aiosmtplib.SMTPResponseException) as announced:
+            await send(server, [address], MAIL + b"x" * (20 << 10))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        lines = [
+            b"HELO mx.example\r\n",
+            b"MAIL FROM:<mara@example.com>\r\n",
+            b"RCPT TO:<" + address.encode() + b">\r\n",
+            b"DATA\r\n",
+            (b"x" * 70 + b"\r\n") * 400 + b".\r\n",
+        ]
+        answers = [await reader.readline()]
+        for line in lines:
+            writer.write(line)
+            answers.append(await reader.readline())
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await server.stop()
+    assert announced.value.code == 552
+    assert answers[-1].startswith(b"552")
+    assert (await ledger.claim("intake")).items == ()
+
+
+async def test_lines_longer_than_the_standard_allows_are_taken(server, ledger, address):
+    """A manager's answer is not turned away because a mail program wrote a long line."""
+    await send(server, [address], MAIL + b"x" * 5000 + b"\r\n")
+    assert len((await ledger.claim("intake")).items) == 1
+
+
+async def test_utf8_addresses_and_eight_bit_text(server, ledger, address):
+    """SMTPUTF8 is spoken (RFC 6531)."""
+    await send(
+        server,
+        [address],
+        MAIL + "ü".encode(),
+        sender="müller@example.com",
+        mail_options=["SMTPUTF8"],
+    )
+    (item,) = (await ledger.claim("intake")).items
+    stored = await load(ledger, item.body["mail"])
+    assert stored.sender == "müller@example.com"
+    assert not stored.traced.startswith(b"Return-Path")
+
+
+async def test_lmtp_answers_for_each_recipient(ledger, address):
+    """Behind Postfix each recipient gets an answer of its own (RFC 2033)."""
+    change = Change()
+    token = issue(change, Holder("ap_1", "cleo", "email"), within=timedelta(hours=1))
+    await ledger.commit(change)
+    server = MailServer(settings(protocol="lmtp"), ledger)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        assert (await reader.readline()).startswith(b"220")
+        writer.write(b"LHLO mx.example\r\n")
+        while not (await reader.readline()).startswith(b"250 "):
+            pass
+        answers = []
+        for line in (
+            b"MAIL FROM:<>\r\n",
+            f"RCPT TO:<{address}>\r\n".encode(),
+            f"RCPT TO:<approvals+{token}@signoff.example>\r\n".encode(),
+            b"RCPT TO:<nobody@signoff.example>\r\n",
+            b"DATA\r\n",
+        ):
+            writer.write(line)
+            answers.append((await reader.readline())[:3])
+        writer.write(MAIL + b".\r\n")
+        answers += [(await reader.readline())[:3], (await reader.readline())[:3]]
+        writer.write(b"QUIT\r\n")
+        answers.append((await reader.readline())[:3])
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await server.stop()
+    assert answers == [b"250", b"250", b"250", b"550", b"354", b"250", b"250", b"221"]
+
+
+async def test_without_the_ledger_nothing_is_acknowledged():
+    """While Redis is away, senders are told to come again, so nothing is lost."""
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+    server = MailServer(settings(), ledger)
+    await server.start()
+    try:
+        with pytest.raises(aiosmtplib.SMTPRecipientsRefused) as caught:
+            await send(server, [f"approvals+{new_token()}@signoff.example"])
+    finally:
+        await server.stop()
+        await ledger.close()
+    assert caught.value.recipients[0].code == 451
+
+
+async def test_a_ledger_that_fails_at_the_end_is_not_hidden(server, ledger, address, monkeypatch):
+    """When the mail cannot be stored, the answer to its data is that it may come again."""
+    from signoff.core.errors import LedgerUnavailable
+
+    async def commit(change):
+        raise LedgerUnavailable("away")
+
+    monkeypatch.setattr(ledger, "commit", commit)
+    with pytest.raises(aiosmtplib.SMTPDataError) as caught:
+        await send(server, [address])
+    assert caught.value.code == 451
+
+
+async def test_a_bug_of_ours_is_the_senders_to_try_again(server, ledger, address, monkeypatch):
+    """An unexpected error tells the sender nothing about us, and to come again."""
+
+    async def commit(change):
+        raise KeyError("secret detail")
+
+    monkeypatch.setattr(ledger, "commit", commit)
+    with pytest.raises(aiosmtplib.SMTPDataError) as caught:
+        await send(server, [address])
+    assert (caught.value.code, "secret" in caught.value.message) == (451, False)
+
+
+async def test_too_many_recipients_at_once(server, ledger, address):
+    """A mail with dozens of recipients is nobody's answer."""
+    errors, _ = await send(server, [address] * 25)
+    assert {one.code for one in errors.values()} == {452}
+
+
+async def test_an_address_that_is_taken_names_the_setting(server, ledger):
+    """A second server on the same port says which setting to change."""
+    second = MailServer(settings(port=server.port), ledger)
+    with pytest.raises(ConfigError, match=r"email\.inbound"):
+        await second.start()
+    assert not second.listening
+
+
+async def test_it_starts_and_stops_and_starts(ledger):
+    """A server that was stopped listens again, and stopping twice does no harm."""
+    server = MailServer(settings(), ledger)
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = server.port
+    for _ in range(2):
+        await server.start()
+        assert server.listening
+        await server.stop()
+        await server.stop()
+        assert not server.listening
+
+
+async def test_stopping_closes_what_is_open(server):
+    """A connection that is open when the server stops is closed, not waited for."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    await reader.readline()
+    await server.stop()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_tokens_are_not_logged(server, ledger, address, caplog, log_output):
+    """Neither we nor the libraries below us write a token into a log."""
+    caplog.set_level(logging.DEBUG)
+    await send(server, [address])
+    token = address.partition("+")[2].partition("@")[0]
+    assert token not in caplog.text
+    assert token not in json.dumps(log_output.entries, default=str)
+
+
+async def test_garbage_is_survived(server, ledger, address):
+    """Whatever is sent instead of SMTP, the next mail is taken."""
+    for garbage in (b"\x00" * 5000 + b"\r\n", b"MAIL FROM:<" + b"(" * 400 + b"\r\n", b"\r\n" * 50):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await reader.readline()
+        writer.write(b"EHLO x\r\n" + garbage + b"QUIT\r\n")
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    await send(server, [address])
+    assert len((await ledger.claim("intake")).items) == 1

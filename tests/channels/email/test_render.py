@@ -1,0 +1,363 @@
+"""What our mails look like, and that nothing of others gets where it does not belong."""
+
+import email
+import email.policy
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import MARA, NOON, asked_approval, make_call, people
+from signoff.channels import phrases
+from signoff.channels.email.markup import text_of_html
+from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
+from signoff.channels.email.render import (
+    fit,
+    html,
+    message_id,
+    plain_text,
+    recipient,
+    render,
+    span,
+    subject,
+)
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.port import Kind, Message
+from signoff.channels.tokens import new_token
+from signoff.core.card import Row, card
+from signoff.core.command import Verdict, read_command
+from signoff.core.errors import MailRefused
+
+MAILBOX = "approvals@signoff.example"
+SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
+TOKEN = new_token()
+
+
+def make_message(*, template=None, hint="", tool="reimburse", call=None, **parts):
+    """Return a card for Mara, or something else about it."""
+    approval = asked_approval(template=template, hint=hint, call=call or make_call(tool))
+    usual = Message(
+        id=f"card:{approval.id}:mara",
+        kind=Kind.CARD,
+        card=card(approval, people()),
+        person="mara",
+        name=MARA.shown,
+        address=MARA.email,
+        at=NOON,
+        token=TOKEN,
+    )
+    return replace(usual, **parts)
+
+
+def make_notice(**parts):
+    """Return a notice for Mara."""
+    usual = {
+        "kind": Kind.NOTICE,
+        "id": "notice:not_understood:ap:mara:1",
+        "headline": "Nothing is decided yet",
+        "text": "I could not read that.\n\nPlease write it again.",
+        "example": "approve\napproved_days: 3",
+        "thread": message_id("card", SETTINGS),
+    }
+    return make_message(**(usual | parts))
+
+
+def parsed(message):
+    """Return a message as a mail program would read it."""
+    return email.message_from_bytes(
+        render(message, SETTINGS).as_bytes(), policy=email.policy.default
+    )
+
+
+class Links(HTMLParser):
+    """The targets of all links, and everything that is fetched from elsewhere."""
+
+    def __init__(self, text):
+        """Read a document."""
+        super().__init__()
+        self.links, self.fetched, self.tags = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        """Collect."""
+        self.tags.add(tag)
+        self.links += [value for name, value in attributes if name == "href"]
+        self.fetched += [value for name, value in attributes if name in {"src", "background"}]
+
+
+def test_the_headers_are_what_a_mail_of_a_program_needs():
+    """Who sends, who is asked, where the answer goes, and that no robot shall answer."""
+    mail = parsed(make_message())
+    assert mail["From"] == f"Signoff <{MAILBOX}>"
+    assert mail["To"] == "Mara Lind <mara@example.com>"
+    assert mail["Reply-To"] == f"approvals+{TOKEN}@signoff.example"
+    assert mail["Subject"].startswith("Approval needed: reimburse (finance) #")
+    assert mail["Auto-Submitted"] == "auto-generated"
+    assert mail["X-Auto-Response-Suppress"] == "All"
+    assert mail["X-Signoff-Loop"] == "signoff.example"
+    assert mail["Date"].datetime == NOON
+    assert mail.get_content_type() == "multipart/alternative"
+    assert [part.get_content_type() for part in mail.iter_parts()] == ["text/plain", "text/html"]
+
+
+def test_a_resend_is_the_same_mail():
+    """The Message-ID follows from the cause alone, under our own domain."""
+    first = parsed(make_message())["Message-ID"]
+    again = parsed(make_message(at=NOON + timedelta(hours=1), token=new_token()))["Message-ID"]
+    other = parsed(make_message(id="card:x:cleo"))["Message-ID"]
+    assert first == again != other
+    assert first.endswith("@signoff.example>")
+
+
+def test_what_follows_stands_in_the_thread_of_the_card():
+    """The same subject behind "Re:", and references to the card and to the person's own mail."""
+    card_mail = parsed(make_message())
+    receipt = card_mail["Message-ID"]
+    notice = parsed(make_notice(thread=receipt, reply_to="<own@mail.example>"))
+    outcome = parsed(make_notice(kind=Kind.OUTCOME, thread=receipt, token=""))
+    assert notice["Subject"] == outcome["Subject"] == f"Re: {card_mail['Subject']}"
+    assert notice["In-Reply-To"] == "<own@mail.example>"
+    assert notice["References"] == f"{receipt} <own@mail.example>"
+    assert outcome["In-Reply-To"] == outcome["References"] == receipt
+    assert outcome["Reply-To"] is None
+
+
+@pytest.mark.parametrize(
+    "bad", ["<a@b>\r\nBcc: x@y.example", "<a@b c>", "a@b", "<>", "<" + "a" * 500 + "@b>", "<a@b@c>"]
+)
+def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad):
+    """What the person's mail called itself is used only where it is a plain Message-ID."""
+    mail = parsed(make_notice(reply_to=bad))
+    assert mail["References"] == message_id("card", SETTINGS)
+    assert mail["Bcc"] is None
+
+
+HOSTILE = [
+    "x\r\nBcc: victim@example.com",
+    "x\nSubject: other",
+    "x\x00y",
+    "\u202egnp.exe",
+    "=?utf-8?q?x=0D=0ABcc:_v@example.com?=",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }}",
+    "x" * 5000,
+    "承認",
+]
+
+
+@pytest.mark.parametrize("bad", HOSTILE)
+@pytest.mark.parametrize("where", ["tool", "argument", "value", "hint", "name", "headline"])
+def test_nothing_of_others_gets_into_a_header_or_the_markup(bad, where):
+    """A value stays a value wherever it stands: no header, no tag, no template of its own."""
+    if where == "tool":
+        message = make_message(call=make_call(bad))
+    elif where == "argument":
+        message = make_message(call=make_call(**{bad: "x"}))
+    elif where == "value":
+        message = make_message(call=make_call(purpose=bad))
+    elif where == "hint":
+        message = make_message(hint=bad)
+    elif where == "name":
+        message = make_message(name=bad)
+    else:
+        message = make_notice(headline=bad, text=f"{bad}\ud800", example=f"approve\n{bad}")
+    raw = render(message, SETTINGS).as_bytes()
+    mail = email.message_from_bytes(raw, policy=email.policy.default)
+
+    assert mail["Bcc"] is None
+    assert len(mail.get_all("Subject")) == 1
+    assert [a.addr_spec for a in mail["To"].addresses] == ["mara@example.com"]
+    markup = Links(html(message, SETTINGS))
+    assert "script" not in markup.tags
+    assert "img" not in markup.tags
+    assert all(link.startswith("mailto:") for link in markup.links)
+    assert "49" not in subject(message)
+
+
+def test_the_card_says_all_there_is_to_know():
+    """Both parts show the call, who asked, until when, and how to answer; nothing is fetched."""
+    message = make_message(hint="Is this in the budget?")
+    text, markup = plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))
+    for part in (text, markup):
+        for shown in (
+            "reimbursement_agent asks to run reimburse",
+            "2500",
+            "conference",
+            "Is this in the budget?",
+            "Riley Voss",
+            "Mon 2 Mar 2026, 16:00 UTC (in 4 h)",
+            "approve",
+            "reject: the reason",
+            "expenses",
+            message.card.approval,
+            message.card.digest,
+        ):
+            assert shown in part
+    links = Links(html(message, SETTINGS))
+    assert links.fetched == []
+    assert text.startswith(CUT_MARKER)
+    assert text_of_html(html(message, SETTINGS)).strip().startswith(CUT_MARKER)
+
+
+@pytest.mark.parametrize(
+    ("template", "body", "verdict"),
+    [
+        (None, "approve", Verdict.APPROVE),
+        ({"approved_days": 0}, "approve\r\napproved_days: ", Verdict.UNCLEAR),
+        ({"days": 5}, "approve\r\ndays: 5", Verdict.APPROVE),
+    ],
+)
+def test_the_buttons_write_the_answer(template, body, verdict):
+    """A button opens a mail to the token's address; one that needs a value decides nothing yet."""
+    links = Links(html(make_message(template=template), SETTINGS)).links
+    yes, no = (urlsplit(link) for link in links)
+    assert yes.scheme == no.scheme == "mailto"
+    assert unquote(yes.path) == f"approvals+{TOKEN}@signoff.example"
+    fields = parse_qs(yes.query, keep_blank_values=True)
+    assert fields["subject"][0].startswith("Re: Approval needed: reimburse")
+    assert fields["body"] == [body]
+    assert read_command(body, template).verdict is verdict
+    assert read_command(parse_qs(no.query)["body"][0], template).verdict is Verdict.REJECT
+    assert "+" in yes.path
+
+
+def test_a_reply_to_the_card_finds_its_token():
+    """The Reply-To of our mail is what the reading of answers looks for."""
+    mail = parsed(make_message())
+    answer = f"From: mara@example.com\r\nTo: {mail['Reply-To']}\r\n\r\napprove\r\n".encode()
+    assert tokens_in(read_mail(answer), MAILBOX) == (TOKEN,)
+
+
+def test_a_notice_shows_an_answer_that_works():
+    """The example is there in full, and both parts say it the same way."""
+    text = plain_text(make_notice(), SETTINGS)
+    assert "Write for example: approve" in text
+    assert "approved_days: 3" in text
+    assert "approved_days: 3" in text_of_html(html(make_notice(), SETTINGS))
+
+
+def test_an_outcome_asks_for_nothing():
+    """A mail without a token has no buttons and says that nobody reads answers to it."""
+    message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
+    assert Links(html(message, SETTINGS)).links == []
+    assert "Nobody reads answers to this mail." in plain_text(message, SETTINGS)
+
+
+WORDS = [
+    "approve",
+    "Approved",
+    "*yes*",
+    "ok",
+    "好的",
+    "no",
+    "reject it",
+    "  ja",
+    "ＯＫ",
+    "'approve'",
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("where", ["value", "second line", "argument", "hint", "text", "name"])
+def test_no_line_of_ours_decides_when_it_is_quoted(word, where):
+    """Whatever a call consists of, no line of either part reads as an answer."""
+    if where == "value":
+        message = make_message(call=make_call(note=word))
+    elif where == "second line":
+        message = make_message(call=make_call(note=f"x\n{word}\r\n{word}"))
+    elif where == "argument":
+        message = make_message(call=make_call(**{word: "5"}))
+    elif where == "hint":
+        message = make_message(hint=f"{word}\n{word}")
+    elif where == "text":
+        message = make_notice(headline=word, text=f"{word}\n\n{word}", example=f"approve\n{word}")
+    else:
+        message = make_message(name=word)
+    _nothing_decides(message)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(max_size=60), st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4)
+)
+def test_no_line_of_ours_ever_decides(text, args):
+    """The same for any text."""
+    _nothing_decides(make_message(hint=text, call=make_call(**(args or {"x": "y"}))))
+
+
+def _nothing_decides(message):
+    for part in (plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))):
+        for line in part.splitlines():
+            for template in (None, {"days": 0}):
+                assert read_command(line, template).verdict is Verdict.UNCLEAR, line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("approve", True),
+        ("  *Yes*", True),
+        ("ＮＯ", True),
+        ("好的，谢谢", True),
+        ("approved_days: 3", False),
+        ("november", False),
+        ("okra", False),
+        ("✓ Approve", False),
+        ("", False),
+    ],
+)
+def test_what_begins_like_an_answer(line, expected):
+    """A word that decides counts at the beginning and as a whole word."""
+    assert phrases.begins_like_answer(line) is expected
+
+
+def test_a_huge_argument_does_not_hide_the_small_ones():
+    """Mail programs cut long mails off: what is too long is cut here, and says so."""
+    rows = [Row(name="big", value="x" * 100_000), Row(name="amount", value="2500")]
+    big, amount = fit(rows)
+    assert amount.value == "2500"
+    assert len(big.value) < 25_000
+    assert "more characters" in big.value
+    assert fit(()) == ()
+
+
+def test_many_large_arguments_stay_below_what_mail_programs_show():
+    """The HTML of the largest card is smaller than the 102 KB that Gmail shows."""
+    call = make_call(**{f"a{n}": "word " * 2000 for n in range(20)})
+    assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"),
+    [
+        (timedelta(seconds=5), "1 min"),
+        (timedelta(minutes=45), "45 min"),
+        (timedelta(minutes=90), "1 h 30 min"),
+        (timedelta(hours=4), "4 h"),
+        (timedelta(hours=3, minutes=59, seconds=58), "4 h"),
+        (timedelta(hours=3, minutes=40), "4 h"),
+        (timedelta(hours=23, minutes=50), "24 h"),
+        (timedelta(hours=26), "1 day 2 h"),
+        (timedelta(days=5, hours=3), "5 days"),
+    ],
+)
+def test_how_long_is_left(duration, words):
+    """A span is written as people would say it."""
+    assert span(duration) == words
+
+
+@pytest.mark.parametrize("address", ["", "x", "a@b@c", "ümlaut@example.com", "a\r\nb@example.com"])
+def test_an_address_that_cannot_be_written_to_is_refused(address):
+    """There is no use in trying again, and the setting to look at is named."""
+    with pytest.raises(MailRefused, match="people"):
+        recipient(make_message(address=address))
+
+
+def test_a_domain_beyond_ascii_is_written_as_dns_has_it():
+    """An internationalised domain goes into the envelope in its ASCII form."""
+    assert recipient(make_message(address="a@bücher.example")) == "a@xn--bcher-kva.example"

@@ -1,0 +1,88 @@
+"""The settings of the email channel, and what they refuse."""
+
+import pytest
+from pydantic import ValidationError
+
+from signoff.channels.email.settings import EmailSettings, SmtpSettings, is_loopback
+
+
+def test_the_defaults_send_to_this_machine():
+    """Without any setting, mail goes to a server on this machine, and answers come in here."""
+    settings = EmailSettings()
+    assert (settings.smtp.host, settings.smtp.real_port) == ("127.0.0.1", 25)
+    assert (settings.inbound.protocol, settings.inbound.host) == ("smtp", "127.0.0.1")
+    assert (settings.sender_name, settings.sender_address) == (
+        "Signoff",
+        "approvals@signoff.localhost",
+    )
+    assert settings.domain == "signoff.localhost"
+    assert settings.reply_address("abc") == "approvals+abc@signoff.localhost"
+
+
+@pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])
+def test_the_usual_ports(security, port):
+    """The port follows from the security where none is set."""
+    smtp = SmtpSettings(host="mx.example.com", security=security, insecure=True)
+    assert smtp.real_port == port
+    assert smtp.model_copy(update={"port": 2525}).real_port == 2525
+
+
+def test_no_security_only_to_this_machine():
+    """Tokens do not leave the machine in the clear, unless somebody insists."""
+    with pytest.raises(ValidationError, match="unencrypted"):
+        SmtpSettings(host="mx.example.com")
+    assert SmtpSettings(host="mx.example.com", insecure=True).insecure
+    assert SmtpSettings(host="localhost").security == "none"
+
+
+@pytest.mark.parametrize("parts", [{"username": "x"}, {"password": "x"}])
+def test_half_a_login_is_none(parts):
+    """A name without a password, or the other way round, is a mistake."""
+    with pytest.raises(ValidationError, match="come together"):
+        SmtpSettings(**parts)
+
+
+def test_a_password_is_not_printed():
+    """Settings can be printed without giving the password away."""
+    smtp = SmtpSettings(username="x", password="hunter2")
+    assert "hunter2" not in repr(smtp)
+    assert "hunter2" not in smtp.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mailbox", "approvals"),
+        ("mailbox", "a+b@example.com"),
+        ("mailbox", "a@b@c"),
+        ("sender", "nobody"),
+        ("sender", "Signoff <approvals@example.com"),
+        ("sender", "Signoff\r\nBcc: x <approvals@example.com>"),
+        ("sender", "Signoff <a@example.com> <b@example.com>x"),
+        ("smtp", {"port": 70000}),
+        ("smtp", {"hots": "x"}),
+        ("smtp", {"timeout": 0}),
+        ("inbound", {"protocol": "imap"}),
+        ("inbound", {"max_bytes": 10}),
+    ],
+)
+def test_what_is_refused(key, value):
+    """A setting that cannot work is refused where it is read, not when the first mail is sent."""
+    with pytest.raises(ValidationError, match=key):
+        EmailSettings(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("mail.localhost", True),
+        ("localhost.evil.example", False),
+        ("10.0.0.1", False),
+    ],
+)
+def test_what_is_this_machine(host, expected):
+    """Only loopback counts."""
+    assert is_loopback(host) is expected

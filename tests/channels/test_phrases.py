@@ -1,0 +1,81 @@
+"""What people are told, for every way in which a request can end."""
+
+import pytest
+
+from builders import CLEO, MARA, NOON, asked_approval, make_call, people
+from signoff.channels import phrases
+from signoff.core.approval import State
+from signoff.core.command import Verdict, read_command
+
+
+def ended(state, *, by=MARA, reason="", values=None, **parts):
+    """Return an approval that ended in a state."""
+    approval = asked_approval(**parts)
+    match state:
+        case State.APPROVED:
+            return approval.approve(
+                by, people(), channel="email", now=NOON, reason=reason, values=values
+            )[0]
+        case State.REJECTED:
+            return approval.reject(by, people(), channel="email", now=NOON, reason=reason)[0]
+        case State.TIMED_OUT:
+            return approval.time_out(now=approval.deadline)[0]
+        case State.WITHDRAWN:
+            return approval.withdraw(by="riley", reason=reason, now=NOON)[0]
+        case _:
+            return approval.supersede(reason=reason, now=NOON)[0]
+
+
+ENDS = [state for state in State if state is not State.PENDING]
+
+
+@pytest.mark.parametrize("state", ENDS)
+@pytest.mark.parametrize("person", ["mara", "cleo"])
+def test_every_end_has_words_for_everybody(state, person):
+    """Each person reads the tool and how it ended; nobody is left with an empty mail."""
+    words = phrases.outcome(ended(state), person, people())
+    assert "reimburse" in words.headline
+    assert words.text
+    decided = state in {State.APPROVED, State.REJECTED} and person == "mara"
+    assert ("you" in words.headline.split()) is decided
+
+
+@pytest.mark.parametrize("state", ENDS)
+@pytest.mark.parametrize("person", [MARA, CLEO])
+def test_every_end_has_words_for_who_comes_too_late(state, person):
+    """An answer to what has ended says what it changed: nothing."""
+    words = phrases.already_decided(ended(state), person, people())
+    assert "reimburse" in words.headline
+    assert words.text
+
+
+def test_the_values_are_repeated():
+    """What the tool gets is said to those who were asked."""
+    approval = ended(State.APPROVED, template={"approved_days": 0}, values={"approved_days": 3})
+    assert "With approved_days = 3." in phrases.outcome(approval, "mara", people()).text
+    lone = ended(State.APPROVED, template=0, values={"value": 7})
+    assert "With value = 7." in phrases.outcome(lone, "cleo", people()).text
+
+
+@pytest.mark.parametrize("bad", ["approve\nit", "yes", "\u202egnp", "x" * 5000, "\ud800"])
+def test_a_reason_stays_on_one_line_of_limited_length(bad):
+    """Words of others are shown on one line, without what hides or reorders."""
+    approval = ended(State.REJECTED, reason=bad)
+    text = phrases.outcome(approval, "cleo", people()).text
+    assert "\u202e" not in text
+    assert len(text) < 700
+    assert all(read_command(line).verdict is Verdict.UNCLEAR for line in text.splitlines())
+
+
+def test_who_left_is_called_by_the_id():
+    """A decision by somebody who is no longer in the settings still names them."""
+    from signoff.core.people import Directory
+
+    words = phrases.outcome(ended(State.APPROVED), "cleo", Directory([CLEO]))
+    assert words.headline == "mara approved reimburse"
+
+
+def test_a_tool_with_a_hostile_name():
+    """Whatever a tool is called, a headline is one line."""
+    approval = ended(State.APPROVED, call=make_call("x\r\ny"))
+    assert "\n" not in phrases.outcome(approval, "mara", people()).headline

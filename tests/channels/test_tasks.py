@@ -1,0 +1,84 @@
+"""The Celery tasks of the channels, called as a worker calls them."""
+
+import asyncio
+
+import pytest
+
+from builders import MARA
+from signoff.broker import stages
+from signoff.broker.celery import make_celery
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.loop import LoopThread
+from signoff.broker.store import Store
+from signoff.channels.tasks import Services, drains, register
+from signoff.core.people import Directory
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import FakeChannel
+
+
+def services(ledger, directory, channel=None):
+    """Return what the stages need, on a ledger."""
+    return Services(
+        ledger=ledger,
+        desk=Desk(ledger, directory),
+        policies=[Policy(name="expenses", ask=("mara",))],
+        fallback=Fallback(),
+        directory=directory,
+        channels=[channel or FakeChannel()],
+        mailbox="approvals@signoff.example",
+    )
+
+
+@pytest.fixture
+def loop_thread():
+    """The loop of a worker process."""
+    thread = LoopThread()
+    yield thread
+    thread.stop()
+
+
+async def test_every_stage_has_a_task_of_its_name(loop_thread, redis_url, prefix, directory):
+    """A doorbell for each stage drains it, whatever it carries."""
+    store = loop_thread.run(_made(redis_url, prefix))
+    ledger = Ledger(store)
+    app, channel = make_celery("memory://"), FakeChannel()
+    found = drains(services(ledger, directory, channel))
+    register(app, loop_thread, found)
+
+    assert set(found) == {"route", "intake", "deliver.email"}
+    assert {stages.task(stage) for stage in found} <= set(app.tasks)
+
+    approval = await asyncio.to_thread(loop_thread.run, _opened(ledger, directory))
+    await asyncio.to_thread(app.tasks["signoff.route"].run, "route")
+    await asyncio.to_thread(app.tasks["signoff.deliver.email"].run, "something", "else")
+    await asyncio.to_thread(app.tasks["signoff.intake"].run)
+
+    (message,) = channel.delivered
+    assert (message.card.approval, message.person) == (approval, MARA.id)
+    await asyncio.to_thread(loop_thread.run, ledger.close())
+
+
+def test_a_ledger_that_is_away_is_waited_for(loop_thread, log_output):
+    """A task does not fail because Redis is away: the work stays where it is."""
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+    app = make_celery("memory://")
+    register(app, loop_thread, drains(services(ledger, Directory([MARA]))))
+
+    app.tasks["signoff.route"].run("route")
+
+    assert [entry["event"] for entry in log_output.entries] == ["stage.ledger_unavailable"]
+    loop_thread.run(ledger.close())
+
+
+async def _made(redis_url, prefix):
+    return Store.open(redis_url, prefix=prefix)
+
+
+async def _opened(ledger, directory):
+    # Imported late: conftest.py is no module that others import at the top.
+    from channels.conftest import Channels
+
+    approval = await Channels(ledger, Desk(ledger, directory), directory, FakeChannel()).open()
+    return approval.id

@@ -1,0 +1,51 @@
+"""Tokens: random, recognisable, found by their hash, and kept out of what is printed."""
+
+from datetime import timedelta
+
+import pytest
+
+from signoff.broker.change import Change
+from signoff.channels.tokens import (
+    Holder,
+    find_holder,
+    is_token,
+    issue,
+    new_token,
+    redact,
+    token_key,
+)
+
+
+def test_tokens_are_random_and_fit_a_local_part():
+    """128 bits in 26 lower-case letters and digits; no two are alike."""
+    tokens = {new_token() for _ in range(1000)}
+    assert len(tokens) == 1000
+    assert all(is_token(token) and token == token.lower() for token in tokens)
+    assert len(f"approvals+{new_token()}") <= 64
+
+
+@pytest.mark.parametrize("text", ["", "a" * 25, "a" * 27, "0" * 26, "A" * 26, "ä" * 26])
+def test_what_is_no_token(text):
+    """Anything else is not even looked up."""
+    assert not is_token(text)
+
+
+async def test_a_token_is_found_whatever_its_case(ledger):
+    """Mail programs change the case of local parts."""
+    change, holder = Change(), Holder("ap_1", "mara", "email")
+    token = issue(change, holder, within=timedelta(hours=1))
+    await ledger.commit(change)
+    assert await find_holder(ledger, token) == holder
+    assert await find_holder(ledger, token.upper()) == holder
+    assert await find_holder(ledger, new_token()) is None
+    assert await find_holder(ledger, "nonsense") is None
+    assert token not in token_key(token)
+
+
+def test_tokens_are_taken_out_of_text():
+    """What a server says about an address can be logged."""
+    token = new_token()
+    text = f"<approvals+{token}@x.example> and APPROVALS+{token.upper()}@x.example: a+b@x.example"
+    assert redact(text) == (
+        "<approvals+[token]@x.example> and APPROVALS+[token]@x.example: a+b@x.example"
+    )
