@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -59,12 +60,7 @@ def rabbitmq(folder: Path) -> Iterator[str]:
         _wait_for_amqp(process, port, folder)
         yield f"amqp://guest:guest@127.0.0.1:{port}//"
     finally:
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end_group(process)
         subprocess.run(
             [shutil.which("epmd") or "epmd", "-port", str(epmd), "-kill"],
             check=False,
@@ -79,6 +75,20 @@ def _rabbitmq_server() -> str:
     if found is None:
         missing("rabbitmq-server", "apt-get install rabbitmq-server")
     return found
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started: the server is a grandchild, behind a shell script."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + _PATIENCE / 2
+        try:
+            os.killpg(process.pid, number)
+            while time.monotonic() < deadline:
+                process.poll()
+                time.sleep(0.05)
+                os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
 
 
 def _wait_for_amqp(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:

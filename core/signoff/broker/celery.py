@@ -89,6 +89,7 @@ class CeleryBell:
                 args=(stage,),
                 queue=stages.queue(stage),
                 expires=RING_EXPIRES,
+                ignore_result=True,
                 retry=False,
             )
         except Exception as error:  # noqa: BLE001 -- each broker has errors of its own

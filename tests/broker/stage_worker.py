@@ -1,0 +1,53 @@
+"""A Celery worker in a process of its own, which does the work of the stage `route`.
+
+Usage: python stage_worker.py BROKER_URL REDIS_URL PREFIX
+
+What it has done it acknowledges, and pushes onto the list `done`; "ready" comes first.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import redis
+from celery import signals
+
+from signoff.broker import stages
+from signoff.broker.celery import make_celery, queues
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.broker.loop import LoopThread
+from signoff.broker.store import Store
+
+
+def main(broker_url: str, redis_url: str, prefix: str) -> None:
+    """Work until SIGTERM."""
+    app = make_celery(broker_url)
+    app.conf.task_queues = queues([stages.ROUTE])
+    loop = LoopThread()
+    done = redis.Redis.from_url(redis_url)
+
+    async def open_ledger() -> Ledger:
+        return Ledger(Store.open(redis_url, prefix=prefix))
+
+    ledger = loop.run(open_ledger())
+
+    async def drain(stage: str) -> None:
+        while items := (await ledger.claim(stage)).items:
+            for item in items:
+                await ledger.commit(Change().ack(item))
+                done.rpush(f"{prefix}done", item.id)
+
+    @app.task(name=stages.task(stages.ROUTE))
+    def route(stage: str) -> None:
+        loop.run(drain(stage))
+
+    @signals.worker_ready.connect(weak=False)
+    def ready(**_: object) -> None:
+        done.rpush(f"{prefix}done", "ready")
+
+    app.worker_main(["worker", "--pool=threads", "--concurrency=4", "--loglevel=WARNING"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,186 @@
+"""Doorbells through a real Celery worker, over Redis and over RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+
+import services
+from signoff.broker import stages
+from signoff.broker.celery import RING_EXPIRES, CeleryBell, make_celery, queues
+from signoff.broker.change import Change
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.testing import VirtualClock
+
+RunWorker = Callable[[], AbstractContextManager[None]]
+
+WORKER = Path(__file__).with_name("stage_worker.py")
+
+
+@pytest.fixture(scope="module")
+def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a RabbitMQ of this module's own."""
+    with services.rabbitmq(tmp_path_factory.mktemp("rabbitmq")) as url:
+        yield url
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def broker_url(request: pytest.FixtureRequest, redis_url: str) -> str:
+    """The URL of the broker, which is no other setting than this."""
+    if request.param == "redis":
+        # A database of its own: queues have the same names in every test.
+        return redis_url.removesuffix("/0") + "/1"
+    return str(request.getfixturevalue("rabbitmq_url"))
+
+
+@pytest.fixture
+def celery(broker_url: str) -> Iterator[Celery]:
+    """An app on that broker, whose queues are empty."""
+    app = make_celery(broker_url)
+    purge(app)
+    yield app
+    app.close()
+
+
+def purge(app: Celery) -> int:
+    """Throw away every doorbell that waits for `route`; return how many there were."""
+    with app.connection_for_write() as connection:
+        queue = queues([stages.ROUTE])[0].bind(connection.default_channel)
+        queue.declare()
+        return queue.purge() or 0
+
+
+@pytest.fixture
+def run_worker(broker_url: str, redis_url: str, prefix: str) -> RunWorker:
+    """A context: a worker in a process of its own, stopped as a service manager would."""
+
+    @contextmanager
+    def run() -> Iterator[None]:
+        process = subprocess.Popen([sys.executable, WORKER, broker_url, redis_url, prefix])
+        try:
+            yield
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+    return run
+
+
+async def done(ledger: Ledger, count: int) -> set[str]:
+    """Wait until the worker says of so many items that it has done them."""
+    found: list[str] = []
+    while len(found) < count:
+        answer = await asyncio.to_thread(_pop, ledger)
+        assert answer is not None, f"the worker did {found} and then nothing for a minute"
+        found.append(answer)
+    return set(found)
+
+
+def _pop(ledger: Ledger) -> str | None:
+    parts = ledger.store.client.connection_pool.connection_kwargs
+    with redis.Redis(host=parts["host"], port=parts["port"], decode_responses=True) as client:
+        answer = client.blpop([f"{ledger.store.prefix}done"], timeout=4)
+        for _ in range(14):
+            answer = answer or client.blpop([f"{ledger.store.prefix}done"], timeout=4)
+        return answer[1] if answer else None
+
+
+async def test_a_worker_hears_the_bell(
+    ledger: Ledger, celery: Celery, run_worker: RunWorker
+) -> None:
+    """Work that a commit puts in is done by a worker process that only heard a doorbell."""
+    ledger.bell = CeleryBell(celery)
+    with run_worker():
+        assert await done(ledger, 1) == {"ready"}
+        await ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+        assert await done(ledger, 2) == {"a", "b"}
+        await ledger.commit(Change().send("route", "c", {"text": "x" * 100_000}))
+        assert await done(ledger, 1) == {"c"}
+    assert (await ledger.backlog()) == {"route": 0}
+    assert purge(celery) == 0
+
+
+async def test_doorbells_that_are_lost_cost_nothing(
+    still_ledger: Ledger,
+    clock: VirtualClock,
+    celery: Celery,
+    run_worker: RunWorker,
+) -> None:
+    """With every message thrown away, the work is in the ledger, and the reconciler rings again."""
+    still_ledger.bell = CeleryBell(celery)
+    await still_ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+    assert purge(celery) == 1
+    with run_worker():
+        assert await done(still_ledger, 1) == {"ready"}
+        assert await still_ledger.ring_overdue() == []
+        clock.advance(timedelta(seconds=1))
+        assert await still_ledger.ring_overdue() == ["route"]
+        assert await done(still_ledger, 2) == {"a", "b"}
+
+
+async def test_doorbells_that_are_doubled_cost_nothing(
+    ledger: Ledger, celery: Celery, run_worker: RunWorker
+) -> None:
+    """However often it rings, an item is handed out once."""
+    bell = CeleryBell(celery)
+    await ledger.commit(Change().send("route", "a", {}))
+    for _ in range(20):
+        bell.ring_now("route")
+    with run_worker():
+        await done(ledger, 2)
+    assert await ledger.store.client.llen(f"{ledger.store.prefix}done") == 0
+
+
+async def test_a_message_is_only_a_bell(celery: Celery) -> None:
+    """It names the stage and nothing else, expires, and asks for no result."""
+    CeleryBell(celery).ring_now("route")
+    with celery.connection_for_write() as connection:
+        queue = queues([stages.ROUTE])[0].bind(connection.default_channel)
+        message = queue.get(no_ack=True)
+    assert message is not None
+    args, kwargs, _ = message.decode()
+    assert (args, kwargs) == (["route"], {})
+    assert message.headers["task"] == "signoff.route"
+    headers: dict[str, Any] = message.headers
+    assert headers["ignore_result"] is True
+    assert headers["eta"] is None
+    assert headers["expires"] is not None
+    assert RING_EXPIRES >= 600
+
+
+@pytest.mark.parametrize("scheme", ["redis://127.0.0.1:{}/0", "amqp://guest:guest@127.0.0.1:{}//"])
+async def test_a_broker_that_is_away(
+    ledger: Ledger, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit stands, nothing is raised, and the next commits do not try in vain."""
+    app = make_celery(scheme.format(free_port()))
+    ledger.bell = CeleryBell(app)
+    await ledger.commit(Change().send("route", "a", {}))
+    sent: list[str] = []
+    monkeypatch.setattr(app, "send_task", lambda name, **_: sent.append(name))
+    await ledger.commit(Change().send("other", "a", {}))
+    assert sent == []
+    assert await ledger.backlog() == {"other": 1, "route": 1}
+    app.close()
+
+
+def test_names() -> None:
+    """Stages are named by what is done, and apps share one task."""
+    assert stages.task(stages.run("finance")) == "signoff.run"
+    assert stages.task(stages.resume("finance")) == "signoff.resume"
+    assert stages.task(stages.deliver("email")) == "signoff.deliver.email"
+    assert stages.task(stages.ROUTE) == "signoff.route"
+    assert stages.queue(stages.run("finance")) == "signoff.run.finance"
