@@ -1,0 +1,180 @@
+"""What holds for the project as a whole: its shape, its layers, its errors, its names."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import signoff
+from signoff.core import errors
+
+ROOT = Path(__file__).parents[1]
+ROOTS = [ROOT / name / "signoff" for name in ("core", "channels", "worker", "cli")]
+SOURCES = sorted(path for root in ROOTS for path in root.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+MOST_LINES = 400
+
+
+def relative(path: Path) -> str:
+    """Return a path as people name it."""
+    return str(path.relative_to(ROOT))
+
+
+def test_signoff_is_a_namespace() -> None:
+    """An `__init__.py` in one of the roots would hide the packages of the others."""
+    assert [relative(root) for root in ROOTS if (root / "__init__.py").exists()] == []
+    assert signoff.__file__ is None
+    assert set(signoff.__path__) >= {str(root) for root in ROOTS}
+
+
+def test_every_package_has_an_init() -> None:
+    """Below the namespace, folders are ordinary packages that say what they are."""
+    for source in SOURCES:
+        init = source.with_name("__init__.py")
+        assert init.exists(), relative(init)
+
+
+def test_the_layers_hold() -> None:
+    """The contracts of import-linter are kept."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=relative)
+def test_no_module_is_too_long(source: Path) -> None:
+    """What does not fit into 400 lines is two things."""
+    assert len(source.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=relative)
+def test_nothing_imports_smtplib(source: Path) -> None:
+    """Mail goes out through aiosmtplib, in one place, with its errors translated."""
+    names = {
+        alias.name
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in [*node.names, ast.alias(getattr(node, "module", None) or "")]
+    }
+    assert "smtplib" not in names
+
+
+def tree() -> list[str]:
+    """Return the errors as their module's docstring draws them, without the remarks."""
+    return [f"{indent}{kind.__name__}" for indent, kind in branches(errors.SignoffError, "", "")]
+
+
+def branches(
+    kind: type[Exception], first: str, others: str
+) -> Iterator[tuple[str, type[Exception]]]:
+    """Yield each class of a branch with what stands before it."""
+    yield first, kind
+    below = sorted(kind.__subclasses__(), key=lambda one: inspect.getsourcelines(one)[1])
+    below = [one for one in below if one.__module__ == errors.__name__]
+    for one in below:
+        last = one is below[-1]
+        yield from branches(
+            one, others + ("└── " if last else "├── "), others + ("    " if last else "│   ")
+        )
+
+
+def test_the_error_tree_is_drawn_as_it_is() -> None:
+    """The tree on top of core/errors.py is that of the classes, in their order."""
+    drawn = [
+        line
+        for line in (errors.__doc__ or "").splitlines()
+        if line.startswith(("SignoffError", "├", "│", "└", "    "))
+    ]
+    names = [
+        line[: line.index(line.lstrip("│├└─ "))] + line.lstrip("│├└─ ").split()[0] for line in drawn
+    ]
+    assert names == tree()
+
+
+def test_every_error_is_in_the_tree() -> None:
+    """Whatever the project raises on its own account is below SignoffError, and documented."""
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            assert issubclass(kind, errors.SignoffError), name
+            assert kind.__doc__, name
+
+
+def modules() -> list[ModuleType]:
+    """Import every module of core and broker."""
+    found = []
+    for package in ("core", "broker"):
+        path = str(ROOT / "core" / "signoff" / package)
+        found += [
+            importlib.import_module(f"signoff.{package}.{info.name}")
+            for info in pkgutil.iter_modules([path])
+        ]
+    return found
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
+def test_public_names_say_what_they_are(module: ModuleType) -> None:
+    """Every module, and every public class and function in it, has a docstring; `__all__` holds."""
+    assert module.__doc__
+    for name in getattr(module, "__all__", ()):
+        assert hasattr(module, name), name
+    for name, thing in vars(module).items():
+        mine = getattr(thing, "__module__", None) == module.__name__
+        if mine and not name.startswith("_") and (inspect.isclass(thing) or callable(thing)):
+            assert inspect.getdoc(thing), name
+
+
+PUBLIC = {
+    "signoff.core.approval": (
+        "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
+        "approval_id"
+    ),
+    "signoff.core.policy": "Choice Fallback OnTimeout Policy Terms choose",
+    "signoff.core.people": "Directory Person",
+    "signoff.core.run": "RUN_TRANSITIONS Run RunState",
+    "signoff.core.digest": "digest",
+    "signoff.core.card": "Card Row card",
+    "signoff.broker.change": "Change Item",
+    "signoff.broker.desk": "Desk settle",
+    "signoff.broker.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
+    "signoff.broker.store": "Clock Store",
+    "signoff.broker.celery": "CeleryBell make_celery queues",
+    "signoff.broker.embedded": "EmbeddedRedis",
+    "signoff.broker.reconciler": "Reconciler",
+    "signoff.broker.rebuild": "rebuild",
+    "signoff.broker.audit": "entries verify",
+    "signoff.broker.health": "redis_problems",
+    "signoff.broker.heartbeat": "alive beat",
+    "signoff.testing": "ScriptedModel VirtualClock",
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_names_that_others_build_on(name: str) -> None:
+    """They are there; taking one away is a change that a reader of the changelog must find."""
+    module = importlib.import_module(name)
+    assert [one for one in PUBLIC[name].split() if not hasattr(module, one)] == []
+
+
+@pytest.mark.parametrize("test", TESTS, ids=relative)
+def test_every_test_says_what_it_shows(test: Path) -> None:
+    """A test without a sentence is a riddle when it fails."""
+    for node in ast.walk(ast.parse(test.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+            "test_"
+        ):
+            assert ast.get_docstring(node), f"{relative(test)}: {node.name}"
