@@ -220,6 +220,15 @@ AUTOMATIC = {
 }
 
 
+async def test_our_own_mail_that_comes_back_is_not_answered(channels):
+    """A card that somebody's rule sends back to us starts no conversation with ourselves."""
+    approval, token = await channels.ask()
+    assert await take(channels, reply(token, "approve", X_Signoff_Loop="signoff.example")) == []
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    quoted = "X-Signoff-Loop: signoff.example\n\napprove"
+    assert len(await take(channels, reply(token, quoted))) == 1
+
+
 @pytest.mark.parametrize("name", AUTOMATIC)
 async def test_robots_decide_nothing_and_are_not_answered(channels, name):
     """An out-of-office reply that says "approve" is noted and left alone."""

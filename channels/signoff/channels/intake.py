@@ -93,9 +93,9 @@ class Intake:
         holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
         known = [(token, holder) for token, holder in holders if holder is not None]
         also = stored.done(Change().ack(item))
-        if mail.automatic:
+        if sign := mail.automatic or ("it is ours" if is_loop(stored) else ""):
             holder = known[0][1] if known else None
-            await self._automatic(also, stored, mail, holder)
+            await self._automatic(also, stored, mail, sign=sign, holder=holder)
         elif not known:
             why = "it carries no token that is known"
             await self._ignore(also, stored, why)
@@ -129,10 +129,16 @@ class Intake:
         return tuple(dict.fromkeys((*envelope, *tokens_in(mail, self._mailbox))))
 
     async def _automatic(
-        self, also: Change, stored: StoredMail, mail: IncomingMail, holder: Holder | None
+        self,
+        also: Change,
+        stored: StoredMail,
+        mail: IncomingMail,
+        *,
+        sign: str,
+        holder: Holder | None,
     ) -> None:
         """Note a mail that no person wrote; a bounce besides says that a card did not arrive."""
-        why = f"no person wrote it: {mail.automatic}"
+        why = f"no person wrote it: {sign}"
         if holder is None:
             await self._ignore(also, stored, why)
             return
@@ -155,7 +161,7 @@ class Intake:
         except ApprovalNotFound as error:
             await self._ignore(also, stored, str(error))
             return
-        log.info("mail.automatic", mail=stored.id, approval=holder.approval, sign=mail.automatic)
+        log.info("mail.automatic", mail=stored.id, approval=holder.approval, sign=sign)
 
     async def _ignore(self, also: Change, stored: StoredMail, why: str) -> None:
         event = _event(await self._ledger.now(), stored, why)
@@ -192,6 +198,12 @@ def is_bounce(stored: StoredMail, mail: IncomingMail) -> bool:
         "message/delivery-status" in mail.media_types
         and b"\naction: failed" in stored.raw[: 1 << 20].lower()
     )
+
+
+def is_loop(stored: StoredMail) -> bool:
+    """Say whether a mail is one of ours that came back, by the header that all of ours carry."""
+    head = stored.raw.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+    return b"\nx-signoff-loop:" in b"\n" + head.lower()
 
 
 def _event(now: datetime, stored: StoredMail, why: str) -> Event:
