@@ -34,7 +34,7 @@ from signoff.cli import log as logs
 from signoff.cli.config_check import require
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
-from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
+from signoff.core.errors import AppNotFound, ConfigError, LedgerUnavailable, SignoffError
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +154,7 @@ def run_gateway(settings: Settings) -> int:
 
     Raises:
         ConfigErrors: The settings have errors.
+        ConfigError: A port is taken.
         LedgerUnavailable: Redis cannot be reached.
     """
     prepare(settings)
@@ -188,9 +189,27 @@ async def _serve(settings: Settings) -> int:
         await stack.enter_async_context(app.router.lifespan_context(app))
         beating = asyncio.create_task(_beat(parts.ledger, "gateway"))
         stack.callback(beating.cancel)
-        await server.serve()
+        listening = stack.enter_context(_listen(settings.gateway.host, settings.gateway.port))
+        await server.serve(sockets=[listening])
     log.info("stopped", kind="gateway")
     return 0 if server.started else _FAILED
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ConfigError: The address or port cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another host or "
+            "port, or stop what listens there",
+            key="gateway",
+        ) from error
 
 
 class _Server(uvicorn.Server):

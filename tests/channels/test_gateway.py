@@ -1,0 +1,117 @@
+"""The gateway's HTTP: alive, ready, and nothing else to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+import redis.asyncio
+
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.gateway import Listener, make_gateway
+
+
+class FakeListener:
+    """A listener that does what it is told, and remembers it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.listening = False
+
+    async def start(self) -> None:
+        """Listen."""
+        self.calls.append("start")
+        self.listening = True
+
+    async def stop(self) -> None:
+        """Stop."""
+        self.calls.append("stop")
+        self.listening = False
+
+
+@asynccontextmanager
+async def client(ledger: Ledger, *listeners: Listener) -> AsyncIterator[httpx.AsyncClient]:
+    """Run the application and lend a client of it."""
+    app = make_gateway(ledger, listeners)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as http,
+    ):
+        yield http
+
+
+async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
+    """Redis takes writes and the mail server listens: ready, with each check by name."""
+    async with client(ledger, FakeListener()) as http:
+        assert (await http.get("/healthz")).json() == {"status": "ok"}
+        ready = await http.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ok", "checks": {"redis": "ok", "inbound": "ok"}}
+
+
+async def test_listeners_run_as_long_as_the_application() -> None:
+    """They start before the first request, and stop after the last, the last one first."""
+    listener = FakeListener()
+    ledger = Ledger(Store.open("redis://127.0.0.1:1/0"))
+    async with client(ledger, listener):
+        assert listener.calls == ["start"]
+    assert listener.calls == ["start", "stop"]
+    await ledger.close()
+
+
+async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> None:
+    """A load balancer takes it out, and a human reads why."""
+    listener = FakeListener()
+    async with client(ledger, listener) as http:
+        listener.listening = False
+        ready = await http.get("/readyz")
+        assert (await http.get("/healthz")).status_code == 200
+    assert ready.status_code == 503
+    assert ready.json()["checks"] == {"redis": "ok", "inbound": "it does not listen"}
+
+
+async def test_without_redis_it_is_alive_and_not_ready() -> None:
+    """Restarting the gateway does not help: healthz says so by staying well."""
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+    async with client(ledger) as http:
+        assert (await http.get("/healthz")).status_code == 200
+        ready = await http.get("/readyz")
+    await ledger.close()
+    assert ready.status_code == 503
+    assert ready.json()["status"] == "unavailable"
+    assert "cannot be reached" in ready.json()["checks"]["redis"]
+
+
+async def test_a_redis_that_takes_no_writes_is_not_ready(ledger: Ledger, redis_url: str) -> None:
+    """PING would answer; what counts is whether an answer could be stored."""
+    async with redis.asyncio.Redis.from_url(redis_url) as admin:
+        await admin.config_set("min-replicas-to-write", "1")
+        try:
+            async with client(ledger) as http:
+                ready = await http.get("/readyz")
+        finally:
+            await admin.config_set("min-replicas-to-write", "0")
+    assert ready.status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/"])
+async def test_nothing_describes_the_application(ledger: Ledger, path: str) -> None:
+    """What is not meant for anybody is not there."""
+    async with client(ledger) as http:
+        assert (await http.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/nowhere"])
+async def test_every_answer_has_security_headers(ledger: Ledger, path: str) -> None:
+    """Also those that say that something is not there."""
+    async with client(ledger) as http:
+        headers = (await http.get(path)).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"

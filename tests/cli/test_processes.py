@@ -1,0 +1,290 @@
+"""The processes as they really run: started, ready, at work, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.conftest import SETTINGS
+from signoff.broker.celery import make_celery
+from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.follow import follow
+from signoff.broker.heartbeat import alive
+from signoff.cli.devmail import DevMailbox, reply
+from signoff.cli.processes import BrokerUnavailable, Parts, build, require_broker
+from signoff.cli.settings import load_settings
+from signoff.cli.supervisor import Child, Supervisor
+from signoff.core.events import What
+from signoff.core.run import RunState
+
+AGENTS = Path(__file__).parents[2] / "examples" / "agents"
+UP = f"""\
+[agents]
+folder = "{AGENTS}"
+[gateway]
+port = 0
+[email.inbound]
+port = 0
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[default]
+ask = ["mara"]
+"""
+ENDED = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
+
+
+@pytest.fixture(scope="module")
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """A Redis whose Celery queues no other test rings."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+async def mailbox(tmp_path: Path) -> AsyncIterator[DevMailbox]:
+    """The manager's mail server."""
+    async with DevMailbox(tmp_path / "mail") as box:
+        yield box
+
+
+@pytest.fixture
+def file(tmp_path: Path, own_redis: EmbeddedRedis, prefix: str, mailbox: DevMailbox) -> Path:
+    """Settings on all of these."""
+    made = tmp_path / "signoff.toml"
+    made.write_text(
+        SETTINGS.format(agents=AGENTS, redis=own_redis.url, prefix=prefix, smtp=mailbox.port)
+    )
+    return made
+
+
+@pytest.fixture
+async def parts(file: Path) -> AsyncIterator[Parts]:
+    """The parts that the processes are made of, to look at their work from outside."""
+    made = build(load_settings(file))
+    yield made
+    await made.ledger.close()
+
+
+@pytest.fixture
+async def supervisor() -> AsyncIterator[Supervisor]:
+    """Stops what a test has started."""
+    async with Supervisor() as made:
+        yield made
+
+
+async def health(kind: str, file: Path) -> int:
+    """Return the exit code of `signoff health`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "signoff.cli", "--config", str(file), "health", kind,
+        stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    return await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("channels", signal.SIGTERM),
+        ("channels", signal.SIGINT),
+        ("channels", signal.SIGHUP),
+        ("worker", signal.SIGTERM),
+    ],
+)
+async def test_a_consumer_says_that_it_is_ready_and_stops_when_told_to(
+    kind: str, number: signal.Signals, file: Path, supervisor: Supervisor
+) -> None:
+    """Every line is an event, the exit code is 0, and its pulse was felt."""
+    child = await supervisor.signoff(kind, "--config", str(file), kind)
+    await supervisor.ready(within=60)
+    assert child.said["kind"] == kind
+    assert await health(kind, file) == 0
+    child.signal(number)
+    await child.ended.wait()
+    assert child.code == 0
+    events = [json.loads(line)["event"] for line in child.tail]
+    assert (events[0], events[-1]) == ("ready", "stopped")
+
+
+async def test_the_gateway_serves_and_stops_when_told_to(
+    file: Path, supervisor: Supervisor, parts: Parts
+) -> None:
+    """It answers by HTTP and SMTP on the ports that it says, and goes when told to."""
+    child = await supervisor.signoff("gateway", "--config", str(file), "gateway")
+    await supervisor.ready(within=60)
+    for port, hello in ((child.said["port"], b"HTTP/1.1 200"), (child.said["inbound"], b"220 ")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await reader.readline()).startswith(hello)
+        writer.close()
+    assert await health("gateway", file) == 0
+    assert await health("worker", file) == 1
+    assert set(await alive(parts.ledger)) == {"gateway"}
+    child.signal(signal.SIGTERM)
+    await child.ended.wait()
+    assert child.code == 0
+
+
+@pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
+async def test_without_redis_a_process_ends_with_one_line(
+    kind: str, file: Path, supervisor: Supervisor
+) -> None:
+    """Exit code 1, what is wrong, what to look at; whoever supervises it starts it again."""
+    environment = {"SIGNOFF_REDIS__URL": f"redis://127.0.0.1:{free_port()}/0"}
+    child = await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
+    await child.ended.wait()
+    assert child.code == 1
+    (line,) = child.tail
+    assert "Redis cannot be reached" in line
+
+
+@pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
+async def test_with_faulty_settings_a_process_does_not_start(
+    kind: str, file: Path, supervisor: Supervisor
+) -> None:
+    """Faults of meaning count too: exit code 2, and each fault on a line."""
+    _write(file, _read(file).replace('ask = ["cleo"]', 'ask = ["zoe", "kim"]'))
+    child = await supervisor.signoff(kind, "--config", str(file), kind)
+    await child.ended.wait()
+    assert child.code == 2
+    assert len(child.tail) == 2
+
+
+async def test_a_gateway_whose_port_is_taken_ends_with_one_line(
+    file: Path, mailbox: DevMailbox, supervisor: Supervisor
+) -> None:
+    """The port that is in use is named, for HTTP and for mail."""
+    for variable in ("SIGNOFF_GATEWAY__PORT", "SIGNOFF_EMAIL__INBOUND__PORT"):
+        environment = {variable: str(mailbox.port)}
+        child = await supervisor.signoff(
+            "gateway", "--config", str(file), "gateway", env=environment
+        )
+        await child.ended.wait()
+        assert child.code == 2
+        assert f"cannot listen on 127.0.0.1:{mailbox.port}" in child.tail[-1]
+        assert not any("Traceback" in line for line in child.tail)
+
+
+async def test_a_worker_for_agents_that_are_not_there_does_not_start(
+    file: Path, supervisor: Supervisor
+) -> None:
+    """The message names those that are."""
+    child = await supervisor.signoff(
+        "worker", "--config", str(file), "worker", "--app", "finance", "--app", "finanse"
+    )
+    await child.ended.wait()
+    assert child.code == 1
+    assert "finance, finance_strict, time_off" in child.tail[-1]
+
+
+async def test_a_run_goes_the_whole_way_through_the_processes(
+    file: Path, supervisor: Supervisor, parts: Parts, mailbox: DevMailbox, tmp_path: Path
+) -> None:
+    """Agent, pause, mail, reply, resume: each in a process of its own, none of them this one."""
+    journal = tmp_path / "journal.jsonl"
+    environment = {"SIGNOFF_EXAMPLE_JOURNAL": str(journal), "GOOGLE_API_KEY": ""}
+    for kind in ("worker", "channels", "gateway"):
+        await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
+    await supervisor.ready(within=60)
+    inbound = supervisor.children["gateway"].said["inbound"]
+    run = await parts.desk.submit("finance", "Reimburse me $2500 for a desk", user="riley")
+    card = await mailbox.wait_for(lambda one: one["To"] is not None, within=30)
+    sender = "Mara Lind <mara@example.com>"
+    if "mara@" not in str(card["To"]):
+        sender = "Cleo Park <cleo@example.com>"
+    await reply(card, "approve", sender, host="127.0.0.1", port=inbound)
+    async with asyncio.timeout(30):
+        async for event in follow(parts.ledger.store, subject=run.id):
+            if event.what in ENDED:
+                break
+    after = await parts.ledger.run(run.id)
+    assert after.state is RunState.COMPLETED
+    assert len(await asyncio.to_thread(journal.read_text)) > 0
+    history = [event.what for event in await parts.ledger.history(run.id)]
+    assert history.count(What.STARTED) == history.count(What.FINISHED) == 1
+
+
+async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Where nothing is set it brings a Redis and a mailbox, and one signal stops all of it."""
+    settings = tmp_path / "signoff.toml"
+    _write(settings, UP)
+    async with _up(settings) as (child, processes):
+        assert len(processes) == 5
+        assert any("redis" in one.name() for one in processes)
+        assert any("mailbox" in one.cmdline() for one in processes)
+        child.signal(signal.SIGINT)
+        await child.ended.wait()
+        assert child.code == 0
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        assert not left
+
+
+async def test_up_leaves_nothing_behind_when_it_is_killed(file: Path) -> None:
+    """`kill -9` of `signoff up` takes its processes with it."""
+    async with _up(file) as (child, processes):
+        os.kill(child.pid, signal.SIGKILL)
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+async def test_up_stops_everything_when_a_process_dies(file: Path) -> None:
+    """It says which one it was, and ends with exit code 1."""
+    async with _up(file) as (child, processes):
+        victim = next(one for one in processes if "channels" in one.cmdline())
+        victim.kill()
+        await child.ended.wait()
+        assert child.code == 1
+        assert any("channels was ended by signal 9" in line for line in child.tail)
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        assert not left
+
+
+async def test_up_runs_once_in_a_folder(file: Path, supervisor: Supervisor) -> None:
+    """A second one is refused: it would ruin the first one's Redis."""
+    async with _up(file):
+        second = await supervisor.signoff("second", "--config", str(file), "up")
+        await second.ended.wait()
+        assert second.code == 2
+        assert "runs already" in second.tail[-1]
+
+
+def test_a_broker_that_is_away_is_told_without_its_password() -> None:
+    """After the tries are used up, in one sentence."""
+    with pytest.raises(BrokerUnavailable, match="cannot be reached") as caught:
+        require_broker(make_celery(f"amqp://me:hunter2@127.0.0.1:{free_port()}//"), tries=1)
+    assert "hunter2" not in str(caught.value)
+
+
+@asynccontextmanager
+async def _up(file: Path) -> AsyncIterator[tuple[Child, list[psutil.Process]]]:
+    """Run `signoff up`; yield it, once everything is ready, with the processes it has started."""
+    everything = asyncio.Event()
+
+    def listen(_: str, line: str) -> None:
+        if "Everything is ready" in line:
+            everything.set()
+
+    async with Supervisor(echo=listen) as supervisor:
+        child = await supervisor.signoff(
+            "up", "--config", str(file), "up", "--redis-port", str(free_port())
+        )
+        async with asyncio.timeout(60):
+            await everything.wait()
+        yield child, psutil.Process(child.pid).children(recursive=True)
+
+
+def _read(file: Path) -> str:
+    return file.read_text()
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
