@@ -29,6 +29,7 @@ from signoff.core.errors import (
     SignoffError,
     TooLate,
 )
+from signoff.core.events import What
 from signoff.core.people import Person
 from signoff.core.run import RunState
 from signoff.testing import VirtualClock
@@ -231,6 +232,23 @@ async def test_a_commit_whose_answer_was_lost_is_known_again(
     after, events = approval.approve(MARA, people(), channel="email", now=approval.opened_at)
     change = Change().put(after, was=approval).put(run.answered(approval.id), was=run)
     change.note(events).send("resume.finance", "r", {})
+    await ledger.commit(change)
+    before = await snapshot()
+    await ledger.commit(change)
+    assert await snapshot() == before
+    with pytest.raises(Conflict):
+        await ledger.commit(change.copy())
+
+
+async def test_a_commit_that_leaves_no_record_is_known_again(
+    ledger: Ledger, snapshot: Snapshot
+) -> None:
+    """Acknowledging, noting and deleting are not done twice either."""
+    approval = make_approval()
+    await ledger.commit(Change().send("route", "a", {}).put_raw("gone", "1"))
+    (item,) = (await ledger.claim("route")).items
+    event = approval.note(What.IGNORED_MAIL, now=approval.opened_at)
+    change = Change().ack(item).note([event]).put_raw("gone", "", was=1)
     await ledger.commit(change)
     before = await snapshot()
     await ledger.commit(change)

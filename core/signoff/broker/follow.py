@@ -23,12 +23,17 @@ async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncI
         LedgerUnavailable: Redis cannot be reached.
     """
     key = f"{store.prefix}audit"
+    if start == "$":
+        # Resolved once: "$" in each call would skip what comes between two calls.
+        async with store.translated_client() as client:
+            latest = await client.xrevrange(key, count=1)
+        start = latest[0][0] if latest else "0"
     while True:
         async with store.translated_client() as client:
             streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
         for _, rows in streams or []:
             for entry_id, fields in rows:
-                start = str(entry_id)
+                start = entry_id
                 event = Event.model_validate_json(fields["e"])
                 if not subject or subject in {event.approval, event.run}:
                     yield event
