@@ -201,6 +201,17 @@ def test_a_port_that_is_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
         EmbeddedRedis(tmp_path / "other", port=server.port).start()
 
 
+def test_a_free_port_that_was_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
+    """Where the system chose the port and somebody was faster, another one is taken."""
+    unlucky = EmbeddedRedis(tmp_path / "other")
+    unlucky.port = server.port
+    with unlucky:
+        assert unlucky.port != server.port
+        port = unlucky.port
+        unlucky.kill()
+        assert unlucky.start().port == port
+
+
 def test_starting_and_stopping_twice(server: EmbeddedRedis) -> None:
     """The second time nothing happens."""
     pid = server.pid

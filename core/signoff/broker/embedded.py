@@ -65,6 +65,8 @@ class EmbeddedRedis:
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
+        # A free port may be taken by somebody else before the server has it.
+        self._spare_ports = 0 if port else 3
         self._fsync = fsync
         self._launcher = tuple(launcher)
         self._process: subprocess.Popen[bytes] | None = None
@@ -87,8 +89,19 @@ class EmbeddedRedis:
         Raises:
             ConfigError: There is no server to start, or it does not come up.
         """
-        if self._process is not None:
-            return self
+        while self._process is None:
+            try:
+                self._start()
+            except ConfigError:
+                if not self._spare_ports:
+                    raise
+                self._spare_ports -= 1
+                self.port = free_port()
+        # From here on others know the port: it stays, also when the server is started anew.
+        self._spare_ports = 0
+        return self
+
+    def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         log_file = self.folder / "redis.log"
         arguments = {
@@ -119,7 +132,6 @@ class EmbeddedRedis:
                     key="redis.url",
                 )
             time.sleep(0.01)
-        return self
 
     def stop(self) -> None:
         """Stop it; what was acknowledged is on disk."""
