@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-import aiosmtplib
 
 from signoff.broker.celery import make_celery
 from signoff.broker.health import redis_problems
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.channels.email.smtp import SmtpSender
 from signoff.cli import log as logs
 from signoff.cli.config_check import check
 from signoff.cli.faults import ConfigErrors
 from signoff.cli.kinds import KINDS
 from signoff.cli.processes import BrokerUnavailable, require_broker
 from signoff.cli.settings import Settings
-from signoff.core.errors import LedgerUnavailable, SignoffError
+from signoff.core.errors import ConfigError, LedgerUnavailable, SignoffError
 
 Level = Literal["good", "warning", "broken"]
 
 _SMTP_PATIENCE = 10.0
+_LOGIN = " and takes the login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,35 +141,20 @@ def _agents(settings: Settings) -> list[Finding]:
 
 async def _smtp(settings: Settings) -> Finding:
     """Connect, negotiate TLS and log in, as sending would, and leave again."""
-    smtp = settings.email.smtp
+    email = settings.email
+    smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _SMTP_PATIENCE)})
     where = f"{smtp.host}:{smtp.real_port}"
-    client = aiosmtplib.SMTP(
-        hostname=smtp.host,
-        port=smtp.real_port,
-        use_tls=smtp.security == "tls",
-        start_tls=smtp.security == "starttls",
-        tls_context=ssl.create_default_context(cafile=str(smtp.ca_file) if smtp.ca_file else None)
-        if smtp.security != "none"
-        else None,
-        timeout=min(smtp.timeout, _SMTP_PATIENCE),
-    )
-    remedy = "Check [email.smtp]; approvals wait until mail goes out"
-    if "smtp" not in settings.email.model_fields_set:
-        text = f"[email.smtp] is not set, so mail goes to {where}. {remedy}"
-        return Finding("smtp", "warning", f"{text} (`signoff up` has a mailbox of its own).")
     try:
-        await client.connect()
-        if smtp.username:
-            await client.login(smtp.username, smtp.password.get_secret_value())
-        await client.quit()
-    except aiosmtplib.SMTPAuthenticationError as error:
-        return Finding("smtp", "broken", f"{where} refuses the login: {error.message}. {remedy}.")
-    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-        return Finding("smtp", "broken", f"{where}: {error}. {remedy}.")
-    finally:
-        client.close()
-    login = " and takes the login" if smtp.username else ""
-    return Finding("smtp", "good", f"{where} answers{login}")
+        problem = await SmtpSender(smtp, hostname=email.domain).check()
+    except ConfigError as error:
+        return Finding("smtp", "broken", str(error))
+    if problem is None:
+        return Finding("smtp", "good", f"{where} answers{_LOGIN if smtp.username else ''}")
+    text = f"{problem} Approvals wait until mail goes out."
+    if "smtp" not in email.model_fields_set:
+        text = f"[email.smtp] is not set. {text} (`signoff up` has a mailbox of its own.)"
+        return Finding("smtp", "warning", text)
+    return Finding("smtp", "broken", text)
 
 
 def _proof(settings: Settings) -> Finding:

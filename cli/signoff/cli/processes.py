@@ -324,11 +324,11 @@ def require_broker(celery: Celery, *, tries: int = _BROKER_TRIES) -> None:
         log.warning("broker.unreachable", error=str(error), retry_in=round(seconds, 1))
 
     connection = celery.connection_for_write()
-    url = logs.hide_passwords(connection.as_uri())
+    url = logs.hide_passwords(str(celery.conf.broker_url))
     try:
         with connection:
             connection.ensure_connection(
-                errback=waiting,
+                errback=waiting if tries > 1 else None,
                 max_retries=tries,
                 interval_start=1,
                 interval_step=1,
@@ -336,8 +336,8 @@ def require_broker(celery: Celery, *, tries: int = _BROKER_TRIES) -> None:
             )
     except (OperationalError, OSError) as error:
         raise BrokerUnavailable(
-            f"The broker at {url} cannot be reached: {error}. Check [broker] url (the ledger's "
-            "Redis where it is not set)."
+            f"The broker at {url} cannot be reached: {str(error).rstrip('.')}. Check [broker] url "
+            "(the ledger's Redis where it is not set)."
         ) from error
 
 

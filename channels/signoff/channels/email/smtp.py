@@ -88,6 +88,17 @@ class SmtpSender:
             await self._close(client)
         return outcomes
 
+    async def check(self) -> MailError | None:
+        """Connect and log in as for sending, and leave again; return what went wrong."""
+        client = self._client()
+        try:
+            await client.connect()
+        except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+            return self._connecting(error).error
+        finally:
+            await self._close(client)
+        return None
+
     async def _one(self, client: aiosmtplib.SMTP, mail: Envelope) -> Fault | None:
         for last in (False, True):
             fresh = not client.is_connected

@@ -1,0 +1,192 @@
+"""The doctor: what it finds on a healthy set-up, and how each ailment is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult
+
+from builders import paused
+from cli.conftest import SETTINGS, Invoke
+from signoff.broker.embedded import free_port
+from signoff.broker.heartbeat import beat
+from signoff.broker.ledger import Ledger
+from signoff.cli.devmail import DevMailbox
+from signoff.cli.diagnosis import Finding, diagnose
+from signoff.cli.settings import Settings, load_settings
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
+
+
+async def look(file: Path) -> dict[str, list[Finding]]:
+    """Return what is found, by what it is about."""
+    found: dict[str, list[Finding]] = {}
+    for finding in await diagnose(load_settings(file)):
+        found.setdefault(finding.about, []).append(finding)
+    return found
+
+
+@pytest.fixture
+async def mail() -> AsyncIterator[DevMailbox]:
+    """A mail server that answers."""
+    async with DevMailbox(Path("mail")) as box:
+        yield box
+
+
+@pytest.fixture
+def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
+    """Settings without agents, which take long to load."""
+    (tmp_path / "agents").mkdir()
+    text = SETTINGS.format(agents="agents", redis=redis_url, prefix=prefix, smtp=mail.port)
+    made = tmp_path / "signoff.toml"
+    made.write_text(text)
+    return made
+
+
+async def test_a_healthy_set_up_is_found_well(file: Path, ledger: Ledger) -> None:
+    """Processes are counted, the backlog is read, and what answers need to prove is said."""
+    for kind in ("worker", "channels", "gateway"):
+        await beat(ledger, kind, f"host/{kind}")
+    await paused(ledger)
+    await ledger.commit_all([])
+    found = await look(file)
+    for about in ("settings", "redis", "broker", "smtp", "email", "worker", "channels", "gateway"):
+        assert [one.level for one in found[about]] == ["good"], about
+    assert "1 alive: host/worker" in found["worker"][0].text
+    assert "token+from" in found["email"][0].text
+    assert "approvals@signoff.localhost" in found["email"][0].text
+
+
+async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: Path) -> None:
+    """A warning each: they may be meant to be down."""
+    found = await look(file)
+    for kind in ("worker", "channels", "gateway"):
+        assert found[kind][0].level == "warning"
+        assert f"`signoff {kind}`" in found[kind][0].text
+
+
+async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
+    """Whoever looks for the slow stage sees it."""
+    from builders import people
+    from signoff.broker.desk import Desk
+
+    desk = Desk(ledger, people())
+    for _ in range(3):
+        await desk.submit("finance", "hello", user="riley")
+    assert "run.finance 3" in (await look(file))["backlog"][0].text
+
+
+async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ailment does not hide the others."""
+    monkeypatch.setenv("SIGNOFF_REDIS__URL", f"redis://:hunter2@127.0.0.1:{free_port()}/0")
+    found = await look(file)
+    assert found["redis"][0].level == "broken"
+    assert found["broker"][0].level == "broken"
+    assert found["smtp"][0].level == "good"
+    assert "hunter2" not in str(found)
+
+
+async def test_a_mail_server_that_is_away_is_broken(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is set; where it is not, it is a warning that says so."""
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", str(free_port()))
+    (finding,) = (await look(file))["smtp"]
+    assert finding.level == "broken"
+    assert "Approvals wait" in finding.text
+
+
+async def test_a_mail_server_that_is_not_set_is_a_warning(redis_url: str) -> None:
+    """The default is nobody's mail server."""
+    settings = Settings.model_validate({"redis": {"url": redis_url}})
+    smtp = [one for one in await diagnose(settings) if one.about == "smtp"]
+    assert [one.level for one in smtp] == ["warning"]
+    assert "is not set" in smtp[0].text
+
+
+@asynccontextmanager
+async def login_server(password: str) -> AsyncIterator[int]:
+    """Run a mail server that wants a login, and yield its port."""
+
+    def authenticate(*arguments: object) -> AuthResult:
+        data = arguments[-1]
+        success = getattr(data, "password", b"") == password.encode()
+        return AuthResult(success=success, handled=False)
+
+    class Accepting:
+        """Takes everything, which nobody sends."""
+
+    server = await asyncio.get_running_loop().create_server(
+        lambda: SMTP(Accepting(), authenticator=authenticate, auth_require_tls=False), "127.0.0.1"
+    )
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize(("password", "level"), [("right", "good"), ("wrong", "broken")])
+async def test_the_login_is_tried(
+    file: Path, monkeypatch: pytest.MonkeyPatch, password: str, level: str
+) -> None:
+    """A wrong password is found before the first approval waits on it; none is ever shown."""
+    async with login_server("right") as port:
+        monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", str(port))
+        monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__USERNAME", "signoff")
+        monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", password)
+        (finding,) = (await look(file))["smtp"]
+    assert finding.level == level
+    assert "password" in finding.text or "login" in finding.text
+    assert "wrong" not in finding.text
+
+
+def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path) -> None:
+    """Without settings nothing else can be looked at; exit code 1."""
+    (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\n")
+    result = invoke("doctor")
+    assert result.exit_code == 1
+    assert "Did you mean 'url'?" in result.output
+    data = json.loads(invoke("doctor", "--json").output)
+    assert data["ok"] is False
+    assert [finding["about"] for finding in data["findings"]] == ["settings"]
+
+
+def test_agents_that_do_not_load_are_broken(
+    tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every agent is loaded as a worker would, and its own error is shown."""
+    agents = tmp_path / "agents"
+    (agents / "bad").mkdir(parents=True)
+    (agents / "bad" / "__init__.py").write_text("from . import agent\n")
+    (agents / "bad" / "agent.py").write_text("import no_such_module\n")
+    (agents / "finance").symlink_to(EXAMPLES / "finance")
+    file = tmp_path / "signoff.toml"
+    file.write_text(SETTINGS.format(agents=agents, redis=redis_url, prefix=prefix, smtp=9))
+    monkeypatch.setenv("GOOGLE_API_KEY", "")
+    done = subprocess.run(
+        [sys.executable, "-m", "signoff.cli", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 1, done.stderr
+    findings = {
+        finding["text"].split()[0]: finding
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["about"] == "agents"
+    }
+    assert findings["finance"]["level"] == "good"
+    assert findings["bad"]["level"] == "broken"
+    assert "no_such_module" in findings["bad"]["text"]
