@@ -35,15 +35,10 @@ async def held(ledger: Ledger, item: Item, key: str, *, lease: float) -> AsyncIt
         LedgerUnavailable: Redis cannot be reached.
     """
     taken_at = asyncio.get_running_loop().time()
-    if not await ledger.take_lease(key, item.token, lease=lease):
+    # With the item's own lease, some of which has gone by while it waited for a free slot.
+    if not await ledger.take_lease(key, item.token, lease=lease, item=item):
         yield False
         return
-    try:
-        # The item may have waited for a free slot since it was claimed.
-        await ledger.extend(item, token=item.token, lease=lease, keys=[key])
-    except LedgerError:
-        await _release(ledger, key, item.token)
-        raise
     body = asyncio.current_task()
     if body is None:
         raise RuntimeError("held() needs a task to cancel.")

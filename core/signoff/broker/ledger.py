@@ -279,9 +279,32 @@ class Ledger:
         if not held:
             raise LeaseLost("The lease ran out and the work was handed to somebody else.")
 
-    async def take_lease(self, key: str, token: str, *, lease: float) -> bool:
-        """Take a lease key, unless it is held under another token."""
-        return bool(await self.store.script("take", key, token, int(lease * 1000)))
+    async def take_lease(
+        self, key: str, token: str, *, lease: float, item: Item | None = None
+    ) -> bool:
+        """Take a lease key, unless it is held under another token.
+
+        Args:
+            key: The key.
+            token: Under which to hold it.
+            lease: For how many seconds.
+            item: Claimed under the same token; its lease is prolonged with the key's.
+
+        Raises:
+            LeaseLost: The item is held by somebody else; the key was not taken.
+        """
+        taken = await self.store.script(
+            "take",
+            key,
+            token,
+            int(lease * 1000),
+            self.store.now_ms(),
+            item.stage if item else "",
+            item.id if item else "",
+        )
+        if taken < 0:
+            raise LeaseLost("The lease ran out and the work was handed to somebody else.")
+        return bool(taken)
 
     async def release_lease(self, key: str, token: str) -> None:
         """Give a lease key back, if it is still ours."""
