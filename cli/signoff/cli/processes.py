@@ -90,6 +90,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.adk.apps import Apps, app_names, session_service  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
+    from signoff.worker.adk.showing import shown_through  # noqa: PLC0415
     from signoff.worker.crew import Crew  # noqa: PLC0415
 
     folder = settings.agents_folder
@@ -105,7 +106,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
     runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
-    crew = Crew(parts.ledger, AdkRuntime(runners, guard), lease=settings.agents.lease)
+    runtime = AdkRuntime(runners, guard, show=shown_through(parts.ledger))
+    crew = Crew(parts.ledger, runtime, lease=settings.agents.lease)
     return _consume(
         parts,
         kind="worker",

@@ -34,7 +34,14 @@ class Desk:
         self.directory = directory
 
     async def submit(
-        self, app: str, message: str, *, user: str, session: str = "", run_id: str = ""
+        self,
+        app: str,
+        message: str,
+        *,
+        user: str,
+        session: str = "",
+        run_id: str = "",
+        watched: bool = False,
     ) -> Run:
         """Queue a message for an agent.
 
@@ -44,6 +51,7 @@ class Desk:
             user: The ADK user id; who it is can never decide what this run asks for.
             session: The ADK session id; a new one is made where none is given.
             run_id: An id of the caller's own, so that submitting again is the same run.
+            watched: Whether the caller looks on; see `signoff.broker.live`.
 
         Returns:
             The run; the earlier one if the id was submitted before.
@@ -61,6 +69,7 @@ class Desk:
                 message=message,
                 submitted_at=now,
                 trace=secrets.token_hex(16),
+                watched=watched,
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
@@ -83,6 +92,7 @@ class Desk:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
+        watched: bool = False,
     ) -> Approval:
         """Approve; see `Approval.approve`.
 
@@ -93,6 +103,7 @@ class Desk:
             reason: In the person's words.
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
+            watched: Whether whoever answers looks on when the run goes on.
 
         Raises:
             DecisionRefused: The person may not decide, or may not any more.
@@ -105,7 +116,7 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also, in_time=True)
+        return await self._end(approval_id, step, also, in_time=True, watched=watched)
 
     async def reject(
         self,
@@ -115,13 +126,14 @@ class Desk:
         channel: str,
         reason: str = "",
         also: Change | None = None,
+        watched: bool = False,
     ) -> Approval:
         """Reject; see `approve` for arguments and errors."""
 
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
             return approval.reject(person, self.directory, channel=channel, now=now, reason=reason)
 
-        return await self._end(approval_id, step, also, in_time=True)
+        return await self._end(approval_id, step, also, in_time=True, watched=watched)
 
     async def time_out(self, approval_id: str) -> Approval | None:
         """Do what the deadline means; None if somebody was faster, or it is not due.
@@ -148,7 +160,13 @@ class Desk:
         )
 
     async def _end(
-        self, approval_id: str, step: Step, also: Change | None, *, in_time: bool = False
+        self,
+        approval_id: str,
+        step: Step,
+        also: Change | None,
+        *,
+        in_time: bool = False,
+        watched: bool = False,
     ) -> Approval:
         async def attempt() -> Approval:
             was, run = await self.ledger.pair(approval_id)
@@ -160,19 +178,21 @@ class Desk:
                 # The clock goes on between the reading and the commit; the commit looks again.
                 change.before(was.deadline)
             if approval.state is not State.PENDING:
-                settle(change, approval, run)
+                settle(change, approval, run, watched=watched)
             await self.ledger.commit(change)
             return approval
 
         return await self.ledger.decide_again(attempt)
 
 
-def settle(change: Change, approval: Approval, run: Run) -> None:
+def settle(change: Change, approval: Approval, run: Run, *, watched: bool = False) -> None:
     """Add to a change what follows from the end of an approval.
 
     Every copy of its card is told, and the run is resumed when its whole pause is answered.
     """
     after = run.answered(approval.id)
+    if watched:
+        after = after.model_copy(update={"watched": True})
     change.put(after, was=run)
     send_work(change, after)
     for asked in approval.asked:

@@ -64,6 +64,7 @@ class Run(Value):
         text: The agent's last word.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
+        watched: Whether somebody looks on: the events of its turns are then shown as they come.
         version: Counts the commits.
     """
 
@@ -80,6 +81,7 @@ class Run(Value):
     text: str = ""
     problem: str = ""
     trace: str = ""
+    watched: bool = False
     version: int = 0
 
     @property

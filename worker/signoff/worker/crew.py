@@ -11,7 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from signoff.broker import stages
+from signoff.broker import live, stages
 from signoff.broker.change import Change, Item
 from signoff.broker.lease import held, session_key
 from signoff.broker.ledger import Ledger
@@ -91,6 +91,7 @@ class Crew:
                         await self._start(run, item)
                     else:
                         await self._resume(run, item)
+                    await live.look_up(self.ledger, run)
             except (LeaseLost, Conflict) as error:
                 log.warning("work.taken_over", item=item.id, error=str(error))
             except LedgerUnavailable as error:

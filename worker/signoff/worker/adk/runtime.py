@@ -27,6 +27,7 @@ from signoff.worker.adk.history import (
     require_same_call,
 )
 from signoff.worker.adk.mend import missing_events
+from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
 from signoff.worker.port import Fence, Turn
 
@@ -42,11 +43,14 @@ class AdkRuntime:
         guard: The plugin that stands before their tools.
         tool_threads: How many tools that are plain functions may run at once: they get threads
             of their own, because one that blocks must not stop the loop and its heartbeats.
+        show: Shows each event of a turn to whoever looks on; what an earlier worker left of the
+            turn comes first.
     """
 
     apps: Apps
     guard: GuardPlugin
     tool_threads: int = 64
+    show: EventSink = show_nobody
 
     async def start(self, run: Run) -> Turn:
         """Say the user's message and drain the turn; taken up again, it goes on where it was.
@@ -114,6 +118,8 @@ class AdkRuntime:
         for event in missing_events(session.events, run.invocation):
             log.info("adk.pause_mended")
             await self.apps.sessions.append_event(session, event)
+        for event in latest_turn(session.events, run.invocation):
+            await self.show(run, event)
         return read_invocation(session.events, run.invocation)
 
     async def _session(self, run: Run) -> Session | None:
@@ -134,6 +140,7 @@ class AdkRuntime:
         # To the very end: who leaves at the confirmation event can never approve some of them.
         async for event in stream:
             log.debug("adk.event", author=event.author, event_id=event.id)
+            await self.show(run, event)
         session = await self._session(run)
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")

@@ -1,0 +1,58 @@
+"""What is shown of a turn, as it goes, to whoever looks on: ADK's events in ADK's wire form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from google.adk.auth.auth_credential import _redact_credential_secrets
+from google.adk.events._internal_metadata import public_event, public_session
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+
+from signoff.broker import live
+from signoff.broker.ledger import Ledger
+from signoff.core.run import Run
+
+EventSink = Callable[[Run, Event], Awaitable[None]]
+"""Takes each event of a turn; it never raises, because the turn is more than its onlookers."""
+
+
+async def show_nobody(run: Run, event: Event) -> None:
+    """Take an event and show it to nobody."""
+
+
+def shown_through(ledger: Ledger) -> EventSink:
+    """Return a sink that shows the events of watched runs through the ledger's Redis."""
+
+    async def show(run: Run, event: Event) -> None:
+        if run.watched:
+            await live.show(ledger, run, event.id, json.dumps(event_json(event)))
+
+    return show
+
+
+def latest_turn(events: Sequence[Event], invocation_id: str) -> list[Event]:
+    """Return what an agent said since the user last spoke in this invocation."""
+    turn: list[Event] = []
+    for event in events:
+        if event.invocation_id == invocation_id:
+            turn = [] if event.author == "user" else [*turn, event]
+    return turn
+
+
+def event_json(event: Event) -> Any:  # noqa: ANN401 -- JSON
+    """Return an event as ADK's own server sends it (google.adk.cli.api_server, ``/run_sse``).
+
+    That is in camelCase, without what is None, without ADK's internal marks and without the
+    secrets of credentials.
+    """
+    dumped = public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
+    return _redact_credential_secrets(dumped)
+
+
+def session_json(session: Session) -> Any:  # noqa: ANN401 -- JSON
+    """Return a session as ADK's own server sends it."""
+    dumped = public_session(session).model_dump(exclude_none=True, by_alias=True, mode="json")
+    return _redact_credential_secrets(dumped)
