@@ -50,11 +50,13 @@ class Crew:
         ledger: The truth.
         runtime: Runs the agents.
         lease: Seconds after which a worker that shows no sign of life is taken for dead.
+        closing: Set when the process is to stop: what is in work is finished, and no more begun.
     """
 
     ledger: Ledger
     runtime: Runtime
     lease: float = 30.0
+    closing: bool = False
 
     async def drain(self, stage: str) -> int:
         """Work on a stage until nothing waits, one item at a time; return how many there were.
@@ -63,7 +65,7 @@ class Crew:
         than its own rings for the next.
         """
         count = 0
-        while True:
+        while not self.closing:
             claim = await self.ledger.claim(stage, limit=1, lease=self.lease)
             if not claim.items:
                 return count
@@ -71,6 +73,7 @@ class Crew:
                 await self.ledger.bell.ring(stage)
             await self._work(claim.items[0])
             count += 1
+        return count
 
     async def _work(self, item: Item) -> None:
         try:

@@ -16,11 +16,11 @@ def register(app: Celery, loop: LoopThread, crew: Crew) -> None:
     in the ledger, so a task has no argument but its stage.
     """
 
-    @app.task(name=stages.task(stages.RUN))
+    @app.task(name=stages.task(stages.RUN), shared=False)
     def run(stage: str) -> int:
         return loop.run(crew.drain(stage))
 
-    @app.task(name=stages.task(stages.RESUME))
+    @app.task(name=stages.task(stages.RESUME), shared=False)
     def resume(stage: str) -> int:
         return loop.run(crew.drain(stage))
 

@@ -168,6 +168,7 @@ def responded_ids(events: Sequence[Event]) -> set[str]:
 
 
 def unanswered(events: Sequence[Event]) -> list[str]:
+    """Return the names of the calls that wait for something else than a confirmation."""
     answered = {response.id for event in events for response in event.get_function_responses()}
     return [
         call.name

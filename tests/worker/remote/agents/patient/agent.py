@@ -1,0 +1,66 @@
+"""An agent that stops at every step until the test lets it go on: to be killed in the middle."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from google.adk.agents import Agent
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.function_tool import FunctionTool
+
+from signoff.testing import ScriptedModel, ToolCall
+from signoff.testing.model import Reply, Turn, read_turn
+
+JOURNAL = Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"])
+
+
+def note(**line: object) -> None:
+    """Tell the test where we are."""
+    with JOURNAL.open("a", encoding="utf-8") as journal:
+        journal.write(json.dumps(line) + "\n")
+
+
+async def gate(step: str) -> None:
+    """Say that a step is reached, and wait there while the test has closed its gate."""
+    closed = JOURNAL.with_name(f"closed-{step}")
+    note(at=step)
+    while closed.exists():  # noqa: ASYNC110 -- another process opens it
+        await asyncio.sleep(0.01)
+
+
+async def pay(to: str) -> dict[str, str]:
+    """Pay somebody."""
+    note(paid=to)
+    await gate("paid")
+    return {"status": "ok", "paid": to}
+
+
+def script(turn: Turn) -> Reply:
+    """Pay, and then tell what came of it."""
+    return (
+        json.dumps(dict(turn.tool_results[-1].response))
+        if turn.tool_results
+        else ToolCall("pay", {"to": "A"})
+    )
+
+
+class SlowModel(ScriptedModel):
+    """Waits before each word."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Wait at the gate of the step, and then say what the script says."""
+        await gate("last_word" if read_turn(llm_request).tool_results else "first_word")
+        async for response in super().generate_content_async(llm_request, stream):
+            yield response
+
+
+root_agent = Agent(
+    name="patient",
+    model=SlowModel(script=script),
+    tools=[FunctionTool(pay, require_confirmation=True)],
+)

@@ -1,0 +1,112 @@
+"""An office whose agents run elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval
+from signoff.core.parts import Asked
+from signoff.core.policy import InDoubt, Terms
+from signoff.core.run import Run
+from signoff.worker.adk_remote.runtime import RemoteRuntime
+from signoff.worker.crew import Crew
+from worker.office import MARA, HandClock
+from worker.remote.api_server import ApiServer
+
+USER = "riley@example.com"
+
+
+@dataclass
+class FarOffice:
+    """One worker, its ledger, somebody who answers, and a server far away."""
+
+    ledger: Ledger
+    desk: Desk
+    crew: Crew
+    clock: HandClock
+    runtime: RemoteRuntime
+    server: ApiServer | None = None
+
+    @property
+    def there(self) -> ApiServer:
+        """The server."""
+        assert self.server is not None
+        return self.server
+
+    async def submit(self, app: str, message: str, *, session: str = "") -> Run:
+        """Submit a run and let the crew take it to its first pause or end."""
+        run = await self.desk.submit(app, message, user=USER, session=session)
+        return await self.work(run)
+
+    async def work(self, run: Run) -> Run:
+        """Let the crew work on all that waits for this run."""
+        await self.crew.drain(stages.run(run.app))
+        await self.crew.drain(stages.resume(run.app))
+        return await self.ledger.run(run.id)
+
+    async def ask(self, run: Run, in_doubt: InDoubt = InDoubt.ASK) -> list[Approval]:
+        """Route what waits in the pause to Mara."""
+        asked = []
+        for was in await self.ledger.approvals(run.waiting):
+            approval, events = was.ask(
+                Terms(policy="test", ask=("mara",), in_doubt=in_doubt),
+                (Asked(person="mara", channel="email", address=MARA.email),),
+                now=self.clock.now(),
+            )
+            await self.ledger.commit(Change().put(approval, was=was).note(events))
+            asked.append(approval)
+        return asked
+
+    async def approve(self, run: Run, **values: Any) -> None:
+        """Let Mara approve everything that waits."""
+        for approval in await self.ask(run):
+            await self.desk.approve(approval.id, MARA, channel="test", values=values or None)
+
+    async def reject(self, run: Run, reason: str) -> None:
+        """Let Mara reject everything that waits."""
+        for approval in await self.ask(run):
+            await self.desk.reject(approval.id, MARA, channel="test", reason=reason)
+
+    async def approval(self, run: Run) -> Approval:
+        """Return the one approval of a run's pause."""
+        (approval,) = await self.ledger.approvals(run.approvals)
+        return approval
+
+    async def session(self, run: Run) -> dict[str, Any]:
+        """Return a session as the server has it."""
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(self.there.session(run.app, run.user, run.session))
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    async def said(self, run: Run) -> list[str]:
+        """Return what the user has said in the session: texts, and `answer` for each answer."""
+        return [
+            part.get("text", "answer")
+            for event in (await self.session(run))["events"]
+            if event["author"] == "user"
+            for part in event.get("content", {}).get("parts", [])
+        ]
+
+    async def until(self, step: str) -> None:
+        """Return when the patient agent has reached a step."""
+        async with asyncio.timeout(30):
+            # Another process reaches it, and tells its journal alone.
+            while not any(line.get("at") == step for line in self.there.lines()):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def let_leases_run_out(self) -> None:
+        """Let happen what happens after a worker has died: its leases run out."""
+        self.clock.moment += timedelta(seconds=120)
+        async with self.ledger.store.translated_client() as client:
+            for key in await client.keys("*lease:*"):
+                await client.delete(key)

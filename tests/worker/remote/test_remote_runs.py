@@ -1,0 +1,246 @@
+"""Agents behind the real `adk api_server`, worked with by the real crew."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.broker.change import Change
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.core.events import What
+from signoff.core.lifecycle import Handoff
+from signoff.core.run import RunState
+from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.adk_remote.wire import REFUSAL
+from worker.office import MARA, HandClock
+from worker.remote.conftest import make_far_office
+from worker.remote.far_office import FarOffice
+
+CONFERENCE = "Reimburse me $2500 for the conference"
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+async def test_an_approved_call_runs_once_far_away(examples: FarOffice) -> None:
+    """Run, pause, approve, resume: the tool runs once, and the trail tells of every step."""
+    run = await examples.submit("finance", CONFERENCE)
+    assert run.state is RunState.PAUSED
+    assert examples.there.lines() == []
+    await examples.approve(run)
+    run = await examples.work(run)
+    assert run.state is RunState.COMPLETED
+    assert "2,500" in run.text
+    assert [line["amount"] for line in examples.there.lines()] == [2500]
+    approval = await examples.approval(run)
+    assert approval.handoff is Handoff.RESUMED
+    assert '"reimbursed"' in approval.result
+    trail = [event.what for event in await examples.ledger.history(approval.id)]
+    assert trail[-3:] == [What.STARTED, What.FINISHED, What.RESUMED]
+    await audit.verify(examples.ledger.store)
+
+
+async def test_a_call_below_the_threshold_is_not_asked_about(examples: FarOffice) -> None:
+    """What the server's own gate lets through needs nobody."""
+    run = await examples.submit("finance", "Reimburse me $50 for lunch")
+    assert run.state is RunState.COMPLETED
+    assert len(examples.there.lines()) == 1
+
+
+async def test_a_rejected_call_does_not_run_and_the_reason_is_in_the_session(
+    examples: FarOffice,
+) -> None:
+    """The gate says only that it was rejected; the reason is there for an instruction to quote."""
+    run = await examples.submit("finance_strict", "Reimburse me $20 for lunch")
+    await examples.reject(run, "over budget")
+    run = await examples.work(run)
+    assert run.state is RunState.COMPLETED
+    assert "This tool call is rejected." in run.text
+    assert examples.there.lines() == []
+    assert (await examples.approval(run)).handoff is Handoff.RESUMED
+    assert (await examples.session(run))["state"][REFUSAL] == (
+        "reimburse(): This tool call was rejected by the approver. Reason: over budget"
+    )
+
+
+async def test_the_payload_of_the_approver_reaches_the_tool(examples: FarOffice) -> None:
+    """Three days of five are approved, and three are granted."""
+    run = await examples.submit("time_off", "I need 5 days off")
+    assert (await examples.approval(run)).template == {"approved_days": 0}
+    await examples.approve(run, approved_days=3)
+    run = await examples.work(run)
+    assert run.state is RunState.COMPLETED
+    assert run.text == "You may take 3 days off."
+
+
+async def test_a_dynamic_request_that_is_rejected_enters_the_tool(examples: FarOffice) -> None:
+    """What the wire cannot do: no guard stands there, and the tool itself has to refuse."""
+    run = await examples.submit("time_off", "I need 5 days off")
+    await examples.reject(run, "quarter end")
+    run = await examples.work(run)
+    assert run.state is RunState.COMPLETED
+    assert "rejected" in run.text
+
+
+@pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
+async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -> None:
+    """One answer resumes nothing; the second resumes both, each by its own decision."""
+    run = await odd_agents.submit(app, "pay both")
+    first, second = await odd_agents.ask(run)
+    await odd_agents.desk.approve(first.id, MARA, channel="test")
+    run = await odd_agents.work(run)
+    assert run.state is RunState.PAUSED
+    assert odd_agents.there.lines() == []
+    await odd_agents.desk.reject(second.id, MARA, channel="test", reason="not B")
+    run = await odd_agents.work(run)
+    assert run.state is RunState.COMPLETED
+    assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
+    assert '"found": "C"' in run.text
+    assert await odd_agents.said(run) == ["pay both", "answer", "answer"]
+
+
+async def test_a_gate_in_a_sub_agent_is_found_and_resumed(odd_agents: FarOffice) -> None:
+    """The approval names the sub-agent, and the run goes on inside it."""
+    run = await odd_agents.submit("nested", "pay")
+    assert (await odd_agents.approval(run)).origin.agent == "cashier"
+    await odd_agents.approve(run)
+    run = await odd_agents.work(run)
+    assert run.state is RunState.COMPLETED
+    assert len(odd_agents.there.lines()) == 1
+
+
+async def test_a_tool_that_raises_after_its_effect_is_in_doubt(odd_agents: FarOffice) -> None:
+    """The server tells of the error and keeps no result: nobody here knows, so a person looks."""
+    run = await odd_agents.submit("careless", "raises")
+    first = await odd_agents.approval(run)
+    await odd_agents.approve(run)
+    run = await odd_agents.work(run)
+    assert run.state is RunState.PAUSED
+    doubtful, question = await odd_agents.ledger.approvals([first.id, *run.approvals])
+    assert doubtful.handoff is Handoff.IN_DOUBT
+    assert question.supersedes == doubtful.id
+    (started,) = [
+        event
+        for event in await odd_agents.ledger.history(doubtful.id)
+        if event.what is What.STARTED
+    ]
+    assert "the bank hung up" in started.why
+    assert len(odd_agents.there.lines()) == 1
+
+
+async def test_a_deleted_session_is_a_defined_end(examples: FarOffice) -> None:
+    """The answer cannot be given to anybody: the run fails and says so; nothing hangs."""
+    run = await examples.submit("finance", CONFERENCE)
+    await examples.approve(run)
+    async with httpx.AsyncClient() as client:
+        await client.delete(examples.there.session(run.app, run.user, run.session))
+    run = await examples.work(run)
+    assert run.state is RunState.FAILED
+    assert "is gone from its server" in run.problem
+    assert (await examples.approval(run)).handoff is Handoff.FAILED
+
+
+async def test_arguments_that_differ_from_what_was_approved_are_not_run(
+    examples: FarOffice,
+) -> None:
+    """Shown = approved = executed: the server's own history is held against the approval."""
+    run = await examples.submit("finance", CONFERENCE)
+    await examples.approve(run)
+    was = await examples.approval(run)
+    other = was.model_copy(update={"digest": "sha256:" + "0" * 64})
+    await examples.ledger.commit(Change().put(other, was=was))
+    run = await examples.work(run)
+    assert run.state is RunState.FAILED
+    assert "Nothing was run" in run.problem
+    assert await examples.said(run) == [CONFERENCE]
+
+
+async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end(
+    examples: FarOffice,
+) -> None:
+    """An `adk web` on the same sessions said no: our yes is not sent, and the run says so."""
+    run = await examples.submit("finance", CONFERENCE)
+    await examples.approve(run)
+    approval = await examples.approval(run)
+    answer = {
+        "id": approval.origin.confirmation,
+        "name": "adk_request_confirmation",
+        "response": {"confirmed": False},
+    }
+    async with httpx.AsyncClient() as client:
+        await client.post(
+            f"{examples.there.url}/run",
+            json={
+                "app_name": run.app,
+                "user_id": run.user,
+                "session_id": run.session,
+                "new_message": {"role": "user", "parts": [{"function_response": answer}]},
+            },
+        )
+    run = await examples.work(run)
+    assert run.state is RunState.FAILED
+    assert "went on without us" in run.problem
+    assert examples.there.lines() == []
+
+
+async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> None:
+    """The mark on the message tells them apart: each is said, each has its own approval."""
+    first = await examples.submit("finance", CONFERENCE, session="shared")
+    second = await examples.submit("finance", CONFERENCE, session="shared")
+    assert first.approvals != second.approvals
+    await examples.approve(first)
+    first = await examples.work(first)
+    assert first.state is RunState.COMPLETED
+    assert (await examples.ledger.run(second.id)).state is RunState.PAUSED
+    await examples.approve(second)
+    assert (await examples.work(second)).state is RunState.COMPLETED
+    assert len(examples.there.lines()) == 2
+
+
+async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) -> None:
+    """A worker that died after the pause leaves it in the session: the next one only looks."""
+    run = await examples.desk.submit("finance", CONFERENCE, user="riley@example.com")
+    before = await examples.runtime.start(run)
+    assert await examples.runtime.start(run) == before
+    assert await examples.said(run) == [CONFERENCE]
+
+
+async def test_an_unknown_app_fails_the_run_and_says_what_there_is(
+    examples: FarOffice, far_ledger: tuple[Ledger, HandClock]
+) -> None:
+    """The problem names the apps that the server has, and the setting."""
+    apps = {"finanse": RemoteApp(url=examples.there.url)}
+    office = make_far_office(far_ledger, apps)
+    run = await office.submit("finanse", "Reimburse me $50")
+    await office.runtime.close()
+    assert run.state is RunState.FAILED
+    assert "finance, finance_strict, time_off" in run.problem
+    assert "[agents.remote.finanse] app_name" in run.problem
+
+
+async def test_an_app_may_have_another_name_there(
+    examples: FarOffice, far_ledger: tuple[Ledger, HandClock]
+) -> None:
+    """Runs are submitted under our name for it, and the server is asked by its own."""
+    apps = {"expenses": RemoteApp(url=examples.there.url + "/", app_name="finance")}
+    office = make_far_office(far_ledger, apps)
+    run = await office.submit("expenses", CONFERENCE)
+    await office.approve(run)
+    run = await office.work(run)
+    await office.runtime.close()
+    assert run.state is RunState.COMPLETED
+
+
+async def test_a_server_that_is_away_is_tried_again(
+    far_ledger: tuple[Ledger, HandClock],
+) -> None:
+    """Nobody listens there: the run waits in its outbox, and no attempt is the last at once."""
+    office = make_far_office(
+        far_ledger, {"finance": RemoteApp(url=f"http://127.0.0.1:{free_port()}")}
+    )
+    run = await office.submit("finance", CONFERENCE)
+    await office.runtime.close()
+    assert run.state is RunState.QUEUED
+    assert (await office.ledger.backlog())[stages.run("finance")] == 1

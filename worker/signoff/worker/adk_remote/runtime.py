@@ -1,0 +1,271 @@
+"""The remote runtime: starts and resumes the runs of agents behind ADK API servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import httpx
+import structlog
+
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval
+from signoff.core.errors import (
+    AppNotFound,
+    RemoteError,
+    RemoteUnavailable,
+    SessionGone,
+)
+from signoff.core.lifecycle import State
+from signoff.core.run import Run
+from signoff.worker.adk.turns import turn_of
+from signoff.worker.adk_remote.answering import Answering
+from signoff.worker.adk_remote.reading import Settled, View, read_view
+from signoff.worker.adk_remote.server import Server
+from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.adk_remote.wire import MARK, REFUSAL, answers, refusals, say
+from signoff.worker.port import Fence, Turn
+
+log = structlog.get_logger(__name__)
+
+_LOOK_EVERY = 0.25
+_LOST_SESSION = "The server has lost the session."
+
+
+@dataclass(slots=True)
+class RemoteRuntime:
+    """Runs agents by REST; see the package for what the wire cannot carry.
+
+    Attributes:
+        apps: Where the agents are, by the name under which runs are submitted.
+        ledger: Where it is noted that an answer is posted, before it is.
+        patience: Seconds to watch a session in which a server may still be working, before what
+            is missing in it is taken for lost.
+        transport: Used instead of the network, for tests.
+    """
+
+    apps: Mapping[str, RemoteApp]
+    ledger: Ledger
+    patience: float = 10.0
+    transport: httpx.AsyncBaseTransport | None = None
+    _client: httpx.AsyncClient | None = None
+    _python: dict[str, bool] = field(default_factory=dict)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def start(self, run: Run) -> Turn:
+        """Say the user's message and drain the turn; taken up again, it is not said twice.
+
+        Raises:
+            AppNotFound: Neither we nor the server know the app.
+            RemoteUnavailable: The server is away, busy or too slow.
+            RemoteError: It refuses, the agent failed, or it died where nobody can go on.
+            PauseNotRoutable: The agent waits for something that is no confirmation.
+        """
+        server = self._server(run.app)
+        view = await self._look(server, run)
+        if view is None:
+            await server.require_app()
+            await server.create_session(run.user, run.session)
+        if view is None or view.said is None:
+            await server.run(run.user, run.session, message=say(run.message), state={MARK: run.id})
+        else:
+            log.info("remote.taken_up", server=server.remote.url)
+            view = await self._settled(server, run, lambda seen: seen.standing.complete)
+            if view is not None and not view.standing.complete:
+                await self._go_on_from_message(server, run, view)
+        view = await self._look(server, run, said_now=True)
+        if view is None:
+            raise _gone(run)
+        _require_whole_pause(view, server, run)
+        return turn_of(run, view.standing)
+
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+        """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
+
+        Raises:
+            SessionGone: The session, or a call in it, is not there any more, or somebody else has
+                answered it otherwise.
+            DigestMismatch: A call in the session's history is not the one that was approved.
+            ToolInDoubt: The answer was posted, and an approved call has no result.
+            LeaseLost: Somebody else runs the session by now; nothing was posted.
+            RemoteUnavailable: The server is away, busy or too slow.
+            RemoteError: It refuses, or the agent failed.
+            PauseNotRoutable: The agent waits for something that is no confirmation.
+        """
+        server = self._server(run.app)
+        answering = Answering(self.ledger, run, approvals, fence)
+        await answering.read_note()
+        view = await self._look(server, run, approvals)
+        if view is None:
+            if answering.version:
+                await answering.raise_doubt(answering.approved, _LOST_SESSION)
+            raise _gone(run)
+        to_say = answering.to_say(view)
+        problem: RemoteError | None = None
+        if to_say:
+            problem = await self._post(server, answering, to_say)
+        else:
+            log.info("remote.taken_up", server=server.remote.url)
+        view = await self._outcome(server, answering, problem)
+        if view.standing.complete:
+            return turn_of(run, view.standing)
+        if problem is not None:
+            raise problem
+        if not to_say:
+            view = await self._go_on_from_results(server, run, approvals, view)
+        _require_whole_pause(view, server, run)
+        words = view.last_words(approvals) or _silence(approvals)
+        return turn_of(run, view.standing).model_copy(update={"text": words})
+
+    # -- the answer ----------------------------------------------------------------------------
+
+    async def _post(
+        self, server: Server, answering: Answering, to_say: Sequence[Approval]
+    ) -> RemoteError | None:
+        """Post the answers, once; return what went wrong after they may have left."""
+        await answering.note()
+        try:
+            await server.run(
+                answering.run.user,
+                answering.run.session,
+                message=answers(to_say),
+                state={REFUSAL: refusals(to_say)},
+                invocation=to_say[0].origin.invocation,
+            )
+        except RemoteError as error:
+            if error.fate == "unsent":
+                await answering.take_back()
+                raise
+            log.warning("remote.answer_failed", error=str(error), fate=error.fate)
+            return error
+        return None
+
+    async def _outcome(
+        self, server: Server, answering: Answering, problem: RemoteError | None
+    ) -> View:
+        """Look what became of the posted answers, and record it in the ledger."""
+        run = answering.run
+        view = await self._settled(
+            server, run, lambda seen: not answering.lost(seen), answering.approvals
+        )
+        if view is None:
+            await answering.raise_doubt(answering.approved, _LOST_SESSION)
+            raise _gone(run)
+        untold = answering.untold(view)
+        if untold and problem is not None and problem.fate == "answered":
+            # The server itself has ended the request, and has not even kept the answer.
+            await answering.take_back()
+            raise problem
+        await answering.record_results(view)
+        await answering.raise_doubt(answering.lost(view), str(problem or ""))
+        if untold:
+            # Refusals, all of them: whoever takes this up says them again.
+            raise problem or RemoteError(
+                f"The server of {run.app} at {server.remote.url} has taken the answer to run "
+                f"{run.id} and does not have it in session {run.session}."
+            )
+        return view
+
+    # -- going on where another worker was -----------------------------------------------------
+
+    async def _go_on_from_message(self, server: Server, run: Run, view: View) -> None:
+        """Let a turn go on that has a message and no end; the message is not appended again."""
+        _require_whole_pause(view, server, run)
+        if view.said is None or not self._python[run.app]:
+            raise RemoteError(
+                f"The server of {run.app} at {server.remote.url} stopped in the middle of the turn,"
+                f" and cannot go on in session {run.session}. Nothing was approved in it; submit "
+                "the message anew."
+            )
+        await server.run(
+            run.user,
+            run.session,
+            message=say(run.message),
+            invocation=view.said.invocation_id,
+        )
+
+    async def _go_on_from_results(
+        self, server: Server, run: Run, approvals: Sequence[Approval], view: View
+    ) -> View:
+        """Let the agent say its last word, where that can be asked for without a message."""
+        if view.half or not self._python[run.app]:
+            return view
+        invocation = view.events[view.last_answer(approvals)].invocation_id
+        try:
+            await server.run(run.user, run.session, message=None, invocation=invocation)
+        except RemoteUnavailable:
+            raise
+        except RemoteError as error:
+            # Some roots do not go on without a message; what had to be done is done.
+            log.warning("remote.no_last_word", error=str(error))
+        return await self._look(server, run, approvals) or view
+
+    # -- looking -------------------------------------------------------------------------------
+
+    async def _look(
+        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, said_now: bool = False
+    ) -> View | None:
+        if run.app not in self._python:
+            self._python[run.app] = await server.is_python()
+        session = await server.session(run.user, run.session)
+        if session is None:
+            return None
+        return read_view(
+            session,
+            run,
+            python=self._python[run.app],
+            said_now=said_now,
+            invocations=[one.origin.invocation for one in asked],
+        )
+
+    async def _settled(
+        self, server: Server, run: Run, done: Settled, asked: Sequence[Approval] = ()
+    ) -> View | None:
+        """Watch a session until it shows what is waited for, or patience ends."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.patience
+        while True:
+            view = await self._look(server, run, asked)
+            if view is None or done(view) or loop.time() >= end:
+                return view
+            # The server tells nobody when it writes.
+            await asyncio.sleep(_LOOK_EVERY)
+
+    def _server(self, app: str) -> Server:
+        remote = self.apps.get(app)
+        if remote is None:
+            names = ", ".join(sorted(self.apps)) or "none"
+            raise AppNotFound(f"There is no [agents.remote.{app}]. There are: {names}.")
+        if self._client is None:
+            # As many connections as there are runs: each turn holds one to its end.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
+            self._client = httpx.AsyncClient(limits=limits, transport=self.transport)
+        return Server(app, remote, self._client)
+
+
+def _require_whole_pause(view: View, server: Server, run: Run) -> None:
+    if view.half:
+        raise RemoteError(
+            f"The server of {run.app} at {server.remote.url} stopped while it wrote a pause into "
+            f"session {run.session}: nobody can approve the call any more, and it was not run. "
+            "Submit the message anew."
+        )
+
+
+def _gone(run: Run) -> SessionGone:
+    return SessionGone(
+        f"Session {run.session} of {run.user} in {run.app} is gone from its server; run "
+        f"{run.id} cannot go on, and nothing can be told to its agent any more."
+    )
+
+
+def _silence(approvals: Sequence[Approval]) -> str:
+    names = ", ".join(f"{one.call.name}()" for one in approvals if one.state is State.APPROVED)
+    done = f"{names} finished" if names else "The refusal was handed on"
+    return f"({done}. The agent's last word was lost with the worker that waited for it.)"

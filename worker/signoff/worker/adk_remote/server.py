@@ -1,0 +1,275 @@
+"""One ADK API server: the requests that are made to it, and what its failures mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+import httpx
+
+from signoff.core.errors import AppNotFound, InvalidRun, RemoteError, RemoteUnavailable
+from signoff.worker.adk_remote.settings import RemoteApp
+
+Fate = Literal["unsent", "answered", "unknown"]
+
+FATES: Mapping[type[Exception], tuple[Fate, bool]] = {
+    httpx.ConnectError: ("unsent", True),
+    httpx.ConnectTimeout: ("unsent", True),
+    httpx.PoolTimeout: ("unsent", True),
+    httpx.ProxyError: ("unsent", True),
+    httpx.InvalidURL: ("unsent", False),
+    httpx.UnsupportedProtocol: ("unsent", False),
+    httpx.LocalProtocolError: ("unknown", False),
+    httpx.TooManyRedirects: ("answered", False),
+    httpx.DecodingError: ("unknown", False),
+    httpx.HTTPError: ("unknown", True),
+}
+"""What became of a request that httpx gave up, and whether to try again. First match."""
+
+_BUSY = frozenset({408, 425, 429})
+_GATEWAY = frozenset({502, 504})
+"""A proxy speaks; the server behind it may still be working."""
+
+_TRANSIENT_TYPES = frozenset(
+    {"StaleSessionError", "OperationalError", "InterfaceError", "ServerError", "TimeoutError"}
+)
+"""Types of errors in the stream of a Python server that say "not now", as in the crew."""
+
+_LOOK_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The API server of one app.
+
+    Attributes:
+        app: How the app is called here.
+        remote: Where it is.
+        client: The connections.
+    """
+
+    app: str
+    remote: RemoteApp
+    client: httpx.AsyncClient
+
+    @property
+    def name(self) -> str:
+        """How the server calls the app."""
+        return self.remote.app_name or self.app
+
+    async def require_app(self) -> None:
+        """Make sure that the server has the app, as far as it tells.
+
+        Raises:
+            AppNotFound: It has others.
+            RemoteError: It cannot be asked.
+        """
+        found = await self._json("GET", "/list-apps", may_lack=True)
+        if isinstance(found, list) and self.name not in found:
+            names = ", ".join(sorted(str(one) for one in found)) or "none"
+            raise AppNotFound(
+                f"The server at {self.remote.url} has no app {self.name!r}. It has: {names}. "
+                f"Set [agents.remote.{self.app}] app_name, or url."
+            )
+
+    async def is_python(self) -> bool:
+        """Say whether the server is google-adk's own: it names its language, others do not."""
+        found = await self._json("GET", "/version", may_lack=True)
+        return isinstance(found, dict) and found.get("language") == "python"
+
+    async def session(self, user: str, session: str) -> dict[str, Any] | None:
+        """Return a session, None if it is not there.
+
+        Raises:
+            RemoteError: The server does not say.
+        """
+        path = self._path(user, session)
+        found = await self._json("GET", path, may_lack=True)
+        if found is not None and not isinstance(found, dict):
+            raise RemoteError(f"{self._where('GET', path)} is not a session.")
+        return found
+
+    async def create_session(self, user: str, session: str) -> None:
+        """Create a session; one that is there already stays.
+
+        The older of ADK's two ways, with the id in the path, is the one that all languages have.
+
+        Raises:
+            RemoteError: The server refuses.
+        """
+        path = self._path(user, session)
+        try:
+            await self._json("POST", path, body={})
+        except RemoteError as error:
+            if error.fate != "answered" or await self.session(user, session) is None:
+                raise
+
+    async def run(
+        self,
+        user: str,
+        session: str,
+        *,
+        message: dict[str, Any] | None,
+        state: dict[str, Any] | None = None,
+        invocation: str = "",
+    ) -> None:
+        """Let the agent take a turn, and read what the server sends to its very end.
+
+        What comes is not looked at but for an error: the session is read afterwards.
+
+        Raises:
+            RemoteUnavailable: The server is away, busy or too slow.
+            RemoteError: It refuses, or the agent failed; in its words.
+        """
+        body: dict[str, Any] = {"appName": self.name, "userId": user, "sessionId": session}
+        body |= {"newMessage": message} if message else {}
+        body |= {"stateDelta": state} if state else {}
+        body |= {"invocationId": invocation} if invocation else {}
+        path = f"/{self.remote.endpoint}"
+        with self._translated("POST", path):
+            async with self.client.stream(
+                "POST",
+                self.remote.url + path,
+                json=body,
+                headers=self._headers(),
+                timeout=httpx.Timeout(self.remote.timeout, connect=10, pool=10),
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise self._refused("POST", path, response)
+                if self.remote.endpoint == "run":
+                    await response.aread()
+                    return
+                async for data in stream_data(response.aiter_bytes()):
+                    self._look_for_error(path, data)
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: dict[str, Any] | None = None,
+        may_lack: bool = False,
+    ) -> Any:  # noqa: ANN401 -- whatever the server sends
+        with self._translated(method, path):
+            response = await self.client.request(
+                method,
+                self.remote.url + path,
+                json=body,
+                headers=self._headers(),
+                timeout=httpx.Timeout(min(_LOOK_TIMEOUT, self.remote.timeout), connect=10),
+            )
+        if response.status_code == httpx.codes.NOT_FOUND and may_lack:
+            return None
+        if not response.is_success:
+            raise self._refused(method, path, response)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise RemoteError(
+                f"{self._where(method, path)} is not JSON. Is [agents.remote.{self.app}] url that "
+                "of an ADK API server?"
+            ) from error
+
+    def _headers(self) -> dict[str, str]:
+        headers = {name: text.get_secret_value() for name, text in self.remote.headers.items()}
+        if token := self.remote.token.get_secret_value():
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    def _path(self, user: str, session: str) -> str:
+        parts = [_segment(one) for one in (self.name, user, session)]
+        return "/apps/{}/users/{}/sessions/{}".format(*parts)
+
+    def _where(self, method: str, path: str) -> str:
+        return f"What the server of {self.app} answers to {method} {self.remote.url}{path}"
+
+    @contextmanager
+    def _translated(self, method: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            fate, again = next(FATES[kind] for kind in FATES if isinstance(error, kind))
+            said = f"{type(error).__name__}: {error}".rstrip(": ")
+            message = (
+                f"The server of {self.app} did not answer {method} {self.remote.url}{path}: {said}."
+                f" Does it run, and is [agents.remote.{self.app}] url right?"
+            )
+            raise (RemoteUnavailable if again else RemoteError)(message, fate=fate) from error
+
+    def _refused(self, method: str, path: str, response: httpx.Response) -> RemoteError:
+        status = response.status_code
+        message = (
+            f"The server of {self.app} answers {method} {self.remote.url}{path} with {status}: "
+            f"{_detail(response)}"
+        )
+        if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            message += f" Set [agents.remote.{self.app}] token or headers."
+        if status in _BUSY or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            fate: Fate = "unknown" if status in _GATEWAY else "answered"
+            return RemoteUnavailable(message, fate=fate)
+        return RemoteError(message)
+
+    def _look_for_error(self, path: str, data: bytes) -> None:
+        try:
+            said = json.loads(data)
+        except ValueError:
+            return
+        if not isinstance(said, dict) or not said.get("error") or "author" in said:
+            return
+        details = said.get("error_details")
+        kind = str(details.get("error_type", "")) if isinstance(details, dict) else ""
+        message = f"The agent {self.app} at {self.remote.url}{path} failed: {said['error']}"
+        raise (RemoteUnavailable if kind in _TRANSIENT_TYPES else RemoteError)(message)
+
+
+async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the data of each server-sent event.
+
+    Lines end with LF or CRLF and nothing else: JSON may hold the other line ends of Unicode.
+    """
+    rest = b""
+    data: list[bytes] = []
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            text = line.removesuffix(b"\r")
+            if text.startswith(b"data:"):
+                data.append(text.removeprefix(b"data:").removeprefix(b" "))
+            elif not text and data:
+                yield b"\n".join(data)
+                data = []
+    if rest.startswith(b"data:"):
+        data.append(rest.removeprefix(b"data:"))
+    if data:
+        yield b"\n".join(data)
+
+
+def _detail(response: httpx.Response) -> str:
+    """Return the words in the body of a refusal: FastAPI, Express and Spring each have a key."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = response.text
+    if isinstance(body, dict):
+        body = next((body[key] for key in ("detail", "error", "message") if key in body), body)
+    text = body if isinstance(body, str) else json.dumps(body)
+    return text[:500] or response.reason_phrase
+
+
+def _segment(text: str) -> str:
+    """Return a name as one segment of a path.
+
+    Raises:
+        InvalidRun: It would lead elsewhere.
+    """
+    if text in {".", ".."} or "/" in text or "\\" in text:
+        raise InvalidRun(
+            f"{text!r} cannot be part of the path of a request to an ADK API server. Submit the "
+            "run with a user and a session without slashes."
+        )
+    return quote(text, safe="")

@@ -1,0 +1,79 @@
+"""The settings of agents behind an ADK API server: the tables `[agents.remote.<app>]`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+
+from signoff.core.model import Value
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _base_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{text!r} is not a URL like http://127.0.0.1:8000")
+    if parts.username or parts.password:
+        raise ValueError("a URL with a password in it ends up in logs; set `token` or `headers`")
+    if parts.query or parts.fragment or not text.isprintable() or " " in text:
+        raise ValueError("the URL ends before '?' and '#', and has no blanks")
+    return text.rstrip("/")
+
+
+def _no_line_breaks(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("a header has no line breaks and no characters beyond ASCII")
+    return secret
+
+
+Url = Annotated[str, AfterValidator(_base_url)]
+HeaderValue = Annotated[SecretStr, AfterValidator(_no_line_breaks)]
+AppName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", min_length=1, max_length=64)
+]
+"""How an app is called here: as `signoff.core.run.Run` has it."""
+
+
+class RemoteApp(Value):
+    """[agents.remote.<app>]: an agent behind an ADK API server."""
+
+    url: Url = Field(description="Where its API server listens: http://127.0.0.1:8000.")
+    app_name: str = Field(
+        "",
+        max_length=128,
+        description="What the server calls the app; the name of this table where not set.",
+    )
+    token: HeaderValue = Field(
+        SecretStr(""), description="Sent as `Authorization: Bearer …` with every request."
+    )
+    headers: dict[str, HeaderValue] = Field(
+        default_factory=dict, description="More headers to send with every request."
+    )
+    endpoint: Literal["run_sse", "run"] = Field(
+        "run_sse", description="How turns are asked for; `run` for servers that do not stream."
+    )
+    timeout: float = Field(
+        600,
+        gt=0,
+        le=86_400,
+        description="Seconds without a byte after which a turn is taken for lost. It has to be "
+        "longer than the slowest tool.",
+    )
+
+    @model_validator(mode="after")
+    def _headers_can_be_sent(self) -> Self:
+        for name in self.headers:
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of a header")
+            if name.lower() == "authorization" and self.token.get_secret_value():
+                raise ValueError("`token` and a header `Authorization` cannot both be set")
+        return self
+
+
+RemoteApps = dict[AppName, RemoteApp]
+"""[agents.remote]: by the name under which runs are submitted."""

@@ -1,0 +1,141 @@
+"""The wire form of ADK's sessions and messages: JSON in camelCase, read tolerantly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.genai import types
+from pydantic import ValidationError
+
+from signoff.core.approval import Approval
+from signoff.core.errors import RemoteError
+from signoff.core.lifecycle import State
+from signoff.worker.adk.answers import answer_part, refusal
+
+MARK = "signoff_run"
+"""The key of the session state that goes with our message: by its value it is found again."""
+
+REFUSAL = "signoff_refusal"
+"""The key of the session state that says why something was refused."""
+
+_ABORTED = "INVOCATION_ABORTED"
+"""The error code of such an event (google.adk.events._abort_events)."""
+
+Json = Mapping[str, Any]
+
+
+def read_events(session: Json) -> list[Event]:
+    """Return the events of a session as the server sends it.
+
+    Only what pauses and answers are made of is read: servers in other languages, and of other
+    versions, send more than this version of ADK knows, and some send less. What a Python server
+    writes when its client is gone is left out: it says that each open call was aborted, and that
+    is neither a result of the call nor the end of the turn.
+
+    Raises:
+        RemoteError: It is not a session.
+    """
+    events = session.get("events") or []
+    try:
+        return [_event(one) for one in events if _get(one, "errorCode") != _ABORTED]
+    except (AttributeError, TypeError, ValidationError) as error:
+        raise RemoteError(
+            f"The server sent session {session.get('id')!r} with an event that cannot be read: "
+            f"{error}"
+        ) from error
+
+
+def read_state(session: Json) -> dict[str, Any]:
+    """Return the state of a session."""
+    state = session.get("state")
+    return state if isinstance(state, dict) else {}
+
+
+def say(text: str) -> dict[str, Any]:
+    """Return a message of the user."""
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def answers(approvals: Sequence[Approval]) -> dict[str, Any]:
+    """Return the message that answers approvals: each strictly ``{confirmed, payload}``."""
+    parts = [answer_part(one) for one in approvals]
+    dumped = [part.model_dump(by_alias=True, exclude_none=True, mode="json") for part in parts]
+    return {"role": "user", "parts": dumped}
+
+
+def refusals(approvals: Sequence[Approval]) -> str:
+    """Say in words what was refused, and why; "" where all was approved."""
+    lines = []
+    for one in approvals:
+        if one.state is not State.APPROVED:
+            told = refusal(one)
+            words = [f"{one.call.name}(): {told['error']}"]
+            if "reason" in told:
+                words.append(f"Reason: {told['reason']}")
+            if "proposal" in told:
+                words.append(f"{told['what_to_do']} {json.dumps(told['proposal'])}")
+            lines.append(" ".join(words))
+    return "\n".join(lines)
+
+
+def _event(sent: Json) -> Event:
+    content = _get(sent, "content")
+    actions = _get(sent, "actions") or {}
+    return Event(
+        id=str(_get(sent, "id") or ""),
+        author=_get(sent, "author") or "",
+        invocation_id=_get(sent, "invocationId") or "",
+        branch=_get(sent, "branch"),
+        partial=_get(sent, "partial"),
+        content=None if content is None else _content(content),
+        long_running_tool_ids=set(_get(sent, "longRunningToolIds") or ()),
+        actions=EventActions(
+            skip_summarization=_get(actions, "skipSummarization"),
+            state_delta=dict(_get(actions, "stateDelta") or {}),
+            requested_tool_confirmations={
+                call_id: ToolConfirmation(
+                    hint=_get(one, "hint") or "",
+                    confirmed=_get(one, "confirmed") is True,
+                    payload=_get(one, "payload"),
+                )
+                for call_id, one in (_get(actions, "requestedToolConfirmations") or {}).items()
+            },
+        ),
+    )
+
+
+def _content(sent: Json) -> types.Content:
+    return types.Content(
+        role=_get(sent, "role"), parts=[_part(one) for one in _get(sent, "parts") or ()]
+    )
+
+
+def _part(sent: Json) -> types.Part:
+    call, response = _get(sent, "functionCall"), _get(sent, "functionResponse")
+    if call is not None:
+        return types.Part(
+            function_call=types.FunctionCall(
+                id=_get(call, "id"), name=_get(call, "name"), args=_get(call, "args") or {}
+            )
+        )
+    if response is not None:
+        return types.Part(
+            function_response=types.FunctionResponse(
+                id=_get(response, "id"),
+                name=_get(response, "name"),
+                response=_get(response, "response") or {},
+            )
+        )
+    return types.Part(text=_get(sent, "text"), thought=_get(sent, "thought"))
+
+
+def _get(sent: Json, name: str) -> Any:  # noqa: ANN401 -- as the server sends it
+    """Return what stands under a name in camelCase, or in snake_case where that is missing."""
+    if name in sent:
+        return sent[name]
+    return sent.get("".join(f"_{one.lower()}" if one.isupper() else one for one in name))
