@@ -113,11 +113,9 @@ async def test_a_token_in_the_envelope_alone_is_enough(channels):
     [
         (None, "banana", "banana", "approve"),
         (None, "", "no words of yours", "approve"),
-        (None, "approve\namount: 900", "exactly as it was shown", "reject: amount should be 900"),
-        (None, "approve: Amount = 900", "exactly as it was shown", "reject: amount should be 900"),
         (None, "approve: 900", "exactly as it was shown", "approve"),
-        (None, "approve with amount=900", "put a colon", "approve"),
         (None, "approve if he agrees", "", "approve"),
+        (None, "approve with amount=many", "many", "approve"),
         (DAYS, "approve", "approved_days", "approve\napproved_days: 3"),
         (DAYS, "approve\napproved_days: many", "many", "approve\napproved_days: 3"),
         ({"days": 5, "note": ""}, "approve\ndays: x\nnote: y", '"x"', "approve\nnote: text"),

@@ -67,6 +67,23 @@ def _refuse_other_arguments(approval: Approval, command: Command) -> None:
             )
 
 
+def read_answer(text: str, approval: Approval) -> Command:
+    """Read an answer to this approval.
+
+    Values are for the fields of the payload, or, where the tool has none, for its arguments: other
+    values for those are no approval of the call that was shown, and what they are is for
+    `Approval.approve` to say. They are looked for in the first paragraph alone: below it stand
+    signatures, and those are full of names and numbers.
+    """
+    command = read_command(text, approval.template)
+    if approval.template is not None or not approval.call.args:
+        return command
+    plain = text.replace("\r\n", "\n").strip()
+    edit = read_command(plain.partition("\n\n")[0], dict(approval.call.args))
+    unclear = edit.verdict is Verdict.UNCLEAR and command.verdict is not Verdict.REJECT
+    return edit if edit.values or unclear else command
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What somebody said, and what must be committed with what it does.
@@ -116,7 +133,7 @@ class Answers:
             gone = f"{holder.person} is not among the configured people any more."
             await self._refused(answer, None, NotAnApprover(gone))
             return
-        command = read_command(text, approval.template)
+        command = read_answer(text, approval)
         if problem:
             command = Command(verdict=Verdict.UNCLEAR, problem=problem)
         try:

@@ -43,7 +43,8 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     tool, decision = one_line(approval.call.name), approval.decision
     verb = _verb(approval.state)
     if decision is not None and decision.by == person:
-        return Words(f"Recorded: you {verb} {tool}", "\n\n".join(_details(approval, decision)))
+        did = f"asked for {tool} with other values" if decision.proposal else f"{verb} {tool}"
+        return Words(f"Recorded: you {did}", "\n\n".join(_details(approval, decision)))
     nothing = "There is nothing left for you to do."
     if approval.state is State.TIMED_OUT:
         return Words(
@@ -157,11 +158,21 @@ def _details(approval: Approval, decision: Decision) -> list[str]:
         pairs = values.items() if isinstance(values, dict) else [("value", values)]
         given = ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
         parts.append(f"With {one_line(given)}.")
-    parts.append(
-        "The agent goes on with exactly the call that was shown."
-        if approval.state is State.APPROVED
-        else "It will not be run, and the agent is told why."
-    )
+    if decision.proposal is not None:
+        wanted = {
+            name: value
+            for name, value in decision.proposal.items()
+            if approval.call.args.get(name) != value
+        }
+        given = ", ".join(f"{name} = {shown(value)}" for name, value in wanted.items())
+        parts.append(
+            f"What was shown will not be run. The agent is told that you would approve "
+            f"{one_line(given)}, and may propose that."
+        )
+    elif approval.state is State.APPROVED:
+        parts.append("The agent goes on with exactly the call that was shown.")
+    else:
+        parts.append("It will not be run, and the agent is told why.")
     return parts
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -11,13 +12,16 @@ from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
+from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.channels.outbox import commit_each, dead_letter, drain
 from signoff.channels.tokens import Holder, issue
 from signoff.core.approval import Approval, Asked, State
+from signoff.core.digest import digest
+from signoff.core.errors import ApprovalError, LeaseLost
 from signoff.core.events import What
 from signoff.core.people import Directory
-from signoff.core.policy import Choice, Fallback, Policy, choose
+from signoff.core.policy import Choice, Edits, Fallback, Policy, choose
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +48,7 @@ class Router:
         directory: Directory,
     ) -> None:
         self._ledger = ledger
+        self._desk = Desk(ledger, directory)
         self._policies = tuple(policies)
         self._fallback = fallback
         self._directory = directory
@@ -58,7 +63,38 @@ class Router:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
-        await commit_each(self._ledger, items, self._route, self._give_up)
+        rest = [item for item in items if not await self._taken_by_edit(item)]
+        await commit_each(self._ledger, rest, self._route, self._give_up)
+
+    async def _taken_by_edit(self, item: Item) -> bool:
+        """Approve a call that its approver has written himself, where the policy lets that do.
+
+        Returns:
+            Whether that was done. If not, whatever the reason, the people are asked.
+        """
+        if not item.body.get("edit"):
+            return False
+        try:
+            approval = await self._ledger.approval(str(item.body["approval"]))
+            before = await self._ledger.approval(approval.supersedes)
+            decision = before.decision
+            if decision is None or decision.proposal is None:
+                return False
+            person = self._directory.get(decision.by)
+            same = digest(before.call.name, decision.proposal) == approval.digest
+            if person is None or not same:
+                return False
+            await self._desk.approve(
+                approval.id,
+                person,
+                channel=decision.channel,
+                reason=f"it is what the rejection of {before.id} proposed",
+                also=Change().ack(item),
+            )
+        except (ApprovalError, LeaseLost) as error:
+            log.info("approval.edit_not_taken", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        return True
 
     def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
         again = bool(item.body.get("fallback"))
@@ -71,6 +107,8 @@ class Router:
                 if approval.reachable
                 else self._ask_fallback(item, approval, now)
             )
+        if item.body.get("edit"):
+            return self._send_cards(Change().ack(item), approval)
         if approval.terms is not None:
             return Change().ack(item)
         choice = choose(self._policies, self._fallback, self._directory, facts(approval))
@@ -102,18 +140,14 @@ class Router:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
         after, events = approval.ask(choice.terms, (*approval.asked, *fresh), now=now, notes=notes)
         change = Change().put(after, was=approval).note(events).ack(item)
-        for person in people:
-            holder = Holder(approval.id, person.id, CHANNEL)
+        edited = approval.supersedes and not approval.origin.again and not approval.asked
+        if edited and choice.terms.edits is Edits.APPROVE:
+            # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
             change.send(
-                stages.deliver(CHANNEL),
-                f"card:{approval.id}:{person.id}",
-                {
-                    "kind": "card",
-                    "approval": approval.id,
-                    "person": person.id,
-                    "token": issue(change, holder, within=choice.terms.within),
-                },
+                stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
             )
+        else:
+            self._send_cards(change, after, only={person.id for person in people})
         if people:
             log.info(
                 "approval.asked",
@@ -128,6 +162,27 @@ class Router:
                 approval=approval.id,
                 run=approval.origin.run,
                 why="; ".join(notes),
+            )
+        return change
+
+    @staticmethod
+    def _send_cards(
+        change: Change, approval: Approval, *, only: AbstractSet[str] | None = None
+    ) -> Change:
+        within = approval.terms.within if approval.terms is not None else timedelta(days=1)
+        for asked in approval.asked:
+            if only is not None and asked.person not in only:
+                continue
+            holder = Holder(approval.id, asked.person, asked.channel)
+            change.send(
+                stages.deliver(asked.channel),
+                f"card:{approval.id}:{asked.person}",
+                {
+                    "kind": "card",
+                    "approval": approval.id,
+                    "person": asked.person,
+                    "token": issue(change, holder, within=within),
+                },
             )
         return change
 

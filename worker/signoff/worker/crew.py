@@ -58,6 +58,10 @@ class Crew:
     lease: float = 30.0
     closing: bool = False
 
+    def begin_nothing_more(self) -> None:
+        """Let what is in work be finished, and leave the rest to others; for signal handlers."""
+        self.closing = True
+
     async def drain(self, stage: str) -> int:
         """Work on a stage until nothing waits, one item at a time; return how many there were.
 

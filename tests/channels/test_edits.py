@@ -1,0 +1,148 @@
+"""A yes to other values: what it is taken for, and what the next proposal is worth."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, NOON, make_approval, people
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.channels.answers import read_answer
+from signoff.channels.phrases import outcome
+from signoff.channels.router import Router
+from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
+from signoff.core.command import Verdict
+from signoff.core.lifecycle import Handoff
+from signoff.core.policy import Edits, Fallback
+from signoff.core.run import Run
+
+LATER = NOON + timedelta(minutes=5)
+
+
+def edited(approval: Approval) -> Approval:
+    """Return an approval that Mara has answered with another amount."""
+    asked, _ = approval.ask(
+        Fallback(ask=("mara",)).terms(),
+        (Asked(person="mara", channel="email", address=MARA.email),),
+        now=NOON,
+    )
+    rejected, _ = asked.approve(
+        MARA, people(), channel="email", now=LATER, values={"amount": 900}, reason="the cap is 900"
+    )
+    return rejected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "approve with amount=900",
+        "approve\namount: 900",
+        "\r\napprove: Amount = 900\r\n\r\nMara\r\nPurpose: none",
+    ],
+)
+def test_the_arguments_can_be_named_in_an_answer(words: str) -> None:
+    """A gate without a payload reads the values as the types of its arguments."""
+    command = read_answer(words, make_approval())
+    assert command.verdict is Verdict.APPROVE
+    assert command.values == {"amount": 900}
+
+
+@pytest.mark.parametrize("words", ["approve\namount: many", "approve if he agrees", "banana"])
+def test_what_is_no_value_is_not_understood(words: str) -> None:
+    """Nothing is guessed: neither a yes to what was shown nor a proposal."""
+    assert read_answer(words, make_approval()).verdict is Verdict.UNCLEAR
+
+
+def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
+    """Values are for approvals."""
+    command = read_answer("reject: amount = 900 would do", make_approval())
+    assert command.verdict is Verdict.REJECT
+    assert command.reason == "amount = 900 would do"
+
+
+def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:
+    """Whoever answered with other values reads which ones, and that the agent may propose them."""
+    words = outcome(edited(make_approval()), "mara", people())
+    assert words.headline == "Recorded: you asked for reimburse with other values"
+    assert "amount = 900" in words.text
+    assert "will not be run" in words.text
+
+
+async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
+    """Put an approval and its run into the ledger, and route it."""
+    run = Run(
+        id=approval.origin.run,
+        app="finance",
+        user=approval.origin.user,
+        session=approval.origin.session,
+        message="go",
+        submitted_at=NOON,
+    ).paused([approval.id])
+    change = Change().put(run, was=None).put(approval, was=None)
+    change.send("route", f"route:{approval.id}", {"approval": approval.id})
+    await ledger.commit(change)
+    router = Router(
+        ledger,
+        policies=(),
+        fallback=Fallback(ask=("mara", "cleo"), edits=edits),
+        directory=people(),
+    )
+    while await router.drain():
+        pass
+    return await ledger.approval(approval.id)
+
+
+async def proposed(ledger: Ledger, call_id: str = "adk-2", amount: int = 900) -> Approval:
+    """Return the approval of the call that a rejection in the ledger has proposed."""
+    before = edited(make_approval())
+    after = before.model_copy(update={"superseded_by": "later"})
+    await ledger.commit(Change().put(after, was=None))
+    origin = Origin(**{**before.origin.model_dump(), "confirmation": call_id, "run": "run_second"})
+    call = ToolCall(id=call_id, name="reimburse", args={**before.call.args, "amount": amount})
+    opened, _ = Approval.open(origin, call, hint="", template=None, now=LATER, supersedes=before.id)
+    return opened
+
+
+async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
+    """The link is there, and a person still has to say yes."""
+    approval = await route(ledger, await proposed(ledger), Edits.ASK)
+    assert approval.state is State.PENDING
+    assert [asked.person for asked in approval.asked] == ["mara", "cleo"]
+    assert (await ledger.backlog())["deliver.email"] == 2
+
+
+async def test_where_the_policy_says_so_the_edit_is_the_approval(ledger: Ledger) -> None:
+    """Whoever wrote the values has approved them: nobody is asked, and the run goes on."""
+    approval = await route(ledger, await proposed(ledger), Edits.APPROVE)
+    assert approval.state is State.APPROVED
+    assert approval.decision is not None
+    assert approval.decision.by == "mara"
+    assert (await ledger.backlog())["resume.finance"] == 1
+
+
+async def test_a_call_with_still_other_values_is_asked_about(ledger: Ledger) -> None:
+    """The edit approves exactly the call it wrote; a link to another one is worth nothing."""
+    approval = await route(ledger, await proposed(ledger, amount=901), Edits.APPROVE)
+    assert approval.state is State.PENDING
+    assert (await ledger.backlog())["deliver.email"] == 2
+
+
+async def test_a_question_about_a_call_in_doubt_is_never_taken_for_an_edit(
+    ledger: Ledger,
+) -> None:
+    """It supersedes an approval too, and only a person can say whether to run it again."""
+    asked, _ = make_approval().ask(
+        Fallback(ask=("cleo",)).terms(),
+        (Asked(person="cleo", channel="email", address=CLEO.email),),
+        now=NOON,
+    )
+    doubtful, _ = asked.approve(CLEO, people(), channel="email", now=LATER)
+    for step in (Handoff.STARTED, Handoff.IN_DOUBT):
+        doubtful, _ = doubtful.hand_on(step, now=LATER)
+    await ledger.commit(Change().put(doubtful, was=None))
+    question, _ = doubtful.ask_again(now=LATER)
+    approval = await route(ledger, question, Edits.APPROVE)
+    assert approval.state is State.PENDING
+    assert (await ledger.backlog())["deliver.email"] == 2
