@@ -244,7 +244,7 @@ async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 yield b"\n".join(data)
                 data = []
     if rest.startswith(b"data:"):
-        data.append(rest.removeprefix(b"data:"))
+        data.append(rest.removeprefix(b"data:").removeprefix(b" "))
     if data:
         yield b"\n".join(data)
 
