@@ -1,0 +1,31 @@
+"""The whole way with RabbitMQ in place of Redis as the broker: one URL is different."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from promises.plant import plant
+from services import rabbitmq
+from signoff.core.events import What
+
+
+@pytest.mark.timeout(180)
+async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
+    """Run, mail, reply, resume: only the doorbells go through RabbitMQ; nothing else changes."""
+    (tmp_path / "rabbitmq").mkdir()
+    with rabbitmq(tmp_path / "rabbitmq") as url:
+        async with plant(tmp_path, "worker", "channels", "gateway", broker=url) as here:
+            answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
+            runs = [
+                await here.parts.desk.submit(
+                    "finance", f"Reimburse me $2500 for trip {n}", user="riley@example.com"
+                )
+                for n in range(10)
+            ]
+            ends = await here.ends(run.id for run in runs)
+            answering.cancel()
+            assert {event.what for event in ends.values()} == {What.COMPLETED}
+            assert sum(here.executions().values()) == len(runs)
