@@ -116,7 +116,7 @@ async def _piles(plan: Plan, results: Results, folder: Path, console: Console, f
             server = stack.enter_context(EmbeddedRedis(folder / name, fsync=fsync))
             pile = Pile(server.url)
             stack.push_async_callback(pile.close)
-            await pile.grow(plan.few)
+            await pile.grow_by_the_stages(plan.few)
             piles.append(pile)
         few, many = piles
         parts = await few.parts()

@@ -129,10 +129,11 @@ def channels(url: str) -> None:
 
     async def work(items: Sequence[Item]) -> None:
         await delivery.work(items)
-        for message in channel.delivered:
-            if message.kind is Kind.CARD:
-                tell("card", message.card.approval)
         channel.delivered.clear()
+        # After the commit, as a person would: nobody answers a mail in the millisecond it leaves.
+        for item in items:
+            if item.body["kind"] == Kind.CARD:
+                tell("card", item.body["approval"])
 
     loop = LoopThread()
     channel_tasks.register(
