@@ -95,7 +95,8 @@ def _section(name: str, model: type[BaseModel], many: bool) -> str:
     title = f"[[{name}]]" if many else f"[{name}]"
     lines = [f"## `{title}`", "", _summary(model), ""]
     if many:
-        lines += [f"As often as needed. In the environment: `SIGNOFF_{name.upper()}`, as JSON.", ""]
+        variable = f"SIGNOFF_{name.upper().replace('.', '__')}"
+        lines += [f"As often as needed. In the environment: `{variable}`, as JSON.", ""]
     lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
     # The default has the same keys as a policy, and says of them only what is different.
     notes = _attributes(Policy) | _attributes(model)

@@ -21,7 +21,7 @@ _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 def check(settings: Settings) -> list[Fault]:
     """Return everything that is wrong, errors before warnings, each in the order of the file."""
     found: list[Found] = []
-    for rule in (_people, _policies, _default, _email, _places):
+    for rule in (_people, _policies, _default, _email, _gateway, _places):
         found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
@@ -138,6 +138,36 @@ def _email(settings: Settings) -> Iterator[Found]:
         }:
             message = f"{person.email} is Signoff's own address"
             yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _gateway(settings: Settings) -> Iterator[Found]:
+    gateway = settings.gateway
+    if gateway.local_person:
+        yield from _asked(settings, ("gateway", "local_person"), (gateway.local_person,))
+    if gateway.local_person and gateway.tokens:
+        message = "it means nothing where there are tokens"
+        remedy = "Give one of them a `person`, or take this out."
+        yield ("gateway", "local_person"), _warning(message, remedy)
+    if gateway.adk and not gateway.tokens and not is_loopback(gateway.host):
+        message = f"the API on {gateway.host} refuses all but programs on this machine"
+        remedy = "Add a [[gateway.tokens]] table for those who shall use it."
+        yield ("gateway", "adk"), _warning(message, remedy)
+    hashes: dict[str, int] = {}
+    for index, token in enumerate(gateway.tokens):
+        loc = ("gateway", "tokens", index)
+        first = hashes.setdefault(token.sha256, index)
+        if first != index:
+            message = f"it is the token of gateway.tokens[{first}]"
+            yield (*loc, "sha256"), _error(message, "Make another: openssl rand -base64 32.")
+        if token.person:
+            yield from _asked(settings, (*loc, "person"), (token.person,))
+        if token.person and token.users:
+            message = "whoever has it can submit a request and approve it"
+            remedy = "Use one token to submit (`users`) and another to answer (`person`)."
+            yield loc, _warning(message, remedy)
+        if not token.person and not token.users:
+            message = "it lets nobody do anything"
+            yield loc, _warning(message, "Set `users`, or `person`.")
 
 
 def _places(settings: Settings) -> Iterator[Found]:

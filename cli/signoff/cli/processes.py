@@ -31,6 +31,7 @@ from signoff.broker.loop import LoopThread
 from signoff.broker.reconciler import Reconciler
 from signoff.broker.store import Store
 from signoff.cli import log as logs
+from signoff.cli.api import serve_adk
 from signoff.cli.config_check import require
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
@@ -156,7 +157,7 @@ def run_gateway(settings: Settings) -> int:
 
     Raises:
         ConfigErrors: The settings have errors.
-        ConfigError: A port is taken.
+        ConfigError: A port is taken, or the ADK API cannot be served.
         LedgerUnavailable: Redis cannot be reached.
     """
     prepare(settings)
@@ -187,6 +188,8 @@ async def _serve(settings: Settings) -> int:
     async with AsyncExitStack() as stack:
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
+        if settings.gateway.adk:
+            serve_adk(app, parts, stack)
         # Entered here and not by uvicorn, which would log a traceback of what start raises.
         await stack.enter_async_context(app.router.lifespan_context(app))
         beating = asyncio.create_task(_beat(parts.ledger, "gateway"))

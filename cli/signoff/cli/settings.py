@@ -23,6 +23,7 @@ from signoff.cli.lines import line_of
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.worker.adk_api.settings import ApiToken
 
 FILE_NAME = "signoff.toml"
 """Read from the working directory unless another file is named."""
@@ -92,6 +93,20 @@ class GatewaySettings(Value):
 
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="0 lets the system choose.")
+    adk: bool = Field(
+        False,
+        description="Serve the API of ADK's own server, `/run_sse` and the sessions, in front of "
+        "the workers.",
+    )
+    tokens: tuple[ApiToken, ...] = Field(
+        (),
+        description="Who may use that API. Without any, only programs on this machine may.",
+    )
+    local_person: str = Field(
+        "",
+        description="While there are no tokens: the id of the person as whom programs on this "
+        "machine answer. For development.",
+    )
 
 
 class LogSettings(Value):

@@ -1,0 +1,51 @@
+"""Puts the ADK API together for the gateway that serves it."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+
+if TYPE_CHECKING:
+    from signoff.cli.processes import Parts
+
+_SPARE = 16
+
+
+def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
+    """Add the routes of an ADK API server to the gateway.
+
+    Args:
+        app: The gateway.
+        parts: What every process is made of.
+        stack: Closes what is opened here.
+
+    Raises:
+        ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
+    """
+    # Only a gateway that serves it has the agent framework in memory.
+    from signoff.worker.adk.apps import app_names, session_service  # noqa: PLC0415
+    from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
+    from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
+
+    settings = parts.settings
+    app_names(settings.agents_folder)
+    sessions = session_service(settings.sessions_url, settings.agents_folder)
+    if (close := getattr(sessions, "close", None)) is not None:
+        stack.push_async_callback(close)
+    store = Store.open(settings.redis.url, prefix=settings.redis.prefix, size=MOST + _SPARE)
+    stack.push_async_callback(store.close)
+    app.include_router(
+        make_adk_router(
+            parts.desk,
+            watching=Ledger(store),
+            sessions=sessions,
+            folder=settings.agents_folder,
+            tokens=settings.gateway.tokens,
+            local_person=settings.gateway.local_person,
+        )
+    )

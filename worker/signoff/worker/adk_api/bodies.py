@@ -1,0 +1,296 @@
+"""What a client sends: read to the letter, or refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from fastapi import Request
+from google.genai import types
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
+
+from signoff.core.payload import LONGEST_TEXT
+from signoff.core.text import brief, clean_text
+from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk_api.problems import Problem, invalid
+
+LARGEST: Final = 1 << 20
+"""The largest body, in bytes."""
+
+_ANSWER_KEYS: Final = frozenset({"confirmed", "payload", "hint"})
+"""The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
+
+
+class RunRequest(BaseModel):
+    """The body of ``/run`` and ``/run_sse`` (RunAgentRequest of google.adk.cli.api_server)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+    app_name: str
+    user_id: str
+    session_id: str
+    new_message: dict[str, Any] | None = None
+    streaming: bool = False
+    state_delta: dict[str, Any] | None = None
+    function_call_event_id: str | None = None
+    invocation_id: str | None = None
+    custom_metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer to a confirmation.
+
+    Attributes:
+        call: The id of the ``adk_request_confirmation`` call.
+        confirmed: Yes or no.
+        payload: The values that came with a yes, None where there are none.
+        reason: The words that came with a no.
+    """
+
+    call: str
+    confirmed: bool
+    payload: JsonValue
+    reason: str
+
+
+async def read_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
+    """Return the JSON object in the body of a request.
+
+    Args:
+        request: The request.
+        optional: Whether no body means an empty object.
+
+    Raises:
+        Problem: 413 over `LARGEST`, 415 for another media type, 400 for what is not JSON.
+    """
+    body = await _read(request)
+    if optional and not body.strip():
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != (
+        "application/json"
+    ):
+        raise Problem(
+            415,
+            "media-type",
+            "The body is not JSON",
+            "Send the body with `Content-Type: application/json`.",
+        )
+    parsed = parse_json(body, "The body")
+    if not isinstance(parsed, dict):
+        raise Problem(422, "invalid", "The body has the wrong form", "It is not a JSON object.")
+    return parsed
+
+
+async def _read(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > LARGEST:
+        raise _too_large()
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST:
+            raise _too_large()
+    return bytes(body)
+
+
+def _too_large() -> Problem:
+    return Problem(
+        413,
+        "too-large",
+        "The body is too large",
+        f"A request may have {LARGEST:,} bytes. Nothing was read.",
+        headers={"Connection": "close"},
+    )
+
+
+def parse_json(text: bytes | str, what: str) -> Any:  # noqa: ANN401 -- JSON
+    """Parse JSON, in the sense in which every reader agrees (RFC 8259, section 4; RFC 7493).
+
+    A name that is given twice means one thing to one reader and another to the next; what was
+    approved would depend on who reads it. So that is refused, and so are numbers that are none.
+
+    Raises:
+        Problem: 400, and where.
+    """
+    try:
+        decoded = text.decode() if isinstance(text, bytes) else text
+        parsed = json.loads(
+            decoded,
+            object_pairs_hook=_unique,
+            parse_constant=_no_number,
+            parse_float=_finite,
+        )
+        # A lone surrogate can be written in JSON and is no text.
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(
+            400, "not-json", "This is not JSON", f"{what} is not JSON that can be read: {why}."
+        ) from error
+    return parsed
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {brief(twice)!r} is given twice in one object")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{brief(text)} is too large for a number")
+    return number
+
+
+def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[Answer]]:
+    """Return a request to run an agent, and what its message is: words, or answers.
+
+    Raises:
+        Problem: 400 for words and answers in one message, and for an unknown name; 422 for
+            everything else that would be dropped or misunderstood.
+    """
+    try:
+        request = RunRequest.model_validate(body)
+    except ValidationError as error:
+        raise invalid(error) from error
+    dropped = [
+        to_camel(name)
+        for name in ("state_delta", "custom_metadata", "service_tier")
+        if getattr(request, name)
+    ]
+    if dropped:
+        raise _not_taken(
+            f"{', '.join(dropped)} would be dropped on the way to the worker. State can be set "
+            "by PATCH of the session, before the message."
+        )
+    message = _content(request.new_message)
+    parts = message.parts or []
+    kinds = [frozenset(part.model_dump(exclude_none=True)) for part in parts]
+    words = [part.text or "" for part, kind in zip(parts, kinds, strict=True) if kind == {"text"}]
+    responses = [part.function_response for part in parts if part.function_response is not None]
+    if words and responses:
+        raise Problem(
+            400,
+            "mixed",
+            "Words and answers in one message",
+            "A message is either text, which the agent reads, or function_response parts, which "
+            "answer what it asked. Send two messages.",
+        )
+    if responses and all(kind == {"function_response"} for kind in kinds):
+        return request, _answers(responses)
+    if not words or len(words) < len(parts):
+        raise _not_taken(
+            "newMessage.parts needs at least one part, and each part is either `text` alone or "
+            "`functionResponse` alone: other content cannot be carried to the worker."
+        )
+    if request.invocation_id:
+        raise _not_taken(
+            "invocationId goes with an answer; a text begins an invocation of its own."
+        )
+    return request, "\n".join(words)
+
+
+def _content(message: dict[str, Any] | None) -> types.Content:
+    if message is None:
+        raise _not_taken("newMessage is missing: there is nothing to tell the agent.")
+    try:
+        content = types.Content.model_validate(message)
+    except ValidationError as error:
+        raise invalid(error, at="/newMessage") from error
+    if content.role not in {None, "user"}:
+        raise _not_taken(
+            f"newMessage.role is {brief(content.role or '')!r}; only users speak here."
+        )
+    return content
+
+
+def _answers(responses: list[types.FunctionResponse]) -> list[Answer]:
+    answers = [_answer(one) for one in responses]
+    if len({one.call for one in answers}) < len(answers):
+        raise _not_taken("One message answers a call twice.")
+    return answers
+
+
+def _answer(response: types.FunctionResponse) -> Answer:
+    if response.name != CONFIRMATION:
+        raise Problem(
+            400,
+            "unknown-name",
+            "This name is not taken",
+            f"function_response.name is {brief(response.name or '')!r}; "
+            f"what can be answered is {CONFIRMATION!r}.",
+        )
+    if not response.id or set(response.model_dump(exclude_none=True)) - {"id", "name", "response"}:
+        raise _not_taken(
+            f"function_response has exactly id, name and response; id is that of the "
+            f"{CONFIRMATION} call."
+        )
+    given: Any = response.response
+    # The form in which ADK's own clients wrap it (google.adk.tools.tool_confirmation).
+    if isinstance(given, dict) and set(given) == {"response"}:
+        inner = given["response"]
+        given = (
+            parse_json(inner, "function_response.response.response")
+            if (isinstance(inner, str))
+            else inner
+        )
+    if not isinstance(given, dict):
+        raise _field("response", given, '{"confirmed": true}', "is a JSON object")
+    for key in given:
+        if key not in _ANSWER_KEYS:
+            raise _field(key, given[key], '{"confirmed": true, "payload": null}', "is not a field")
+    confirmed = given.get("confirmed")
+    if not isinstance(confirmed, bool):
+        # ADK itself takes "yes" and 1 for true; an approval is not to be guessed.
+        raise _field("confirmed", confirmed, '"confirmed": true', "is true or false")
+    payload = given.get("payload")
+    return Answer(
+        call=response.id,
+        confirmed=confirmed,
+        payload=payload if confirmed else None,
+        reason="" if confirmed else _reason(payload),
+    )
+
+
+def _reason(payload: JsonValue) -> str:
+    """Return the reason that a no came with; other values of a no mean nothing to anybody."""
+    reason = payload.get("reason") if isinstance(payload, dict) else None
+    if reason is None:
+        return ""
+    if not isinstance(reason, str) or len(reason) > LONGEST_TEXT:
+        example = '"payload": {"reason": "over budget"}'
+        raise _field("reason", reason, example, f"is text of at most {LONGEST_TEXT:,} characters")
+    # It is shown on cards and reaches a model.
+    return clean_text(reason).strip()
+
+
+def _field(key: str, read: object, example: str, wanted: str) -> Problem:
+    shown = brief(json.dumps(read, ensure_ascii=False, default=str))
+    return Problem(
+        422,
+        "payload",
+        "The answer has the wrong form",
+        f'"{brief(key)}" {wanted}; I read {shown}. For example: {example}',
+        key=brief(key),
+        read=shown,
+        example=example,
+    )
+
+
+def _not_taken(detail: str) -> Problem:
+    return Problem(422, "invalid", "The body has the wrong form", detail)

@@ -1,0 +1,233 @@
+"""The routes of the API, under the paths and in the forms of google.adk.cli.api_server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.version import __version__ as adk_version
+
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.worker.adk.apps import app_names
+from signoff.worker.adk.showing import session_json
+from signoff.worker.adk_api.answering import Answering, Turn
+from signoff.worker.adk_api.bodies import read_object, read_request
+from signoff.worker.adk_api.callers import Caller, Gate
+from signoff.worker.adk_api.problems import Problem, ProblemRoute
+from signoff.worker.adk_api.sessions import Sessions
+from signoff.worker.adk_api.settings import ApiToken
+from signoff.worker.adk_api.streaming import Onlookers
+
+log = structlog.get_logger(__name__)
+
+_USER: Final = "/apps/{app}/users/{user}/sessions"
+_SESSION: Final = _USER + "/{session}"
+
+
+@dataclass(frozen=True, slots=True)
+class AdkApi:
+    """The endpoints.
+
+    Attributes:
+        gate: Says who makes a request.
+        desk: Submits runs.
+        sessions: ADK's sessions.
+        answering: Takes answers.
+        onlookers: Shows turns.
+        folder: The folder of the agents.
+    """
+
+    gate: Gate
+    desk: Desk
+    sessions: Sessions
+    answering: Answering
+    onlookers: Onlookers
+    folder: Path
+
+    async def health(self, request: Request) -> Response:
+        """Say that the server is there; to everybody, as ADK's own does."""
+        del request
+        return JSONResponse({"status": "ok"})
+
+    async def version(self, request: Request) -> Response:
+        """Say which ADK the agents run on; clients tell by it what the server can do."""
+        self.gate.admit(request)
+        python = ".".join(str(part) for part in sys.version_info[:3])
+        return JSONResponse(
+            {"version": adk_version, "language": "python", "language_version": python}
+        )
+
+    async def list_apps(self, request: Request) -> Response:
+        """Return the names of the agents that the caller may use."""
+        caller = self.gate.admit(request)
+        if request.query_params.get("detailed", "false").lower() not in {"", "0", "false"}:
+            raise Problem(
+                501,
+                "not-served",
+                "This is not served",
+                "Details need the agents' code, which only workers load. Leave `detailed` out.",
+            )
+        return JSONResponse(self._apps(caller))
+
+    async def list_sessions(self, request: Request, app: str, user: str) -> Response:
+        """Return the sessions of a user."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        return JSONResponse(await self.sessions.list(caller, app, user))
+
+    async def create_session(self, request: Request, app: str, user: str) -> Response:
+        """Make a session."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        body = await read_object(request, optional=True)
+        return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
+
+    async def create_named_session(
+        self, request: Request, app: str, user: str, session: str
+    ) -> Response:
+        """Make a session with this id; the body is its state."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        state = await read_object(request, optional=True)
+        body = {"session_id": session, "state": state}
+        return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
+
+    async def get_session(self, request: Request, app: str, user: str, session: str) -> Response:
+        """Return a session."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        return JSONResponse(session_json(await self.sessions.get(caller, app, user, session)))
+
+    async def update_session(self, request: Request, app: str, user: str, session: str) -> Response:
+        """Set some of a session's state."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        body = await read_object(request)
+        changed = await self.sessions.update(caller, app, user, session, body)
+        return JSONResponse(session_json(changed))
+
+    async def delete_session(self, request: Request, app: str, user: str, session: str) -> Response:
+        """Delete a session."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        await self.sessions.delete(caller, app, user, session)
+        return JSONResponse(None)
+
+    async def run(self, request: Request) -> Response:
+        """Run an agent, or answer it, and return the events of the turn when it is over."""
+        return await self.onlookers.collect(await self._turn(request), request)
+
+    async def run_sse(self, request: Request) -> Response:
+        """Run an agent, or answer it, and return the events of the turn as they come."""
+        return self.onlookers.stream(await self._turn(request))
+
+    async def not_served(self, request: Request, rest: str) -> Response:
+        """Say of what else ADK's server has that it is not here."""
+        del rest
+        self.gate.admit(request)
+        raise Problem(
+            404,
+            "not-served",
+            "This is not served",
+            f"{request.method} {request.url.path} is not served. Served are /list-apps, /version, "
+            "/run, /run_sse and the sessions of /apps/{app}/users/{user}/sessions.",
+        )
+
+    async def _turn(self, request: Request) -> Turn:
+        """Carry a request out and return the turn that it brings about.
+
+        Raises:
+            Problem: It cannot be carried out; nothing was changed.
+        """
+        caller = self.gate.admit(request)
+        asked, message = read_request(await read_object(request))
+        self.onlookers.require_room()
+        if not isinstance(message, str):
+            return await self.answering.take(caller, asked, message)
+        self._require_app(caller, asked.app_name)
+        await self.sessions.get(caller, asked.app_name, asked.user_id, asked.session_id)
+        run = await self.desk.submit(
+            asked.app_name,
+            message,
+            user=asked.user_id,
+            session=asked.session_id,
+            watched=True,
+        )
+        log.info("api.submitted", run=run.id, app=run.app, caller=caller.name)
+        return Turn(run.id, pause=0)
+
+    def _apps(self, caller: Caller) -> list[str]:
+        return [name for name in app_names(self.folder) if caller.may_see(name)]
+
+    def _require_app(self, caller: Caller, app: str) -> None:
+        if app not in self._apps(caller):
+            _no_such_app(self._apps(caller))
+
+
+def _no_such_app(known: Sequence[str]) -> NoReturn:
+    raise Problem(
+        404,
+        "no-such-app",
+        "There is no such app",
+        f"There is no app with this name. There are: {', '.join(known) or 'none'}.",
+        apps=list(known),
+    )
+
+
+def make_adk_router(
+    desk: Desk,
+    *,
+    watching: Ledger,
+    sessions: BaseSessionService,
+    folder: Path,
+    tokens: Sequence[ApiToken] = (),
+    local_person: str = "",
+) -> APIRouter:
+    """Return the routes of an ADK API server whose agents run on the workers.
+
+    Args:
+        desk: Submits runs and takes answers.
+        watching: The same ledger on connections of its own: each client that looks on holds one.
+        sessions: The session service that the workers use.
+        folder: The folder of the agents.
+        tokens: Who may use it; without any, only programs on this machine.
+        local_person: As whom whoever sits at this machine answers, while there are no tokens.
+    """
+    api = AdkApi(
+        gate=Gate(tokens, desk.directory, local_person=local_person),
+        desk=desk,
+        sessions=Sessions(sessions, desk),
+        answering=Answering(desk, watching),
+        onlookers=Onlookers(watching),
+        folder=folder,
+    )
+    router = APIRouter(route_class=ProblemRoute)
+    for path, method, endpoint in (
+        ("/health", "GET", api.health),
+        ("/version", "GET", api.version),
+        ("/list-apps", "GET", api.list_apps),
+        (_USER, "GET", api.list_sessions),
+        (_USER, "POST", api.create_session),
+        (_SESSION, "GET", api.get_session),
+        (_SESSION, "POST", api.create_named_session),
+        (_SESSION, "PATCH", api.update_session),
+        (_SESSION, "DELETE", api.delete_session),
+        ("/run", "POST", api.run),
+        ("/run_sse", "POST", api.run_sse),
+    ):
+        router.add_api_route(path, endpoint, methods=[method], response_model=None)
+    router.add_api_route(
+        "/apps/{rest:path}",
+        api.not_served,
+        methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+        response_model=None,
+    )
+    return router

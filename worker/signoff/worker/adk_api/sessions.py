@@ -1,0 +1,221 @@
+"""The sessions API: what a caller may see and change of ADK's sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from signoff.broker.desk import Desk
+from signoff.broker.lease import session_key
+from signoff.core.errors import IllegalMove
+from signoff.core.run import RunState
+from signoff.worker.adk.showing import session_json
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem, invalid
+
+_ID = re.compile(r"[^\x00-\x1f\x7f/\\]{1,128}")
+_LEASE: Final = 20.0
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class NewSession(_Body):
+    """What a session is made with (CreateSessionRequest of google.adk.cli.api_server)."""
+
+    session_id: str | None = None
+    state: dict[str, Any] | None = None
+    events: list[Any] | None = None
+    options: dict[str, Any] | None = None
+
+
+class NewState(_Body):
+    """What is set in a session's state (UpdateSessionRequest)."""
+
+    state_delta: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """ADK's sessions, as far as a caller may use them.
+
+    Attributes:
+        service: Where they are; the same as the workers'.
+        desk: Takes back what a deleted session waits for.
+    """
+
+    service: BaseSessionService
+    desk: Desk
+
+    async def get(self, caller: Caller, app: str, user: str, session: str) -> Session:
+        """Return a session.
+
+        Raises:
+            Problem: 404 if it is not there or the caller may not see it: the two look the same.
+        """
+        found = None
+        if caller.may_use(app, user):
+            found = await self.service.get_session(app_name=app, user_id=user, session_id=session)
+        if found is None:
+            raise Problem(
+                404,
+                "no-such-session",
+                "There is no such session",
+                "This user has no session with this id in this app, or it is not yours to see. "
+                "POST /apps/{app}/users/{user}/sessions makes one.",
+            )
+        return found
+
+    async def list(self, caller: Caller, app: str, user: str) -> list[Any]:
+        """Return the sessions of a user as JSON.
+
+        Raises:
+            Problem: 403 if the caller may not act for this user.
+        """
+        _require_use(caller, app, user)
+        listed = await self.service.list_sessions(app_name=app, user_id=user)
+        return [session_json(one) for one in listed.sessions]
+
+    async def create(self, caller: Caller, app: str, user: str, body: dict[str, Any]) -> Session:
+        """Make a session.
+
+        Raises:
+            Problem: 403 if the caller may not act for this user, 409 if there is one with this id,
+                422 for ids that cannot be kept and for what would be dropped.
+        """
+        _require_use(caller, app, user)
+        try:
+            new = NewSession.model_validate(body)
+        except ValidationError as error:
+            raise invalid(error) from error
+        if new.events or new.options:
+            raise Problem(
+                422,
+                "invalid",
+                "The body has the wrong form",
+                "A session is made empty here: history comes from agents, and `events` and "
+                "`options` would be dropped.",
+            )
+        for name, value in (("userId", user), ("sessionId", new.session_id)):
+            if value is not None and not _ID.fullmatch(value):
+                raise Problem(
+                    422,
+                    "invalid",
+                    "The body has the wrong form",
+                    f"{name} has 1 to 128 characters, no slashes and no control characters.",
+                )
+        _require_own_state(caller, new.state or {})
+        try:
+            return await self.service.create_session(
+                app_name=app, user_id=user, session_id=new.session_id, state=new.state
+            )
+        except AlreadyExistsError as error:
+            raise Problem(
+                409,
+                "session-exists",
+                "There is such a session",
+                f"This user has a session {new.session_id!r} in this app.",
+            ) from error
+
+    async def update(
+        self, caller: Caller, app: str, user: str, session: str, body: dict[str, Any]
+    ) -> Session:
+        """Set some of a session's state; the agent does not run.
+
+        Raises:
+            Problem: 404 as for `get`, 409 while the session is run.
+        """
+        await self.get(caller, app, user, session)
+        try:
+            new = NewState.model_validate(body)
+        except ValidationError as error:
+            raise invalid(error) from error
+        _require_own_state(caller, new.state_delta)
+        async with self._alone(app, user, session):
+            found = await self.get(caller, app, user, session)
+            event = Event(
+                invocation_id=f"p-{uuid.uuid4()}",
+                author="user",
+                actions=EventActions(state_delta=new.state_delta),
+            )
+            await self.service.append_event(session=found, event=event)
+        return found
+
+    async def delete(self, caller: Caller, app: str, user: str, session: str) -> None:
+        """Delete a session; what waits in it is withdrawn, so that nobody is asked in vain.
+
+        Raises:
+            Problem: 404 as for `get`, 409 while the session is run, or is about to be.
+        """
+        await self.get(caller, app, user, session)
+        async with self._alone(app, user, session):
+            runs = await self.desk.ledger.session_runs(app, user, session)
+            if any(one.state in {RunState.QUEUED, RunState.ANSWERED} for one in runs):
+                raise _busy()
+            for approval in [one for run in runs for one in run.waiting]:
+                with contextlib.suppress(IllegalMove):  # answered at this very moment
+                    await self.desk.withdraw(approval, by=user, reason="the session was deleted")
+            await self.service.delete_session(app_name=app, user_id=user, session_id=session)
+
+    @asynccontextmanager
+    async def _alone(self, app: str, user: str, session: str) -> AsyncIterator[None]:
+        """Hold the session's lease: no worker runs it meanwhile, and the session has one writer."""
+        ledger, key = self.desk.ledger, session_key(app, user, session)
+        token = secrets.token_hex(8)
+        if not await ledger.take_lease(key, token, lease=_LEASE):
+            raise _busy()
+        try:
+            yield
+        finally:
+            await ledger.release_lease(key, token)
+
+
+def _busy() -> Problem:
+    return Problem(
+        409,
+        "session-busy",
+        "The session is being run",
+        "An agent is at work in this session, or is about to be. Try again when it has ended.",
+        headers={"Retry-After": "2"},
+    )
+
+
+def _require_use(caller: Caller, app: str, user: str) -> None:
+    if not caller.may_use(app, user):
+        raise Problem(
+            403,
+            "not-your-user",
+            "This token is not for this user",
+            "The token may not act for this user in this app: see `users` and `apps` of "
+            "[[gateway.tokens]].",
+        )
+
+
+def _require_own_state(caller: Caller, state: dict[str, Any]) -> None:
+    """Keep a caller who acts for some users from setting what holds for all of them."""
+    shared = [key for key in state if key.startswith("app:")]
+    if shared and caller.users is not None:
+        raise Problem(
+            403,
+            "not-your-user",
+            "This token is not for all users",
+            f"{shared[0]!r} would be set for every user of the app; that takes a token with "
+            'users = ["*"].',
+        )
