@@ -13,20 +13,19 @@ from typing import Self
 
 from pydantic import JsonValue
 
+from signoff.core.answering import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.digest import digest, require_canonical
 from signoff.core.errors import (
     AlreadyDecided,
     IllegalMove,
     NotAnApprover,
     OwnRequest,
-    PayloadError,
     TooLate,
 )
 from signoff.core.events import Event, What
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.model import Value
-from signoff.core.parts import Asked, Decision, Origin, ToolCall, approval_id
-from signoff.core.payload import check_payload, example_value, fields_of, fill, missing_fields
+from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnTimeout, Terms
 
@@ -37,6 +36,7 @@ __all__ = [
     "Asked",
     "Decision",
     "Handoff",
+    "Kind",
     "Move",
     "Origin",
     "State",
@@ -51,10 +51,12 @@ class Approval(Value):
     Attributes:
         id: A function of the origin, so that publishing one pause twice opens one approval.
         origin: The run, session and call it belongs to.
+        kind: What is asked for: a confirmation, input, or the result of a long-running call.
         call: The tool and the arguments, as shown and as they will run.
         digest: `signoff.core.digest` of the call.
         hint: The tool's own words for the approver.
-        template: The payload template of `request_confirmation`, None where there is none.
+        template: The payload template of `request_confirmation`, or the fields of the input that
+            is asked for; None where there is none.
         state: See `TRANSITIONS`.
         handoff: See `HANDOFFS`.
         opened_at: When it was opened (UTC).
@@ -74,6 +76,7 @@ class Approval(Value):
 
     id: str
     origin: Origin
+    kind: Kind = Kind.CONFIRMATION
     call: ToolCall
     digest: str
     hint: str = ""
@@ -101,6 +104,7 @@ class Approval(Value):
         template: JsonValue,
         now: datetime,
         supersedes: str = "",
+        kind: Kind = Kind.CONFIRMATION,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Open an approval for a call that waits.
 
@@ -111,14 +115,17 @@ class Approval(Value):
         approval = cls(
             id=approval_id(origin),
             origin=origin,
+            kind=kind,
             call=call,
             digest=digest(call.name, call.args),
             hint=hint.encode("utf-8", "replace").decode(),
-            template=template,
+            template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
+        if kind is not Kind.CONFIRMATION:
+            more["kind"] = kind.value
         if supersedes:
             more["supersedes"] = supersedes
         return approval, (approval.note(What.OPENED, now=now, by=origin.agent, more=more),)
@@ -208,39 +215,24 @@ class Approval(Value):
 
         Without a template a call runs exactly as it was shown. Values that differ from its
         arguments then are a rejection that says what would be approved: the agent is asked to
-        propose exactly that call.
+        propose exactly that call. A request for input is approved by answering it.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
-            PayloadError: The values do not fit the template or the arguments, or some are missing.
+            PayloadError: The values do not fit the template, the schema or the arguments, or some
+                are missing.
         """
         self.may_decide(person, directory, now=now)
-        if self.template is None and values:
-            proposal = check_payload(self.call.args, dict(values))
-            if isinstance(proposal, dict) and digest(self.call.name, proposal) != self.digest:
-                return self._end(
-                    Move.REJECT,
-                    Decision(
-                        by=person.id, at=now, channel=channel, reason=reason, proposal=proposal
-                    ),
-                )
-            values = None
-        if lacking := missing_fields(self.template, values):
-            example = example_value(fields_of(self.template)[lacking[0]])
-            raise PayloadError(
-                f"An approval of {self.call.name}() needs a value for {', '.join(lacking)}.",
-                key=lacking[0],
-                read="",
-                example=f"{lacking[0]}: {example}",
-            )
+        meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         return self._end(
-            Move.APPROVE,
+            Move.APPROVE if meaning.proposal is None else Move.REJECT,
             Decision(
                 by=person.id,
                 at=now,
                 channel=channel,
                 reason=reason,
-                payload=fill(self.template, values),
+                payload=meaning.payload,
+                proposal=meaning.proposal,
             ),
         )
 
@@ -249,12 +241,17 @@ class Approval(Value):
     ) -> tuple[Self, tuple[Event, ...]]:
         """Reject, with a reason that the model will read.
 
+        A request for input that can be answered with a no is answered with it.
+
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
         """
         self.may_decide(person, directory, now=now)
+        no = refusal_of_input(self.call, reason) if self.kind is Kind.INPUT else None
+        payload = no.value if no is not None else None
         return self._end(
-            Move.REJECT, Decision(by=person.id, at=now, channel=channel, reason=reason)
+            Move.REJECT,
+            Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload),
         )
 
     def time_out(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
@@ -296,6 +293,7 @@ class Approval(Value):
         return self.open(
             self.origin.model_copy(update={"again": self.origin.again + 1}),
             self.call,
+            kind=self.kind,
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             # The values of the first answer are in the session, and the tool will get those.

@@ -8,22 +8,38 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from signoff.core.approval import Approval
+from signoff.core.answering import form_of
+from signoff.core.approval import Approval, Kind
 from signoff.core.model import Value
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
 
 _MAX_SHOWN = 10_000
+_LONGEST_QUESTION = 120
+_VERBS = {
+    Kind.CONFIRMATION: "asks to run",
+    Kind.INPUT: "asks for",
+    Kind.LONG_RUNNING: "waits for your decision on",
+}
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks by their category, and nothing at all on the screen."""
 
 
 class Row(Value):
-    """One argument of the call: its name and its value as people read it."""
+    """One argument of the call, or one field to fill.
+
+    Attributes:
+        name: Its name.
+        value: Its value as people read it; of a field, what it starts as.
+        note: What is to be known about a field: its choices, its description.
+        filled: Whether a field may stay as it starts, whatever that looks like.
+    """
 
     name: str
     value: str
+    note: str = ""
+    filled: bool = False
 
 
 class Card(Value):
@@ -31,20 +47,25 @@ class Card(Value):
 
     Attributes:
         approval: The id of the approval.
+        kind: What is asked for.
         title: One line: what the agent wants to do.
         app: The agent's folder.
         agent: The agent that called the tool.
         tool: The tool.
-        rows: The arguments.
-        hint: The tool's own words, "" where ADK only put its standard text.
+        rows: The arguments; of a request for input, what it comes with.
+        hint: The tool's own words, "" where ADK only put its standard text; of a request for
+            input, the question where the title is too short for it.
         requester: Who asked.
         policy: The name of the policy.
         deadline: Until when (UTC), None when it stays open.
         digest: Of the tool and the arguments.
         fields: The payload template to fill, empty where there is none.
+        optional: Names of more fields, which may be given as well.
+        yes_or_no: Whether a no is an answer that the agent goes on with.
     """
 
     approval: str
+    kind: Kind = Kind.CONFIRMATION
     title: str
     app: str
     agent: str
@@ -56,29 +77,77 @@ class Card(Value):
     deadline: datetime | None
     digest: str
     fields: tuple[Row, ...] = ()
+    optional: tuple[str, ...] = ()
+    yes_or_no: bool = True
 
 
 def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
     call, origin = approval.call, approval.origin
     requester = directory.find(origin.user)
-    return Card(
+    agent = one_line(origin.agent or origin.app)
+    verb = _VERBS[approval.kind]
+    basis = Card(
         approval=approval.id,
-        title=f"{one_line(origin.agent or origin.app)} asks to run {one_line(call.name)}",
+        kind=approval.kind,
+        title=f"{agent} {verb} {one_line(call.name)}",
         app=one_line(origin.app),
         agent=one_line(origin.agent),
         tool=one_line(call.name),
-        rows=tuple(Row(name=one_line(name), value=shown(call.args[name])) for name in call.args),
+        rows=_rows(call.args),
         hint="" if _is_standard_hint(approval.hint) else shown(approval.hint),
         requester=one_line(requester.shown if requester else origin.user),
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
         digest=approval.digest,
-        fields=tuple(
-            Row(name=one_line(name), value=shown(start))
-            for name, start in fields_of(approval.template).items()
-        ),
+        fields=_rows(fields_of(approval.template)),
     )
+    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
+
+
+def topic(approval: Approval) -> str:
+    """Name what an approval is about, to be put into a sentence."""
+    if approval.kind is Kind.INPUT:
+        return f"the question of {one_line(approval.origin.agent or approval.origin.app)}"
+    return one_line(approval.call.name)
+
+
+def _of_input(basis: Card, agent: str, approval: Approval) -> Card:
+    """Return the card of a request for input: the question, what it comes with, what to fill."""
+    form, args = form_of(approval.call), approval.call.args
+    asked = args.get("message")
+    question = asked.strip() if isinstance(asked, str) else ""
+    short = bool(question) and len(question) <= _LONGEST_QUESTION and "\n" not in question
+    payload = args.get("payload")
+    return basis.model_copy(
+        update={
+            "title": f"{agent} asks: {one_line(question)}" if short else f"{agent} asks for input",
+            "hint": "" if short else shown(question),
+            "rows": ()
+            if payload is None
+            else _rows(payload if isinstance(payload, dict) else {"payload": payload}),
+            "fields": tuple(
+                Row(
+                    name=one_line(name),
+                    value=_start(form.fields[name]) if name in form.required else shown(start),
+                    note=one_line(form.note(name)),
+                    filled=name not in form.required,
+                )
+                for name, start in ((one, form.fields[one]) for one in form.shown)
+            ),
+            "optional": tuple(one_line(name) for name in form.optional),
+            "yes_or_no": form.refuse("no") is not None,
+        }
+    )
+
+
+def _start(start: JsonValue) -> str:
+    # A zero says that a number is asked for; what else a field may start as says nothing.
+    return shown(start) if isinstance(start, int | float) and start is not False else ""
+
+
+def _rows(values: dict[str, JsonValue]) -> tuple[Row, ...]:
+    return tuple(Row(name=one_line(name), value=shown(values[name])) for name in values)
 
 
 def shown(value: JsonValue) -> str:

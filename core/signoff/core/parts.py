@@ -5,10 +5,26 @@ from __future__ import annotations
 import base64
 import hashlib
 from datetime import datetime
+from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, JsonValue
 
 from signoff.core.model import Value
+
+INPUT: Final = "adk_request_input"
+"""What a request for input is called: by ADK in the session, and by us in policies and digests."""
+
+
+class Kind(StrEnum):
+    """What is asked for."""
+
+    CONFIRMATION = "confirmation"
+    """A yes or a no to a tool call that has not run yet."""
+    INPUT = "input"
+    """Values for a workflow or a model; its `ToolCall` is the request: message, payload, schema."""
+    LONG_RUNNING = "long_running"
+    """The result of a tool call that has begun, and waits for a person's decision."""
 
 
 class ToolCall(Value):
@@ -35,8 +51,11 @@ class Origin(Value):
         user: The user id of the session: the requester.
         session: The session id.
         invocation: The invocation id, which the answer must carry.
-        confirmation: The id of the `adk_request_confirmation` FunctionCall to answer.
+        confirmation: The id of the FunctionCall to answer: of the request for a confirmation or
+            for input, or of the long-running call itself.
         again: How many times this call was asked about before, because it was in doubt.
+        nth: How many requests with this id came before it in the session: the nodes of a
+            workflow ask under the same id each time they run.
     """
 
     run: str
@@ -47,6 +66,7 @@ class Origin(Value):
     invocation: str
     confirmation: str
     again: int = 0
+    nth: int = 0
 
 
 class Asked(Value):
@@ -76,6 +96,7 @@ class Decision(Value):
         channel: How it came: ``email``, ``cli``, ...
         reason: In the person's own words.
         payload: The values for the tool, following the payload template; None where there is none.
+            For a request for input: the answer, as its schema wants it.
         proposal: For a rejection that says what would be approved: the arguments of that call.
     """
 
@@ -92,5 +113,7 @@ def approval_id(origin: Origin) -> str:
     text = f"{origin.app}\0{origin.user}\0{origin.session}\0{origin.confirmation}"
     if origin.again:
         text += f"\0{origin.again}"
+    if origin.nth:
+        text += f"\0#{origin.nth}"
     short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
     return "ap_" + short.decode().lower()

@@ -1,0 +1,150 @@
+"""JSON Schema (https://json-schema.org, draft 2020-12), as far as a form needs to understand it.
+
+Python models, dictionaries and language models all write schemas: what is read here is what they
+have in common, and a schema that cannot be read asks for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from pydantic import JsonValue
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+Schema = dict[str, JsonValue]
+
+_STARTS: Final[Mapping[str, JsonValue]] = {
+    "string": "",
+    "integer": 0,
+    "number": 0.0,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
+_VALUES: Final = frozenset({"default", "enum", "const", "examples", "example"})
+_BESIDE: Final = frozenset({"default", "description", "title"})
+_DEEPEST: Final = 32
+_MOST_REFERENCES: Final = 16
+
+
+def usable(schema: JsonValue) -> Schema:
+    """Return a schema with the names of types as the standard writes them, ``{}`` if it is none."""
+    lowered = _lowered(schema, 0)
+    if not isinstance(lowered, dict):
+        return {}
+    try:
+        Draft202012Validator.check_schema(lowered)
+    except (SchemaError, RecursionError):
+        return {}
+    return lowered
+
+
+def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
+    """Return what is most wrong with an answer; None where it fits.
+
+    A schema that refers to what is not there cannot refuse anything, and nothing is ever fetched.
+    """
+    # The registry is empty, so that a reference to an address elsewhere leads nowhere.
+    validator = Draft202012Validator(schema, registry=Registry())
+    try:
+        worst: ValidationError | None = best_match(validator.iter_errors(answer))
+    except (Unresolvable, RecursionError):
+        return None
+    return worst
+
+
+def plain(part: JsonValue, root: Schema) -> Schema:
+    """Return a part of a schema with references within it followed, and "or null" looked past."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(part, dict):
+            return {}
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            part = _referred(reference, root)
+            continue
+        choices = next((part[key] for key in ("anyOf", "oneOf", "allOf") if key in part), None)
+        if not isinstance(choices, list) or "type" in part:
+            return part
+        real = [one for one in choices if not (isinstance(one, dict) and type_of(one) == "null")]
+        if len(real) != 1:
+            return part
+        inner = real[0]
+        beside = {key: item for key, item in part.items() if key in _BESIDE}
+        part = {**inner, **beside} if isinstance(inner, dict) else inner
+    return {}
+
+
+def type_of(schema: Schema) -> str:
+    """Return the one type that is asked for, null aside; "" where there is none or more."""
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        real = [one for one in kind if one != "null"]
+        kind = real[0] if len(real) == 1 else None
+    if kind is None and isinstance(schema.get("properties"), dict):
+        return "object"
+    return kind if isinstance(kind, str) else ""
+
+
+def start_of(schema: Schema) -> JsonValue:
+    """Return what a field of this schema starts as in a payload template; None is any kind."""
+    kind, choices = type_of(schema), schema.get("enum")
+    if not kind and isinstance(choices, list) and choices:
+        return "" if all(isinstance(one, str) for one in choices) else None
+    start = _STARTS.get(kind)
+    return start.copy() if isinstance(start, list | dict) else start
+
+
+def default_of(schema: Schema) -> JsonValue:
+    """Return what a property has when it is not given, None where nothing is said."""
+    default = schema.get("default")
+    whole = isinstance(default, int) and not isinstance(default, bool)
+    return float(default) if whole and type_of(schema) == "number" else default  # type: ignore[arg-type] # whole says so
+
+
+def suggestions(schema: Schema) -> Iterator[JsonValue]:
+    """Yield values that the schema itself mentions."""
+    for key in ("examples", "enum"):
+        listed = schema.get(key)
+        if isinstance(listed, list):
+            yield from listed[:1]
+    for key in ("const", "default", "minimum"):
+        if schema.get(key) is not None:
+            yield schema[key]
+
+
+def _lowered(schema: JsonValue, depth: int) -> JsonValue:
+    """Write ``STRING``, as models and Google's own schemas do, as ``string``."""
+    if depth > _DEEPEST:
+        return schema
+    if isinstance(schema, list):
+        return [_lowered(item, depth + 1) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: item
+        if key in _VALUES and not isinstance(item, dict)
+        else _type_name(item)
+        if key == "type" and not isinstance(item, dict)
+        else _lowered(item, depth + 1)
+        for key, item in schema.items()
+    }
+
+
+def _type_name(item: JsonValue) -> JsonValue:
+    if isinstance(item, list):
+        return [one.lower() if isinstance(one, str) else one for one in item]
+    return item.lower() if isinstance(item, str) else item
+
+
+def _referred(reference: str, root: Schema) -> JsonValue:
+    if not reference.startswith("#"):
+        return None
+    found: JsonValue = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
