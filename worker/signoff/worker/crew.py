@@ -37,7 +37,14 @@ log = structlog.get_logger(__name__)
 _MAX_TRIES = 12
 _MAX_STARTS = 3
 _TRANSIENT = frozenset(
-    {"StaleSessionError", "OperationalError", "InterfaceError", "ServerError", "TimeoutError"}
+    {
+        "ConnectionError",  # of redis-py, which is not the builtin
+        "InterfaceError",
+        "OperationalError",
+        "ServerError",
+        "StaleSessionError",
+        "TimeoutError",
+    }
 )
 """Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
 

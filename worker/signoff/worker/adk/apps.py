@@ -17,6 +17,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
+from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
 
 
@@ -43,18 +44,22 @@ def app_names(folder: Path) -> list[str]:
 def session_service(url: str, folder: Path) -> BaseSessionService:
     """Return ADK's session service for a URL, as `adk api_server --session_service_uri` does.
 
+    SQLite and Redis get services of our own, for many runs at once.
+
     Raises:
         ConfigError: ADK does not take this URL.
     """
     try:
         if url.startswith("sqlite:///"):
             return PatientSqliteSessionService(Path(url.removeprefix("sqlite:///")))
+        if url.startswith(SCHEMES):
+            return LastingRedisSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
     except (ValueError, ImportError, OSError, sqlite3.Error) as error:
         raise ConfigError(
             f"ADK cannot use {url.split('://', maxsplit=1)[0]}:// for its sessions: {error}. "
-            "Write sqlite:///path or postgresql+asyncpg://user:password@host/database "
-            "(pip install 'signoff[postgres]').",
+            "Write sqlite:///path, redis://host:port/number, or "
+            "postgresql+asyncpg://user:password@host/database (pip install 'signoff[postgres]').",
             key="sessions.url",
         ) from error
 

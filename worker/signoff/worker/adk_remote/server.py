@@ -35,7 +35,14 @@ _GATEWAY = frozenset({502, 504})
 """A proxy speaks; the server behind it may still be working."""
 
 _TRANSIENT_TYPES = frozenset(
-    {"StaleSessionError", "OperationalError", "InterfaceError", "ServerError", "TimeoutError"}
+    {
+        "ConnectionError",
+        "InterfaceError",
+        "OperationalError",
+        "ServerError",
+        "StaleSessionError",
+        "TimeoutError",
+    }
 )
 """Types of errors in the stream of a Python server that say "not now", as in the crew."""
 

@@ -1,0 +1,145 @@
+"""The same promises over every store that ADK can keep its sessions in."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.core.lifecycle import Handoff
+from signoff.core.run import RunState
+from worker.office import AGENTS, MARA, Office
+from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
+
+CONFERENCE = "Reimburse me $2500 for the conference"
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+async def test_an_approved_call_runs_once(office: Office) -> None:
+    """Run, pause, approve, resume: once, with the shown arguments, and the last word comes."""
+    run = await office.submit("finance", CONFERENCE)
+    assert run.state is RunState.PAUSED
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert "2,500" in run.text
+    assert [line["amount"] for line in office.executed()] == [2500]
+    assert await user_messages(office, run) == [CONFERENCE]
+
+
+async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
+    """A tool that asks by itself is found again by what the store has kept of its question."""
+    run = await office.submit("time_off", "I need 5 days off")
+    await office.approve(run, approved_days=3)
+    run = await office.resume(run)
+    assert "3 days" in run.text
+
+
+@pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+@pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
+async def test_siblings_are_answered_together(office: Office, app: str) -> None:
+    """One answer resumes nothing; the second resumes both, each by its own decision."""
+    run = await office.submit(app, "pay both")
+    first, second = await office.ask(run)
+    await office.desk.approve(first.id, MARA, channel="test")
+    assert (await office.resume(run)).state is RunState.PAUSED
+    await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
+    assert "not B" in run.text
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+async def test_a_run_that_is_taken_up_again_says_the_message_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
+    run = await office.desk.submit("finance", CONFERENCE, user="riley@example.com")
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=True))
+        await work_until_death(office, stages.run("finance"))
+    await office.crew.drain(stages.run("finance"))
+    run = await office.ledger.run(run.id)
+    assert run.state is RunState.PAUSED
+    assert await user_messages(office, run) == [CONFERENCE]
+    await office.approve(run)
+    assert (await office.resume(run)).state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Wherever the worker dies in a resume, the tool runs once, or is in doubt."""
+    run = await office.submit("finance", CONFERENCE)
+    (first,) = run.approvals
+    await office.approve(run)
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=True))
+        await work_until_death(office, stages.resume("finance"))
+    run = await office.resume(run)
+    assert len(office.executed()) <= 1
+    if run.state is RunState.COMPLETED:
+        assert len(office.executed()) == 1
+    else:
+        assert run.state is RunState.IN_DOUBT
+        assert (await office.ledger.approval(first)).handoff is Handoff.IN_DOUBT
+    assert await user_messages(office, run) == [CONFERENCE]
+    await audit.verify(office.ledger.store)
+
+
+async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
+    """The answer cannot be given to anybody: the run fails and says so."""
+    run = await office.submit("finance", CONFERENCE)
+    await office.approve(run)
+    await office.apps.sessions.delete_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert "is gone" in run.problem
+
+
+async def test_two_runs_share_a_session(office: Office) -> None:
+    """The second pauses while the first waits; each is resumed by its own answer."""
+    runs = []
+    for _ in range(2):
+        run = await office.desk.submit(
+            "finance", CONFERENCE, user="riley@example.com", session="shared"
+        )
+        await office.crew.drain(stages.run("finance"))
+        runs.append(await office.ledger.run(run.id))
+    for run in runs:
+        await office.approve(run)
+        assert (await office.resume(run)).state is RunState.COMPLETED
+    assert len(office.executed()) == 2
+    await office.apps.sessions.delete_session(
+        app_name="finance", user_id="riley@example.com", session_id="shared"
+    )
+
+
+async def test_thirty_two_at_once(office: Office) -> None:
+    """As many runs pause and are resumed at once; none is lost, none runs twice."""
+    runs = [
+        await office.desk.submit("finance", CONFERENCE, user=f"user{n}@example.com")
+        for n in range(32)
+    ]
+    await asyncio.gather(*(office.crew.drain(stages.run("finance")) for _ in runs))
+    # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
+    office.pass_time()
+    await office.crew.drain(stages.run("finance"))
+    paused = await office.ledger.runs([run.id for run in runs])
+    assert {run.state for run in paused} == {RunState.PAUSED}
+    for run in paused:
+        await office.approve(run)
+    await asyncio.gather(*(office.crew.drain(stages.resume("finance")) for _ in runs))
+    office.pass_time()
+    await office.crew.drain(stages.resume("finance"))
+    ended = await office.ledger.runs([run.id for run in runs])
+    assert {run.state for run in ended} == {RunState.COMPLETED}
+    assert len(office.executed()) == 32

@@ -1,0 +1,70 @@
+"""A store of sessions that goes away for a moment, and one that cannot be used at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+
+from signoff.broker import stages
+from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.core.errors import ConfigError
+from signoff.core.run import RunState
+from signoff.worker.adk.apps import session_service
+from worker.office import Office
+from worker.sessions.stores import Postgres
+
+CONFERENCE = "Reimburse me $2500 for the conference"
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+@pytest.mark.parametrize("sessions_url", ["postgres", "redis"], indirect=True)
+async def test_a_store_that_is_away_is_waited_for(
+    office: Office, sessions_url: str, request: pytest.FixtureRequest
+) -> None:
+    """The database is started anew: what came meanwhile is tried again, and nothing is lost."""
+    name = "postgres_server" if "postgres" in sessions_url else "sessions_redis"
+    server: Postgres | EmbeddedRedis = request.getfixturevalue(name)
+    paused = await office.submit("finance", CONFERENCE)
+    await office.approve(paused)
+    server.stop()
+    try:
+        fresh = await office.submit("finance", CONFERENCE)
+        assert fresh.state is RunState.QUEUED
+        assert (await office.resume(paused)).state is RunState.ANSWERED
+    finally:
+        server.start()
+    office.pass_time()
+    await office.crew.drain(stages.run("finance"))
+    assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
+    assert (await office.resume(paused)).state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+@pytest.mark.parametrize("sessions_url", ["redis"], indirect=True)
+async def test_a_session_in_redis_lasts_as_long_as_an_approval_may(
+    office: Office, sessions_redis: EmbeddedRedis
+) -> None:
+    """ADK would forget it after seven days, and the answer could be given to nobody."""
+    run = await office.submit("finance", CONFERENCE)
+    async with redis.asyncio.Redis.from_url(sessions_redis.url) as client:
+        keys = [key async for key in client.scan_iter(match=f"*{run.session}")]
+        assert [await client.ttl(key) for key in keys] == [-1]
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "postgresql+nodriver://a/b", "redis://host:port", "mysql://x"]
+)
+def test_a_url_that_adk_does_not_take_names_those_that_it_takes(url: str, tmp_path: Path) -> None:
+    """The error names the setting and the forms that work."""
+    with pytest.raises(ConfigError, match=r"sessions\.url.*sqlite:///path, redis://host"):
+        session_service(url, tmp_path)
+
+
+async def test_a_redis_url_is_taken_without_asking_the_server(tmp_path: Path) -> None:
+    """Connections are made when they are needed, as with the other stores."""
+    service = session_service(f"redis://127.0.0.1:{free_port()}/3", tmp_path)
+    await service.close()  # type: ignore[attr-defined]
