@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from signoff.broker import audit, stages
 from signoff.broker.change import Change
 from signoff.broker.lease import session_key
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import LedgerError
 from signoff.core.lifecycle import Handoff, State
-from signoff.core.run import RunState
+from signoff.core.parts import Origin, ToolCall
+from signoff.core.run import Run, RunState
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.port import Pause, Turn
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -253,3 +259,54 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     third = await office.ledger.run(third.id)
     (fresh,) = await office.ledger.approvals(third.approvals)
     assert fresh.supersedes == ""
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+async def test_a_delivery_that_is_noted_late_costs_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Somebody writes to the approval just before a commit of the resume: it is done again."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    (approval_id,) = run.approvals
+    commit_all, left = Ledger.commit_all, step
+
+    async def disturbed(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            was = await self.approval(approval_id)
+            late, events = was.delivered("mara", "email", "<card@example.com>", now=was.opened_at)
+            await commit_all(self, [Change().put(late, was=was).note(events)])
+        return await commit_all(self, changes)
+
+    monkeypatch.setattr(Ledger, "commit_all", disturbed)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+    approval = await office.ledger.approval(approval_id)
+    assert approval.handoff is Handoff.RESUMED
+
+
+async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that cannot be shown faithfully is not asked about: the run says why it ended."""
+
+    async def turn(self: object, run: Run) -> Turn:
+        origin = Origin(
+            run=run.id,
+            app=run.app,
+            user=run.user,
+            session=run.session,
+            invocation=run.invocation,
+            confirmation="adk-1",
+        )
+        call = ToolCall.model_construct(id="adk-0", name="pay", args={"amount": float("nan")})
+        return Turn(pauses=(Pause(origin=origin, call=call),))
+
+    monkeypatch.setattr(AdkRuntime, "start", turn)
+    run = await office.submit("finance", "Reimburse me NaN dollars")
+    assert run.state is RunState.FAILED
+    assert "canonical" in run.problem
+    assert await office.ledger.backlog() == {"run.finance": 0}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,17 +26,14 @@ from signoff.core.errors import (
     RemoteUnavailable,
     RunNotFound,
     SignoffError,
-    ToolInDoubt,
 )
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import InDoubt
 from signoff.core.run import Run, RunState
+from signoff.worker import outcomes
 from signoff.worker.port import Pause, Runtime, Turn
 
 log = structlog.get_logger(__name__)
 
 _MAX_TRIES = 12
-_MAX_STARTS = 3
 _TRANSIENT = frozenset(
     {
         "ConnectionError",  # of redis-py, which is not the builtin
@@ -47,6 +45,10 @@ _TRANSIENT = frozenset(
     }
 )
 """Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
+
+
+Build = Callable[[Sequence[Approval], datetime], Awaitable[Change | None]]
+"""Makes a change of the approvals of a run and the present; None if there is nothing to do."""
 
 
 @dataclass(slots=True)
@@ -89,179 +91,127 @@ class Crew:
     async def _work(self, item: Item) -> None:
         try:
             run = await self.ledger.run(str(item.body["run"]))
-        except RunNotFound:
-            log.error("work.without_run", item=item.id, stage=item.stage)  # noqa: TRY400 -- its id says all
-            await self.ledger.commit(Change().ack(item))
-            return
-        with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
-            try:
-                async with held(
-                    self.ledger, item, session_key(run.app, run.user, run.session), lease=self.lease
-                ) as ours:
-                    if not ours:
+            with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
+                key = session_key(run.app, run.user, run.session)
+                async with held(self.ledger, item, key, lease=self.lease) as ours:
+                    if ours:
+                        await self._advance(run, item)
+                    else:
                         # Somebody runs this session right now: theirs first, then this.
                         await self._put_back(item, after=0.2)
-                    elif item.stage.startswith(f"{stages.RUN}."):
-                        await self._start(run, item)
-                    else:
-                        await self._resume(run, item)
                     await live.look_up(self.ledger, run)
-            except (LeaseLost, Conflict) as error:
-                log.warning("work.taken_over", item=item.id, error=str(error))
-            except LedgerUnavailable as error:
-                # The lease will run out, and whoever claims the item then goes on from here.
-                log.warning("work.interrupted", item=item.id, error=str(error))
+        except RunNotFound as error:
+            log.error("work.without_run", item=item.id, error=str(error))  # noqa: TRY400 -- says all
+            await self._drop(item)
+        except (LeaseLost, Conflict) as error:
+            log.warning("work.taken_over", item=item.id, error=str(error))
+        except LedgerUnavailable as error:
+            # The lease will run out, and whoever claims the item then goes on from here.
+            log.warning("work.interrupted", item=item.id, error=str(error))
 
-    async def _start(self, run: Run, item: Item) -> None:
-        if run.state is not RunState.QUEUED:
+    async def _drop(self, item: Item) -> None:
+        with contextlib.suppress(LedgerError):
             await self.ledger.commit(Change().ack(item))
-            return
-        log.info("run.started", attempt=item.attempts)
-        try:
-            turn = await self.runtime.start(run)
-        except Exception as error:  # noqa: BLE001 -- an agent may raise anything
-            await self._start_failed(run, item, error)
-            return
-        await self._commit_turn(run, item, turn)
 
-    async def _start_failed(self, run: Run, item: Item, error: Exception) -> None:
-        if await self._try_later(item, error):
-            return
-        after, events = run.failed(_in_words(error), now=await self.ledger.now())
-        log.error("run.failed", problem=after.problem, exc_info=error)
-        change = Change().put(after, was=run).note(events).ack(item)
-        await self.ledger.commit(_fenced(run, item, change))
-
-    async def _resume(self, run: Run, item: Item) -> None:
-        if run.state is not RunState.ANSWERED or run.pause != item.body["pause"]:
+    async def _advance(self, run: Run, item: Item) -> None:
+        """Take a run to its next pause or its end."""
+        resuming = item.stage.startswith(f"{stages.RESUME}.")
+        expected = RunState.ANSWERED if resuming else RunState.QUEUED
+        if run.state is not expected or (resuming and run.pause != item.body["pause"]):
             await self.ledger.commit(Change().ack(item))
             return
         approvals = await self.ledger.approvals(run.approvals)
-        if any(one.handoff is Handoff.STARTED for one in approvals):
+        if outcomes.started_and_not_finished(approvals):
             # Whoever started it held this session's lease, and has lost it.
-            await self._in_doubt(run, item, approvals)
+            await self._in_doubt(run, item)
             return
-        log.info("run.resuming", attempt=item.attempts)
+        log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
         try:
-            turn = await self.runtime.resume(
-                run, approvals, lambda change: _fenced(run, item, change)
+            turn = await (
+                self.runtime.resume(run, approvals, lambda change: _fenced(run, item, change))
+                if resuming
+                else self.runtime.start(run)
             )
+            await self._turn_ended(run, item, turn)
+        except (LeaseLost, Conflict):
+            raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
-            await self._resume_failed(run, item, error)
-            return
-        fresh = await self.ledger.approvals(run.approvals)
-        if any(one.handoff is Handoff.STARTED for one in fresh):
-            await self._in_doubt(run, item, fresh)
-            return
-        await self._commit_turn(run, item, turn, fresh)
+            await self._failed(run, item, error)
 
-    async def _resume_failed(self, run: Run, item: Item, error: Exception) -> None:
-        fresh = await self.ledger.approvals(run.approvals)
-        in_doubt = isinstance(_cause(error), ToolInDoubt)
-        if in_doubt or any(one.handoff is Handoff.STARTED for one in fresh):
-            await self._in_doubt(run, item, fresh)
-            return
-        if await self._try_later(item, error):
-            return
-        now = await self.ledger.now()
-        problem = _in_words(error)
-        change = _all_failed(fresh, problem, now=now)
-        after, events = run.failed(problem, now=now)
-        log.error("run.failed", problem=problem, exc_info=error)
-        change.put(after, was=run).note(events).ack(item)
-        await self.ledger.commit(_fenced(run, item, change))
+    async def _turn_ended(self, run: Run, item: Item, turn: Turn) -> None:
+        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+            if outcomes.started_and_not_finished(approvals):
+                return None
+            proposers = {
+                index: found
+                for index, pause in enumerate(turn.pauses)
+                if (found := await self._proposer(pause))
+            }
+            return outcomes.turn_ended(run, turn, approvals, proposers, now=now).ack(item)
 
-    async def _in_doubt(self, run: Run, item: Item, approvals: Sequence[Approval]) -> None:
-        """Mark what was started and not seen to finish, and do what its policy says then."""
-        now = await self.ledger.now()
-        change = Change()
-        marked = [_doubt(change, one, now=now) for one in approvals]
-        doubtful = [one for one in marked if one.handoff is Handoff.IN_DOUBT]
-        log.error("run.in_doubt", approvals=[one.id for one in doubtful])
-        if not doubtful or any(_rule(one) is InDoubt.FAIL for one in doubtful):
-            names = ", ".join(f"{one.call.name}()" for one in doubtful) or "A tool"
-            change.put(
-                run.in_doubt(
-                    f"{names} was started by a worker that was not seen to finish it: it may or "
-                    "may not have happened. Look, and then ask the agent anew."
-                ),
-                was=run,
-            )
-            await self.ledger.commit(_fenced(run, item, change.ack(item)))
-            return
-        asked = [self._ask_again(change, one, now=now) for one in doubtful if _asks(one)]
-        if asked:
-            settled = [one.id for one in marked if one not in doubtful or not _asks(one)]
-            change.put(run.paused(asked, decided=settled), was=run).ack(item)
+        if not await self._settle(run, item, build):
+            await self._in_doubt(run, item)
+        elif turn.pauses:
+            log.info("run.paused", calls=[pause.call.name for pause in turn.pauses])
         else:
-            change.retry(item, after=0)
-        await self.ledger.commit(_fenced(run, item, change))
-
-    def _ask_again(self, change: Change, doubtful: Approval, *, now: datetime) -> str:
-        question, events = doubtful.ask_again(now=now)
-        change.put(question, was=None).note(events)
-        change.send(stages.ROUTE, f"route:{question.id}", {"approval": question.id})
-        return question.id
-
-    async def _commit_turn(
-        self, run: Run, item: Item, turn: Turn, answered: Sequence[Approval] = ()
-    ) -> None:
-        """Commit what a turn came to: answers resumed, and approvals opened or the last word."""
-        now = await self.ledger.now()
-        change = Change()
-        after: dict[str, Approval] = {}
-        for approval in answered:
-            after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
-            change.note(noted)
-        if turn.pauses:
-            before = {one.id: one for one in answered}
-            opened = [
-                await self._open(pause, change, before, after, now=now) for pause in turn.pauses
-            ]
-            run_after = run.paused(opened)
-            log.info("run.paused", approvals=opened)
-            for approval_id, approval in after.items():
-                change.put(approval, was=before[approval_id])
-        else:
-            for approval in answered:
-                change.put(after[approval.id], was=approval)
-            run_after, ended = run.completed(turn.text, now=now)
-            change.note(ended)
             log.info("run.completed")
-        change.put(run_after, was=run).ack(item)
-        await self.ledger.commit(_fenced(run, item, change))
 
-    async def _open(
-        self,
-        pause: Pause,
-        change: Change,
-        before: dict[str, Approval],
-        after: dict[str, Approval],
-        *,
-        now: datetime,
-    ) -> str:
-        """Open the approval of a call that waits, linked to the rejection that proposed it."""
-        proposer = await self.ledger.proposer(
-            pause.origin, digest(pause.call.name, pause.call.args)
-        )
-        if proposer is not None and after.get(proposer.id, proposer).superseded_by:
-            proposer = None  # a proposal is taken up once, also by two calls of one turn
-        approval, noted = Approval.open(
-            pause.origin,
-            pause.call,
-            hint=pause.hint,
-            template=pause.template,
-            now=now,
-            supersedes=proposer.id if proposer else "",
-        )
-        if proposer is not None:
-            # The rejection may be the very answer that this turn has resumed.
-            before.setdefault(proposer.id, proposer)
-            latest = after.get(proposer.id, proposer)
-            after[proposer.id] = latest.model_copy(update={"superseded_by": approval.id})
-        change.put(approval, was=None).note(noted)
-        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
-        return approval.id
+    async def _proposer(self, pause: Pause) -> Approval | None:
+        return await self.ledger.proposer(pause.origin, digest(pause.call.name, pause.call.args))
+
+    async def _failed(self, run: Run, item: Item, error: Exception) -> None:
+        problem = _in_words(error)
+
+        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+            if outcomes.started_and_not_finished(approvals):
+                return None
+            return outcomes.failed(run, problem, approvals, now=now).ack(item)
+
+        approvals = await self.ledger.approvals(run.approvals)
+        if outcomes.started_and_not_finished(approvals):
+            await self._in_doubt(run, item)
+        elif not await self._try_later(item, error):
+            log.error("run.failed", problem=problem, exc_info=error)
+            if not await self._settle(run, item, build):
+                await self._in_doubt(run, item)
+
+    async def _in_doubt(self, run: Run, item: Item) -> None:
+        """Mark what was started and not seen to finish, and do what its policy says then."""
+
+        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = outcomes.in_doubt(run, approvals, now=now)
+            if change is None:
+                return None
+            goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)
+            return change.retry(item, after=0) if goes_on else change.ack(item)
+
+        log.error("run.in_doubt", approvals=run.approvals)
+        await self._settle(run, item, build)
+
+    async def _settle(self, run: Run, item: Item, build: Build) -> bool:
+        """Build a change from the approvals as they are, commit it, and again if they have moved.
+
+        Others write to an approval too, also after its end: a delivery that is noted late must not
+        cost what a turn has come to.
+
+        Returns:
+            False if `build` has found that there is nothing to commit.
+
+        Raises:
+            LeaseLost: Somebody else has taken the run on.
+        """
+
+        async def attempt() -> bool:
+            if (await self.ledger.run(run.id)).version != run.version:
+                raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
+            approvals = await self.ledger.approvals(run.approvals)
+            change = await build(approvals, await self.ledger.now())
+            if change is None:
+                return False
+            await self.ledger.commit(_fenced(run, item, change))
+            return True
+
+        return await self.ledger.decide_again(attempt)
 
     async def _try_later(self, item: Item, error: Exception) -> bool:
         cause = _cause(error)
@@ -283,43 +233,6 @@ class Crew:
 
 def _fenced(run: Run, item: Item, change: Change) -> Change:
     return change.fence(session_key(run.app, run.user, run.session), item.token)
-
-
-def _doubt(change: Change, approval: Approval, *, now: datetime) -> Approval:
-    """Mark an approval in doubt if its tool was started; where the policy says so, for a retry."""
-    if approval.handoff is not Handoff.STARTED:
-        return approval
-    marked, events = approval.hand_on(
-        Handoff.IN_DOUBT,
-        now=now,
-        why=f"{approval.call.name}() was started and not seen to finish: "
-        "it may or may not have happened",
-    )
-    change.note(events)
-    after = marked
-    if _rule(marked) is InDoubt.RETRY and not _asks(marked):
-        after, _ = marked.hand_on(Handoff.RECORDED, now=now)
-    change.put(after, was=approval)
-    return marked
-
-
-def _rule(approval: Approval) -> InDoubt:
-    return approval.terms.in_doubt if approval.terms is not None else InDoubt.ASK
-
-
-def _asks(approval: Approval) -> bool:
-    """Whether a person is asked: by policy, or because retrying has not helped."""
-    rule = _rule(approval)
-    return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= _MAX_STARTS)
-
-
-def _all_failed(approvals: Sequence[Approval], why: str, *, now: datetime) -> Change:
-    """Return a change that says of each answer of a pause that it did not get into the agent."""
-    change = Change()
-    for approval in approvals:
-        after, events = approval.hand_on(Handoff.FAILED, now=now, why=why)
-        change.put(after, was=approval).note(events)
-    return change
 
 
 def _cause(error: BaseException) -> BaseException:

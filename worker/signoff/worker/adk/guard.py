@@ -72,17 +72,24 @@ class GuardPlugin(BasePlugin):
             log.error("guard.unknown_confirmation", tool=tool.name)
             return {"status": "rejected", "error": "No approval is on record for this tool call."}
         approval_id, fence = expected
+        return await self._ledger.decide_again(
+            lambda: self._let_through(approval_id, fence, tool.name, tool_args)
+        )
+
+    async def _let_through(
+        self, approval_id: str, fence: Fence, tool: str, args: dict[str, Any]
+    ) -> dict[str, Any] | None:
         approval = await self._ledger.approval(approval_id)
         if approval.state is not State.APPROVED:
             return refusal(approval)
-        _same_call(approval, tool.name, tool_args)
+        _same_call(approval, tool, args)
         if approval.handoff is Handoff.FINISHED:
-            log.info("tool.already_finished", approval=approval.id, tool=tool.name)
+            log.info("tool.already_finished", approval=approval.id, tool=tool)
             return _stored(approval)
         if approval.handoff is not Handoff.RECORDED:
-            raise ToolInDoubt(f"{tool.name}() of approval {approval.id} is {approval.handoff}.")
+            raise ToolInDoubt(f"{tool}() of approval {approval.id} is {approval.handoff}.")
         await self._hand_on(approval, Handoff.STARTED, fence)
-        log.info("tool.started", approval=approval.id, tool=tool.name)
+        log.info("tool.started", approval=approval.id, tool=tool)
         return None
 
     async def after_tool_callback(
@@ -119,11 +126,18 @@ class GuardPlugin(BasePlugin):
         if tool_context.tool_confirmation is None or expected is None:
             return
         approval_id, fence = expected
-        approval = await self._ledger.approval(approval_id)
-        if approval.handoff is not Handoff.STARTED:
-            return
-        await self._hand_on(approval, Handoff.FINISHED, fence, why=why, result=_as_json(result))
-        log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+        async def attempt() -> None:
+            approval = await self._ledger.approval(approval_id)
+            if approval.handoff is Handoff.STARTED:
+                await self._hand_on(
+                    approval, Handoff.FINISHED, fence, why=why, result=_as_json(result)
+                )
+                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+        # The approval may be written to at this moment, by a delivery that is noted late; that
+        # must not leave a tool in doubt which has finished.
+        await self._ledger.decide_again(attempt)
 
     async def _hand_on(
         self,

@@ -1,0 +1,155 @@
+"""What a turn of an agent comes to, as one change: all of it is committed, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+from signoff.core.lifecycle import HANDOFFS, Handoff
+from signoff.core.policy import InDoubt
+from signoff.core.run import Run
+from signoff.worker.port import Pause, Turn
+
+MAX_STARTS = 3
+"""How often a tool is started on one approval whose policy says that it may be retried."""
+
+
+def turn_ended(
+    run: Run,
+    turn: Turn,
+    answered: Sequence[Approval],
+    proposers: Mapping[int, Approval],
+    *,
+    now: datetime,
+) -> Change:
+    """Return the change for a turn that came to its end.
+
+    Args:
+        run: The run.
+        turn: The approvals it opens, or the agent's last word.
+        answered: The approvals whose answers it was resumed with.
+        proposers: By the index of a pause: the rejection that proposed this very call.
+        now: The present.
+
+    Raises:
+        NotCanonical: The arguments of a call that waits have no digest.
+    """
+    change = Change()
+    before = {one.id: one for one in answered}
+    after: dict[str, Approval] = {}
+    for approval in answered:
+        after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
+        change.note(noted)
+    if turn.pauses:
+        opened = []
+        for index, pause in enumerate(turn.pauses):
+            proposer = proposers.get(index)
+            if proposer is not None:
+                # The rejection may be the very answer that this turn was resumed with.
+                before.setdefault(proposer.id, proposer)
+                proposer = after.get(proposer.id, proposer)
+            approval = _open(change, pause, proposer, now=now)
+            opened.append(approval.id)
+            if proposer is not None and approval.supersedes:
+                taken = {"superseded_by": approval.id}
+                after[proposer.id] = proposer.model_copy(update=taken)
+        run_after = run.paused(opened)
+    else:
+        run_after, ended = run.completed(turn.text, now=now)
+        change.note(ended)
+    for approval_id, approval in after.items():
+        change.put(approval, was=before[approval_id])
+    return change.put(run_after, was=run)
+
+
+def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datetime) -> Approval:
+    """Open the approval of a call that waits, linked to the rejection that proposed it."""
+    # A proposal is taken up once, also by two calls of one turn.
+    linked = proposer is not None and not proposer.superseded_by
+    approval, noted = Approval.open(
+        pause.origin,
+        pause.call,
+        hint=pause.hint,
+        template=pause.template,
+        now=now,
+        supersedes=proposer.id if proposer is not None and linked else "",
+    )
+    _route(change.put(approval, was=None).note(noted), approval)
+    return approval
+
+
+def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetime) -> Change:
+    """Return the change for a run that failed: its answers did not get into the agent."""
+    change = Change()
+    for approval in answered:
+        if Handoff.FAILED in HANDOFFS[approval.handoff]:
+            after, noted = approval.hand_on(Handoff.FAILED, now=now, why=problem)
+            change.put(after, was=approval).note(noted)
+    run_after, ended = run.failed(problem, now=now)
+    return change.put(run_after, was=run).note(ended)
+
+
+def started_and_not_finished(approvals: Sequence[Approval]) -> bool:
+    """Say whether a tool of these was started and not seen to finish."""
+    return any(one.handoff is Handoff.STARTED for one in approvals)
+
+
+def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Change | None:
+    """Return the change for tools that were started and not seen to finish, by their policies.
+
+    Returns:
+        The change; where it leaves the run as it is, the run has to be resumed once more. None if
+        there is no such tool.
+    """
+    doubtful = [one for one in approvals if one.handoff is Handoff.STARTED]
+    if not doubtful:
+        return None
+    change = Change()
+    marked = [_mark(change, one, now=now) for one in doubtful]
+    if any(_rule(one) is InDoubt.FAIL for one in marked):
+        names = ", ".join(f"{one.call.name}()" for one in marked)
+        problem = (
+            f"{names} was started by a worker that was not seen to finish it: it may or may not "
+            "have happened. Look, and then ask the agent anew."
+        )
+        return change.put(run.in_doubt(problem), was=run)
+    asked = []
+    for one in marked:
+        if _asks(one):
+            question, noted = one.ask_again(now=now)
+            _route(change.put(question, was=None).note(noted), question)
+            asked.append((one.id, question.id))
+    if asked:
+        replaced = dict(asked)
+        decided = [one.id for one in approvals if one.id not in replaced]
+        change.put(run.paused(replaced.values(), decided=decided), was=run)
+    return change
+
+
+def _mark(change: Change, approval: Approval, *, now: datetime) -> Approval:
+    """Mark an approval in doubt; where it is to be retried, make it ready to be started again."""
+    why = f"{approval.call.name}() was started and not seen to finish: it may have happened or not"
+    marked, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
+    change.note(noted)
+    after = marked
+    if _rule(marked) is InDoubt.RETRY and not _asks(marked):
+        after, _ = marked.hand_on(Handoff.RECORDED, now=now)
+    change.put(after, was=approval)
+    return marked
+
+
+def _rule(approval: Approval) -> InDoubt:
+    return approval.terms.in_doubt if approval.terms is not None else InDoubt.ASK
+
+
+def _asks(approval: Approval) -> bool:
+    """Whether a person is asked: by policy, or because retrying has not helped."""
+    rule = _rule(approval)
+    return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
+
+
+def _route(change: Change, approval: Approval) -> None:
+    change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
