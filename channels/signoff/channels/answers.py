@@ -16,8 +16,9 @@ from signoff.broker.desk import Desk
 from signoff.channels import phrases
 from signoff.channels.phrases import About, Words
 from signoff.channels.tokens import Holder
-from signoff.core.approval import Approval, State
-from signoff.core.command import Command, Verdict, example_for, read_command
+from signoff.core.answering import example_of_yes
+from signoff.core.approval import Approval, Kind, State
+from signoff.core.command import Command, Verdict, read_command
 from signoff.core.errors import (
     AlreadyDecided,
     DecisionRefused,
@@ -47,6 +48,8 @@ def _refuse_other_arguments(approval: Approval, command: Command) -> None:
     Raises:
         PayloadError: There is such a line.
     """
+    if approval.kind is Kind.INPUT:
+        return  # nothing of it can be changed: what is asked for is an answer
     as_shown = f"{approval.call.name}() runs exactly as it was shown"
     behind = command.first_line.partition(":")[2].strip()
     if any(mark.isdigit() for mark in behind) and not any(mark.isalpha() for mark in behind):
@@ -76,7 +79,8 @@ def read_answer(text: str, approval: Approval) -> Command:
     signatures, and those are full of names and numbers.
     """
     command = read_command(text, approval.template)
-    if approval.template is not None or not approval.call.args:
+    fixed = approval.kind is Kind.INPUT or not approval.call.args
+    if approval.template is not None or fixed:
         return command
     plain = text.replace("\r\n", "\n").strip()
     edit = read_command(plain.partition("\n\n")[0], dict(approval.call.args))
@@ -143,7 +147,7 @@ class Answers:
                 return
             await self._decide(answer, person, command)
         except PayloadError as error:
-            example = example_for(approval.template)
+            example = example_of_yes(approval.kind, approval.call, approval.template)
             if error.key in approval.call.args and error.key not in fields_of(approval.template):
                 example = error.example
             elif error.key and error.key not in example and error.example != example:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from signoff.core.approval import Approval, Decision, State
-from signoff.core.card import one_line, shown
-from signoff.core.command import example_for
+from signoff.core.answering import example_of_yes, refusal_of_input
+from signoff.core.approval import Approval, Decision, Kind, State
+from signoff.core.card import one_line, shown, topic
 from signoff.core.people import Directory, Person
 from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
 
@@ -40,8 +40,8 @@ class About(StrEnum):
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     """Return how an approval ended, as one of those who were asked should read it."""
-    tool, decision = one_line(approval.call.name), approval.decision
-    verb = _verb(approval.state)
+    tool, decision = topic(approval), approval.decision
+    verb = _verb(approval)
     if decision is not None and decision.by == person:
         did = f"asked for {tool} with other values" if decision.proposal else f"{verb} {tool}"
         return Words(f"Recorded: you {did}", "\n\n".join(_details(approval, decision)))
@@ -49,34 +49,35 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     if approval.state is State.TIMED_OUT:
         return Words(
             f"The time to decide on {tool} is over",
-            f"Nobody answered in time, so it was not run, and the agent was told so.\n\n{nothing}",
+            f"Nobody answered in time, {_unanswered(approval)}.\n\n{nothing}",
         )
     if decision is not None and decision.by and approval.state in {State.APPROVED, State.REJECTED}:
         by = directory.get(decision.by)
         text = "\n\n".join([*_details(approval, decision), nothing])
         return Words(f"{one_line(by.shown if by else decision.by)} {verb} {tool}", text)
     why = f"Reason: {_reason(decision)}\n\n" if _reason(decision) else ""
-    return Words(f"The request to run {tool} was {verb}", f"{why}{nothing}")
+    what = f"{tool[:1].upper()}{tool[1:]}" if asks_input(approval) else f"The request to run {tool}"
+    return Words(f"{what} was {verb}", f"{why}{nothing}")
 
 
 def not_understood(approval: Approval, problem: str, *, example: str = "") -> Words:
     """Return that nothing was decided, what was wrong, and an answer that would have worked."""
     return Words(
-        f"Nothing is decided yet: your answer about {one_line(approval.call.name)} was not clear",
+        f"Nothing is decided yet: your answer about {topic(approval)} was not clear",
         one_paragraph(problem),
-        example or example_for(approval.template),
+        example or example_of_yes(approval.kind, approval.call, approval.template),
     )
 
 
 def already_decided(approval: Approval, person: Person, directory: Directory) -> Words:
     """Return that it was decided before, by whom and how."""
-    tool, decision = one_line(approval.call.name), approval.decision
+    tool, decision = topic(approval), approval.decision
     nothing = "Your answer changed nothing."
     if approval.state is State.TIMED_OUT:
         return late(approval, decision.at if decision else None)
     if decision is not None and decision.by == person.id:
         return Words(
-            f"You had already {_verb(approval.state)} {tool}",
+            f"You had already {_verb(approval)} {tool}",
             f"That was recorded at {moment(decision.at)}. {nothing}",
         )
     return Words(
@@ -90,15 +91,16 @@ def late(approval: Approval, at: datetime | None = None) -> Words:
     deadline = approval.deadline or at
     over = f"It was open until {moment(deadline)}. " if deadline is not None else ""
     return Words(
-        f"Too late: the time to decide on {one_line(approval.call.name)} is over",
-        f"{over}It was not run. If it is still wanted, the request has to be made again.",
+        f"Too late: the time to decide on {topic(approval)} is over",
+        f"{over}It was not {'answered' if asks_input(approval) else 'run'}. If it is still wanted, "
+        "the request has to be made again.",
     )
 
 
 def not_yours(approval: Approval, problem: str) -> Words:
     """Return that this person may not decide this."""
     return Words(
-        f"Not yours to decide: {one_line(approval.call.name)}",
+        f"Not yours to decide: {topic(approval)}",
         f"{one_paragraph(problem)} Nothing was decided.",
     )
 
@@ -108,7 +110,7 @@ def stranger(approval: Approval, address: str) -> Words:
     # Look-alike letters would make a stranger's address read like a known one.
     plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
     return Words(
-        f"Somebody else answered your request about {one_line(approval.call.name)}",
+        f"Somebody else answered your request about {topic(approval)}",
         f"A mail from {plain or 'an address that cannot be read'} answered with the link that was "
         "sent to you, perhaps because you forwarded it. Nothing was decided, and the sender was "
         "not answered. You can still decide: answer the request from your own address.",
@@ -169,16 +171,46 @@ def _details(approval: Approval, decision: Decision) -> list[str]:
             f"What was shown will not be run. The agent is told that you would approve "
             f"{one_line(given)}, and may propose that."
         )
-    elif approval.state is State.APPROVED:
-        parts.append("The agent goes on with exactly the call that was shown.")
     else:
-        parts.append("It will not be run, and the agent is told why.")
+        parts.append(_consequence(approval))
     return parts
+
+
+def asks_input(approval: Approval) -> bool:
+    """Whether a question is answered, rather than a call decided."""
+    return approval.kind is Kind.INPUT
+
+
+def _consequence(approval: Approval) -> str:
+    """Say what happens now that it is approved or rejected."""
+    yes = approval.state is State.APPROVED
+    match approval.kind:
+        case Kind.INPUT if yes:
+            return "The agent goes on with this answer."
+        case Kind.INPUT:
+            no = refusal_of_input(approval.call, "no")
+            return "The agent goes on, and is told no." if no else "The agent's run ends with this."
+        case Kind.LONG_RUNNING:
+            return f"The agent goes on, and is told {'so' if yes else 'why'}."
+    if yes:
+        return "The agent goes on with exactly the call that was shown."
+    return "It will not be run, and the agent is told why."
+
+
+def _unanswered(approval: Approval) -> str:
+    """Say what came of it that nobody answered."""
+    if approval.kind is Kind.CONFIRMATION:
+        return "so it was not run, and the agent was told so"
+    if asks_input(approval) and refusal_of_input(approval.call, "no") is None:
+        return "so the agent's run ended"
+    return "and the agent was told so"
 
 
 def _reason(decision: Decision | None) -> str:
     return "" if decision is None else one_line(decision.reason)[:_LONGEST_REASON]
 
 
-def _verb(state: State) -> str:
-    return state.value.replace("_", " ")
+def _verb(approval: Approval) -> str:
+    if asks_input(approval) and approval.state is State.APPROVED:
+        return "answered"
+    return approval.state.value.replace("_", " ")

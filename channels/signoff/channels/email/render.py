@@ -22,6 +22,7 @@ from signoff.channels.phrases import harmless, moment
 from signoff.channels.port import Kind, Message
 from signoff.core.card import Card, Row, one_line
 from signoff.core.errors import MailRefused
+from signoff.core.parts import Kind as Asks
 
 _ROOM: Final = 24_000
 """Characters for all arguments together: Gmail cuts a mail off at 102 KB of HTML."""
@@ -109,7 +110,10 @@ def subject(message: Message) -> str:
     """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
     card = message.card
     tail = card.approval[-4:]
-    words = f"Approval needed: {_word(card.tool)} ({_word(card.app)}) #{tail}"
+    needed = f"Answer needed: {_word(card.agent or card.app)}"
+    if card.kind is not Asks.INPUT:
+        needed = f"Approval needed: {_word(card.tool)}"
+    words = f"{needed} ({_word(card.app)}) #{tail}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
 
 
@@ -161,7 +165,8 @@ def _template(message: Message) -> str:
 def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     card = message.card
     fields = [
-        row if row.value not in _BLANK else Row(name=row.name, value="") for row in card.fields
+        row if row.filled or row.value not in _BLANK else row.model_copy(update={"value": ""})
+        for row in card.fields
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
@@ -209,8 +214,8 @@ def _cut(row: Row, length: int) -> Row:
 
 def _lone_number(card: Card) -> str:
     """Return the name of the only field, when it is a number that has to be filled."""
-    lone = len(card.fields) == 1 and card.fields[0].value in {"0", "0.0"}
-    return card.fields[0].name if lone else ""
+    lone = len(card.fields) == 1 and not card.optional and not card.fields[0].filled
+    return card.fields[0].name if lone and card.fields[0].value in {"0", "0.0"} else ""
 
 
 def _left(card: Card, at: datetime) -> str:
