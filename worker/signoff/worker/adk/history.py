@@ -138,14 +138,18 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
     """Hold an approval against the session's own history: what was shown is what would run.
 
     Raises:
-        SessionGone: The call is not in the session any more.
+        SessionGone: The call, or the question about it, is not in the session any more.
         DigestMismatch: It is approved, and in the history it has another name or arguments.
     """
     call = original_call(events, approval.call.id)
-    if call is None:
+    asked = any(
+        one.id == approval.origin.confirmation for event in events for one in confirmations(event)
+    )
+    if call is None or not asked:
         raise SessionGone(
             f"The call {approval.call.id} that approval {approval.id} is for is not in session "
-            f"{session} any more."
+            f"{session} any more: its events were deleted or compacted away. Nothing was run, and "
+            "the answer cannot be given; submit the message anew."
         )
     if approval.state is State.APPROVED:
         found = digest(call.name or "", call.args or {})

@@ -27,6 +27,7 @@ from signoff.worker.adk.history import (
     require_same_call,
 )
 from signoff.worker.adk.mend import missing_events
+from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
 from signoff.worker.port import Fence, Turn
@@ -68,6 +69,8 @@ class AdkRuntime:
             session = await self.apps.sessions.create_session(
                 app_name=run.app, user_id=run.user, session_id=run.session
             )
+        elif left := orphans(session.events):
+            log.warning("adk.orphans", calls=[str(one) for one in left])
         before = await self._taken_up(session, run)
         if before.complete:
             return turn_of(run, before)

@@ -162,8 +162,8 @@ class Answering:
     def _require_our_answer(self, view: View, approval: Approval) -> None:
         if _is_anew(approval):
             return
-        for _, confirmed in view.answers_to(approval):
-            if (confirmed is True) != (approval.state is State.APPROVED):
+        for _, said in view.answers_to(approval):
+            if (said.get("confirmed") is True) != (approval.state is State.APPROVED):
                 raise SessionGone(
                     f"Session {self.run.session} went on without us: somebody else has answered "
                     f"the call that approval {approval.id} is for, and otherwise. Nothing was sent."

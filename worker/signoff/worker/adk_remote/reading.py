@@ -12,7 +12,6 @@ from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.run import Run
 from signoff.worker.adk.history import (
-    CONFIRMATION,
     Invocation,
     answered_ids,
     confirmations,
@@ -58,14 +57,14 @@ class View:
             stuck_on=tuple(unanswered(self.mine)),
         )
 
-    def answers_to(self, approval: Approval) -> list[tuple[int, object]]:
+    def answers_to(self, approval: Approval) -> list[tuple[int, dict[str, Any]]]:
         """Return where an approval was answered in the session, each with what was said."""
         return [
-            (place, (response.response or {}).get("confirmed"))
+            (place, response.response or {})
             for place, event in enumerate(self.events)
             if event.author == "user"
             for response in event.get_function_responses()
-            if response.name == CONFIRMATION and response.id == approval.origin.confirmation
+            if response.id == approval.origin.confirmation
         ]
 
     def result_of(self, approval: Approval) -> dict[str, Any] | None:
