@@ -212,9 +212,10 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
     answered = 0
     while True:
         if reply is None:
-            text = await asyncio.to_thread(
-                show.input, f"Reply to it, for instance [b]{yes}[/b] or [b]{no}[/b]: "
-            )
+            text = await _ask(show, f"Reply to it, for instance [b]{yes}[/b] or [b]{no}[/b]: ")
+            if text is None:
+                show.print("\nNobody answered. The approval waits on, and the tool has not run.")
+                return False
         else:
             text = reply
             show.print(f"The manager replies: [b]{escape(text)}[/b]")
@@ -247,6 +248,23 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
                 f'Try again with REPLY="{yes}" or REPLY="{no}".'
             )
             return False
+
+
+async def _ask(show: Console, prompt: str) -> str | None:
+    """Return a line that is typed at the terminal, or None at its end (Ctrl-D).
+
+    A thread that reads the terminal could not be interrupted, and Ctrl-C would wait for it.
+    """
+    show.print(prompt, end="")
+    loop = asyncio.get_running_loop()
+    typed = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), typed.set)
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
 
 
 async def _ended_at_once(stage: Stage, run: Run) -> int:

@@ -1,0 +1,155 @@
+"""The demo, as somebody at a terminal meets it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEMO = [sys.executable, "-m", "signoff.cli", "demo"]
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment without keys or settings, in which temporary files can be seen."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return kept | {"TMPDIR": str(tmp_path), "COLUMNS": "200"}
+
+
+@contextmanager
+def at_a_terminal(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start the demo at a terminal of its own; yield it, and our end of the terminal."""
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        DEMO,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=ROOT,
+        env=environment(tmp_path) | {"TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    try:
+        yield process, controller
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+
+
+def read_until(controller: int, wanted: str) -> None:
+    """Read what the demo writes until it has written this."""
+    screen = ""
+    while wanted not in screen:
+        screen += os.read(controller, 1).decode(errors="replace")
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    """Return the processes that still have to do with a demo, and the files it left."""
+    mine = str(tmp_path)
+    processes = []
+    for process in psutil.process_iter():
+        try:
+            own = [*process.cmdline(), *process.environ().values()]
+        except (psutil.Error, OSError):
+            continue
+        if process.pid != os.getpid() and any(mine in text for text in own):
+            processes.append(" ".join(process.cmdline()))
+    return processes + [str(path) for path in tmp_path.iterdir()]
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize(
+    ("arguments", "expected", "unexpected"),
+    [
+        (
+            ["--reply", "approve"],
+            ['"confirmed": true', '"status": "reimbursed"', "I have reimbursed 2,500", "completed"],
+            ["rejected"],
+        ),
+        (
+            ["--reply", "reject over budget"],
+            ['"confirmed": false', "was not made: over budget", "has nothing in its books"],
+            ["I have reimbursed"],
+        ),
+        (
+            ["--reply", "banana"],
+            ["Nothing is decided", 'I could not read "banana"', "The approval waits on"],
+            ["I have reimbursed", "5 · The timeline"],
+        ),
+        (
+            ["--app", "time_off", "--reply", "approve 3"],
+            ['"approved_days": 3', "You may take 3 days off"],
+            ["rejected"],
+        ),
+        (
+            ["--app", "finance", "--message", "Reimburse me $20 for lunch", "--reply", "approve"],
+            ["It did not have to ask anybody"],
+            ["3 · The manager's reply"],
+        ),
+    ],
+    ids=["approve", "reject", "banana", "time-off", "small"],
+)
+def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
+    tmp_path: Path, arguments: list[str], expected: list[str], unexpected: list[str]
+) -> None:
+    """Real processes, real mail, and after it no process and no file."""
+    done = subprocess.run(
+        [*DEMO, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(tmp_path),
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in expected:
+        assert text in done.stdout
+    for text in unexpected:
+        assert text not in done.stdout
+    assert left_behind(tmp_path) == []
+
+
+def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Path) -> None:
+    """There is nobody to ask: the error shows the command that works."""
+    done = subprocess.run(
+        DEMO,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(tmp_path),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "make demo REPLY=" in done.stderr
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("ending", ["interrupt", "answers"])
+def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
+    """Nonsense is asked about again, an answer goes through, and Ctrl-C leaves nothing behind."""
+    with at_a_terminal(tmp_path) as (process, controller):
+        read_until(controller, "reject over budget: ")
+        if ending == "interrupt":
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(controller, b"banana\n")
+            read_until(controller, "reject over budget: ")
+            os.write(controller, b"approve\n")
+            read_until(controller, "I have reimbursed")
+        # What Linux says when the other end of a terminal is closed is an error.
+        with contextlib.suppress(OSError):
+            while os.read(controller, 65536):
+                pass
+        assert process.wait() == (130 if ending == "interrupt" else 0)
+    assert left_behind(tmp_path) == []
