@@ -31,6 +31,8 @@ ask = ["mara"]
 ask = ["cleo", "mara"]
 """
 
+SHA = f'sha256 = "{"0" * 64}"\n'
+
 BAD = {
     "two people of one id": (
         GOOD.replace('id = "cleo"', 'id = "mara"')
@@ -122,6 +124,49 @@ BAD = {
         GOOD + '[email]\nmailbox = "approvals@example.org"\n',
         "email.mailbox",
         "example.org",
+        "warning",
+    ),
+    "somebody unknown at this machine": (
+        GOOD + '[gateway]\nlocal_person = "marra"\n',
+        "gateway.local_person",
+        "'marra' is not the id",
+        "error",
+    ),
+    "a person at this machine beside tokens": (
+        GOOD + f'[gateway]\nlocal_person = "mara"\n[[gateway.tokens]]\nusers = ["*"]\n{SHA}',
+        "gateway.local_person",
+        "means nothing",
+        "warning",
+    ),
+    "an API for others that nobody can use": (
+        GOOD + '[gateway]\nadk = true\nhost = "0.0.0.0"\n',
+        "gateway.adk",
+        "refuses all but",
+        "warning",
+    ),
+    "a token of somebody unknown": (
+        GOOD + f'[[gateway.tokens]]\nperson = "marra"\n{SHA}',
+        "gateway.tokens[0].person",
+        "'marra' is not the id",
+        "error",
+    ),
+    "a token that is there twice": (
+        GOOD
+        + f'[[gateway.tokens]]\nperson = "mara"\n{SHA}[[gateway.tokens]]\nusers = ["*"]\n{SHA}',
+        "gateway.tokens[1].sha256",
+        "gateway.tokens[0]",
+        "error",
+    ),
+    "a token that can ask and approve": (
+        GOOD + f'[[gateway.tokens]]\nperson = "mara"\nusers = ["*"]\n{SHA}',
+        "gateway.tokens[0]",
+        "submit a request and approve it",
+        "warning",
+    ),
+    "a token for nothing": (
+        GOOD + f"[[gateway.tokens]]\n{SHA}",
+        "gateway.tokens[0]",
+        "nobody do anything",
         "warning",
     ),
     "no folder of agents": (

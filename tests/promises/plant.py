@@ -103,8 +103,12 @@ async def plant(
     within: str = "1h",
     lease: int = 30,
     agents: Path = ROOT / "examples" / "agents",
+    gateway: str = "",
 ) -> AsyncIterator[Plant]:
-    """Build a plant, start these processes in it, and tear all of it down at the end."""
+    """Build a plant, start these processes in it, and tear all of it down at the end.
+
+    `gateway` is more of [gateway], and may go on with further tables.
+    """
     with EmbeddedRedis(folder / "redis", fsync="always") as redis:
         async with devmail.DevMailbox(folder / "mail") as mailbox:
             inbound = free_port()
@@ -118,6 +122,7 @@ async def plant(
                     within=within,
                     lease=lease,
                     agents=agents,
+                    gateway=gateway,
                 )
             )
             environment = {
@@ -136,7 +141,15 @@ async def plant(
 
 
 def _settings(
-    *, redis: str, broker: str, smtp: int, inbound: int, within: str, lease: int, agents: Path
+    *,
+    redis: str,
+    broker: str,
+    smtp: int,
+    inbound: int,
+    within: str,
+    lease: int,
+    agents: Path,
+    gateway: str,
 ) -> str:
     return f"""\
 [redis]
@@ -148,6 +161,7 @@ folder = "{agents}"
 lease = {lease}
 [gateway]
 port = 0
+{gateway}
 [email.smtp]
 port = {smtp}
 [email.inbound]

@@ -20,6 +20,8 @@ from signoff.worker.adk_api.problems import Problem, invalid
 LARGEST: Final = 1 << 20
 """The largest body, in bytes."""
 
+_DRAINED: Final = 16 * LARGEST
+
 _ANSWER_KEYS: Final = frozenset({"confirmed", "payload", "hint"})
 """The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
 
@@ -90,13 +92,19 @@ async def read_object(request: Request, *, optional: bool = False) -> dict[str, 
 
 async def _read(request: Request) -> bytes:
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > LARGEST:
+    if declared.isdigit() and int(declared) > _DRAINED:
         raise _too_large()
     body = bytearray()
+    length = 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise _too_large()
+        length += len(chunk)
+        if length > _DRAINED:
+            break
+        # A client reads the answer only when it has sent all: the rest is read and forgotten.
+        if length <= LARGEST:
+            body += chunk
+    if length > LARGEST:
+        raise _too_large()
     return bytes(body)
 
 
@@ -105,8 +113,7 @@ def _too_large() -> Problem:
         413,
         "too-large",
         "The body is too large",
-        f"A request may have {LARGEST:,} bytes. Nothing was read.",
-        headers={"Connection": "close"},
+        f"A request may have {LARGEST:,} bytes. Nothing in it was looked at.",
     )
 
 

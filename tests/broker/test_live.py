@@ -1,0 +1,118 @@
+"""The events of a watched turn on their way to whoever looks on."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from signoff.broker import live
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.run import Run
+
+WATCHED = Run(
+    id="run_1",
+    app="finance",
+    user="riley",
+    session="s",
+    message="hello",
+    submitted_at=datetime(2026, 3, 2, tzinfo=UTC),
+    watched=True,
+)
+
+
+async def submit(ledger: Ledger, run: Run = WATCHED) -> Run:
+    """Put a run into the ledger and return it as it stands there."""
+    await ledger.commit(Change().put(run, was=None))
+    return await ledger.run(run.id)
+
+
+async def complete(ledger: Ledger, run: Run) -> None:
+    """End a run."""
+    after, _ = run.completed("done", now=run.submitted_at)
+    await ledger.commit(Change().put(after, was=run))
+
+
+async def seen(ledger: Ledger, run: Run) -> list[str]:
+    """Return the events of a turn, to its end."""
+    return [text async for text in live.follow_turn(ledger, run.id, run.pause) if text]
+
+
+async def test_events_come_in_order_and_once(ledger: Ledger) -> None:
+    """What a second worker shows again is not seen again."""
+    run = await submit(ledger)
+    for event_id in ("a", "b", "a", "b", "c"):
+        await live.show(ledger, run, event_id, f'"{event_id}"')
+    await complete(ledger, run)
+    assert await seen(ledger, run) == ['"a"', '"b"', '"c"']
+
+
+async def test_whoever_comes_early_sees_each_event_as_it_is_shown(ledger: Ledger) -> None:
+    """An onlooker does not wait for the end of the turn."""
+    run = await submit(ledger)
+    events = live.follow_turn(ledger, run.id, run.pause)
+    coming = asyncio.ensure_future(anext(events))
+    await live.show(ledger, run, "a", "first")
+    while (text := await coming) == "":
+        coming = asyncio.ensure_future(anext(events))
+    assert text == "first"
+    await complete(ledger, run)
+    await live.look_up(ledger, run)
+    assert [text async for text in events if text] == []
+
+
+async def test_a_mark_by_itself_ends_nothing(ledger: Ledger) -> None:
+    """The turn is over when the record says so: a worker may put its work back and try again."""
+    run = await submit(ledger)
+    await live.look_up(ledger, run)
+    events = live.follow_turn(ledger, run.id, run.pause)
+    assert await anext(events) == ""
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> None:
+    """A worker that dies after its commit has told nobody."""
+    run = await submit(ledger)
+    following = asyncio.create_task(seen(ledger, run))
+    await live.show(ledger, run, "a", "last")
+    await complete(ledger, run)
+    assert await following == ["last"]
+
+
+async def test_an_unwatched_run_is_shown_to_nobody(ledger: Ledger) -> None:
+    """It costs Redis nothing."""
+    run = await submit(ledger, WATCHED.model_copy(update={"watched": False}))
+    await live.show(ledger, run, "a", "x")
+    await live.look_up(ledger, run)
+    assert await ledger.store.keys("events:") == []
+
+
+async def test_what_was_shown_goes_away_by_itself(ledger: Ledger) -> None:
+    """A stream has an end of life from its first event on."""
+    run = await submit(ledger)
+    await live.show(ledger, run, "a", "x")
+    (key,) = await ledger.store.keys("events:")
+    left = await ledger.store.client.ttl(ledger.store.prefix + key)
+    assert 0 < left <= live.KEEP_S
+
+
+async def test_a_turn_does_not_fail_because_nobody_can_be_shown_anything(
+    unused_tcp_port: int,
+) -> None:
+    """Without Redis there is a line in the log, and the agent works on."""
+    url = f"redis://127.0.0.1:{unused_tcp_port}/0"
+    nowhere = Ledger(Store.open(url))
+    await live.show(nowhere, WATCHED, "a", "x")
+    await live.look_up(nowhere, WATCHED)
+    await nowhere.close()
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """A port on which nothing listens."""
+    from signoff.broker.embedded import free_port
+
+    return free_port()
