@@ -1,4 +1,4 @@
-"""The `when` of a policy: CEL over the facts of one tool call.
+"""The expressions in the settings: CEL over the facts of one tool call or one decision.
 
 The language is Google's Common Expression Language (https://cel.dev), evaluated by the
 `common-expression-language` package: it terminates, does no I/O and is pure, which is why the
@@ -8,7 +8,7 @@ core may use it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from cel import Program
 
 NAMES = ("app", "agent", "tool", "args", "user")
-"""The names that an expression can use: four strings, and `args`, a map."""
+"""The names that the `when` of a policy can use: four strings, and `args`, a map."""
+
+_MAPS = frozenset({"args", "result", "values", "proposal"})
+_FLAGS = frozenset({"approved"})
 
 _TYPES = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "optional", "string", "uint"}
@@ -40,20 +43,26 @@ def _compiled(source: str) -> Program:
         raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
 
 
-def check(source: str) -> None:
+def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> None:
     """Refuse an expression that can never be evaluated.
 
+    Args:
+        source: The expression.
+        names: What it can use.
+        gives: What it has to give: true or false, or a map.
+
     Raises:
-        ConditionError: It does not parse, uses a name that is not one of `NAMES`, or does not
-            give true or false.
+        ConditionError: It does not parse, uses a name that is not one of these, or gives
+            something else.
     """
     program = _compiled(source)
-    if unknown := _unknown_names(source, program):
+    if unknown := _unknown_names(source, program, names):
         raise ConditionError(
-            f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(NAMES)}."
+            f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(names)}."
         )
-    sample: dict[str, JsonValue] = dict.fromkeys(NAMES, "")
-    sample["args"] = {}
+    sample: dict[str, JsonValue] = {
+        name: {} if name in _MAPS else name in _FLAGS or "" for name in names
+    }
     try:
         result = program.execute(sample)
     except KeyError:
@@ -61,23 +70,24 @@ def check(source: str) -> None:
     except (RuntimeError, NameError) as error:
         if "ndefined variable" in str(error) or "ndeclared reference" in str(error):
             raise ConditionError(
-                f"{source!r}: {error}. The names are {', '.join(NAMES)}."
+                f"{source!r}: {error}. The names are {', '.join(names)}."
             ) from error
         return
     except (TypeError, ValueError, ArithmeticError, IndexError):
         return  # depends on the types of real arguments
-    if not isinstance(result, bool):
-        raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    if not isinstance(result, gives):
+        wanted = "true or false" if gives is bool else "a map"
+        raise ConditionError(f"{source!r} gives {type(result).__name__}, not {wanted}.")
 
 
-def _unknown_names(source: str, program: Program) -> list[str]:
+def _unknown_names(source: str, program: Program, names: Sequence[str]) -> list[str]:
     """Return what an expression reads and no call has.
 
     Running it on a sample does not find all of them: `x == 1 && args.y` ends at `args.y`.
     """
     # `args.items.exists(item, item > 1)`: the macros bind their first argument.
     bound = set(_BOUND.findall(source))
-    return sorted(set(program.variables()) - {*NAMES, *bound, *_TYPES})
+    return sorted(set(program.variables()) - {*names, *bound, *_TYPES})
 
 
 def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
@@ -90,11 +100,25 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
             has another type; the caller then asks the default approver rather than guess.
     """
     try:
-        result = _compiled(source).execute(dict(facts))
+        result = value(source, facts)
     except KeyError:
         return False
-    except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:
-        raise ConditionError(f"{source!r} cannot be evaluated on this call: {error}") from error
     if not isinstance(result, bool):
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    return result
+
+
+def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
+    """Return what an expression gives.
+
+    Raises:
+        KeyError: It uses an argument that is not there.
+        ConditionError: It cannot be evaluated on these facts.
+    """
+    try:
+        result: JsonValue = _compiled(source).execute(dict(facts))
+    except KeyError:
+        raise
+    except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:
+        raise ConditionError(f"{source!r} cannot be evaluated on this call: {error}") from error
     return result
