@@ -16,12 +16,14 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
+from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger import Ledger
 from signoff.cli.devmail import DevMailbox
 from signoff.cli.diagnosis import Finding, diagnose
 from signoff.cli.settings import Settings, load_settings
+from signoff.core.policy import Fallback
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
 
@@ -82,6 +84,20 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
     for _ in range(3):
         await desk.submit("finance", "hello", user="riley")
     assert "run.finance 3" in (await look(file))["backlog"][0].text
+
+
+async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger) -> None:
+    """Given up work, mail that could not be read, and approvals that reach nobody."""
+    for key in ("dead:route:x", "quarantine:abc", "quarantine:def"):
+        await ledger.commit(Change().put_raw(key, "why"))
+    _, (approval,) = await paused(ledger)
+    was = await ledger.approval(approval.id)
+    nobody, _ = was.ask(Fallback().terms(), (), now=was.opened_at)
+    await ledger.commit(Change().put(nobody, was=was))
+    found = await look(file)
+    assert "1 given up" in found["dead letters"][0].text
+    assert "2 that could not be read" in found["quarantined mails"][0].text
+    assert approval.id in found["approvals"][0].text
 
 
 async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(

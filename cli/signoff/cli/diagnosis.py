@@ -88,6 +88,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for finding in _processes(await alive(ledger)):
             yield finding
         yield _backlog(await ledger.backlog())
+        for finding in await _left_lying(ledger):
+            yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
 
@@ -110,6 +112,25 @@ def _backlog(stages: dict[str, int]) -> Finding:
     waiting = {stage: count for stage, count in stages.items() if count}
     text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
     return Finding("backlog", "good", text or "no stage has work waiting")
+
+
+async def _left_lying(ledger: Ledger) -> list[Finding]:
+    """Look for what nobody works on any more: a person has to."""
+    findings = []
+    if dead := await ledger.store.keys("dead:", "string"):
+        text = f"{len(dead):,} given up after many attempts: the keys {dead[0]} … say why"
+        findings.append(Finding("dead letters", "warning", text))
+    if mails := await ledger.store.keys("quarantine:", "string"):
+        text = f"{len(mails):,} that could not be read, kept for 30 days; none of them decided"
+        findings.append(Finding("quarantined mails", "warning", text))
+    lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
+    if lost:
+        text = (
+            f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "
+            "in [default] ask; `signoff approvals show` says what stood in the way"
+        )
+        findings.append(Finding("approvals", "warning", text))
+    return findings
 
 
 def _broker(settings: Settings) -> Finding:

@@ -78,11 +78,11 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
 
     Args:
         settings: The settings.
-        apps: The agents to run; all in the folder where none is named.
+        apps: The agents to run; all in the folder and all remote ones where none is named.
 
     Raises:
         ConfigErrors: The settings have errors.
-        AppNotFound: A named agent is not in the folder.
+        AppNotFound: A named agent is not there.
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings)
@@ -92,10 +92,13 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import shown_through  # noqa: PLC0415
+    from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.crew import Crew  # noqa: PLC0415
+    from signoff.worker.mixed import MixedRuntime  # noqa: PLC0415
 
-    folder = settings.agents_folder
-    found = app_names(folder)
+    folder, remote = settings.agents_folder, settings.agents.remote
+    local = app_names(folder) if folder.is_dir() or not remote else []
+    found = [*local, *(name for name in remote if name not in local)]
     names = list(apps) or found
     if missing := [name for name in names if name not in found]:
         raise AppNotFound(
@@ -107,15 +110,25 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
     runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
-    runtime = AdkRuntime(runners, guard, show=shown_through(parts.ledger))
+    servers = RemoteRuntime(remote, parts.ledger)
+    runtime = MixedRuntime(
+        AdkRuntime(runners, guard, show=shown_through(parts.ledger)),
+        dict.fromkeys(remote, servers),
+    )
     crew = Crew(parts.ledger, runtime, lease=settings.agents.lease)
+
+    async def close() -> None:
+        await runners.close()
+        await servers.close()
+
     return _consume(
         parts,
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
         register=lambda loop: tasks.register(parts.celery, loop, crew),
-        close=runners.close,
+        stopping=crew.begin_nothing_more,
+        close=close,
     )
 
 
@@ -254,6 +267,7 @@ def _consume(
     stages: list[str],
     threads: int,
     register: Callable[[LoopThread], None],
+    stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
@@ -285,6 +299,7 @@ def _consume(
             without_heartbeat=True,
             ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
         )
+        worker.stopping = stopping
         _in_background(loop, "reconciler", Reconciler(parts.desk).run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
         worker.start()
@@ -294,6 +309,9 @@ def _consume(
 
 class _Consumer(Worker):
     """A Celery worker that leaves the log alone and ends its work on any of the usual signals."""
+
+    stopping: Callable[[], None] | None = None
+    """Called once, in a signal handler, when the worker is to stop."""
 
     def setup_logging(self, colorize: bool | None = None) -> None:
         """Leave the log as it was configured."""
@@ -308,6 +326,8 @@ class _Consumer(Worker):
             if worker_state.should_stop is not None:
                 # Work that is cut off comes back by its lease: that is what leases are for.
                 os._exit(128 + number)
+            if self.stopping is not None:
+                self.stopping()
             worker_state.should_stop = os.EX_OK  # type: ignore[assignment] # the stub says None
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

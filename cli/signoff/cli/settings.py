@@ -24,6 +24,7 @@ from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
 from signoff.worker.adk_api.settings import ApiToken
+from signoff.worker.adk_remote.settings import RemoteApps
 
 FILE_NAME = "signoff.toml"
 """Read from the working directory unless another file is named."""
@@ -63,8 +64,8 @@ class SessionSettings(Value):
 
     url: str = Field(
         "sqlite:///.signoff/sessions.db",
-        description="As for `adk api_server --session_service_uri`: sqlite:///FILE or "
-        "postgresql+asyncpg://…; a relative file is relative to the settings file.",
+        description="As for `adk api_server --session_service_uri`: sqlite:///FILE, "
+        "postgresql+asyncpg://… or redis://…; a relative file is relative to the settings file.",
     )
 
 
@@ -85,6 +86,10 @@ class AgentSettings(Value):
         le=3600,
         description="Seconds without a sign of life after which a worker is taken for dead and "
         "its runs are taken up again.",
+    )
+    remote: RemoteApps = Field(
+        default_factory=dict,
+        description="Agents behind ADK API servers, by the name under which runs are submitted.",
     )
 
 
