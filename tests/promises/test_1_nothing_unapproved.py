@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.runners import Runner
 from google.genai import types
 
 from signoff.broker import stages
@@ -101,3 +102,36 @@ async def test_the_yes_to_one_call_is_not_a_yes_to_another(office: Office) -> No
     await office.resume(first)
     assert len(office.executed()) == 1
     assert (await office.ledger.run(second.id)).state is RunState.PAUSED
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_what_somebody_else_has_run_in_the_session_is_told(
+    office: Office, verdict: str
+) -> None:
+    """An `adk web` on the same database answers and runs it: no second run, and no silence."""
+    run = await office.submit("finance", MESSAGE)
+    (approval,) = await office.ask(run)
+    elsewhere = Runner(
+        app_name="finance",
+        agent=office.apps.runner("finance").agent,
+        session_service=office.apps.sessions,
+    )
+    answer = types.FunctionResponse(
+        id=approval.origin.confirmation,
+        name="adk_request_confirmation",
+        response={"confirmed": True},
+    )
+    async for _ in elsewhere.run_async(
+        user_id=run.user,
+        session_id=run.session,
+        new_message=types.Content(role="user", parts=[types.Part(function_response=answer)]),
+    ):
+        pass
+    assert len(office.executed()) == 1
+    await getattr(office.desk, verdict)(approval.id, MARA, channel="test")
+    run = await office.resume(run)
+    assert len(office.executed()) == 1
+    assert run.state is RunState.FAILED
+    assert "somebody else" in run.problem
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED

@@ -120,7 +120,7 @@ class Delivery:
             headline=words.headline,
             text=words.text,
             example=words.example,
-            good=approval.state is State.APPROVED,
+            good=approval.state is State.APPROVED and not item.body.get("problem"),
             thread=asked.receipt,
             reply_to=str(item.body.get("reply_to", "")),
         )
@@ -135,6 +135,8 @@ class Delivery:
             case Kind.OUTCOME:
                 if not asked.receipt:
                     return None
+                if problem := str(item.body.get("problem", "")):
+                    return phrases.unheard(approval, problem)
                 return phrases.outcome(approval, asked.person, self._directory)
             case Kind.NOTICE:
                 body = item.body

@@ -60,6 +60,17 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     return Words(f"{what} was {verb}", f"{why}{nothing}")
 
 
+def unheard(approval: Approval, problem: str) -> Words:
+    """Return that an answer which was recorded did not get into the agent, and why."""
+    tool = one_line(approval.call.name)
+    return Words(
+        f"Your answer about {tool} did not reach the agent",
+        f"It was recorded, and then the agent could not go on with it.\n\n"
+        f"{one_paragraph(problem)}\n\n"
+        "Whoever runs the agent has been alarmed too. There is nothing left for you to do.",
+    )
+
+
 def not_understood(approval: Approval, problem: str, *, example: str = "") -> Words:
     """Return that nothing was decided, what was wrong, and an answer that would have worked."""
     return Words(

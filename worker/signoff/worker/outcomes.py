@@ -88,6 +88,7 @@ def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetim
         if Handoff.FAILED in HANDOFFS[approval.handoff]:
             after, noted = approval.hand_on(Handoff.FAILED, now=now, why=problem)
             change.put(after, was=approval).note(noted)
+        _tell(change, approval, problem)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
 
@@ -115,6 +116,8 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
             f"{names} was started by a worker that was not seen to finish it: it may or may not "
             "have happened. Look, and then ask the agent anew."
         )
+        for one in marked:
+            _tell(change, one, problem)
         return change.put(run.in_doubt(problem), was=run)
     asked = []
     for one in marked:
@@ -149,6 +152,24 @@ def _asks(approval: Approval) -> bool:
     """Whether a person is asked: by policy, or because retrying has not helped."""
     rule = _rule(approval)
     return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
+
+
+def _tell(change: Change, approval: Approval, problem: str) -> None:
+    """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
+    if approval.decision is None or not approval.decision.by:
+        return
+    for asked in approval.asked:
+        if asked.person == approval.decision.by and not asked.problem:
+            change.send(
+                stages.deliver(asked.channel),
+                f"unheard:{approval.id}:{asked.person}",
+                {
+                    "kind": "outcome",
+                    "approval": approval.id,
+                    "person": asked.person,
+                    "problem": problem,
+                },
+            )
 
 
 def _route(change: Change, approval: Approval) -> None:

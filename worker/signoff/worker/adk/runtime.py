@@ -19,6 +19,7 @@ from signoff.core.errors import SessionGone
 from signoff.core.run import Run
 from signoff.worker.adk.answers import answer_part
 from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
@@ -100,6 +101,7 @@ class AdkRuntime:
             )
         for approval in approvals:
             require_same_call(session.events, session.id, approval)
+            require_ours(session.events, approval)
         given = answered_ids(session.events)
         to_say = [one for one in approvals if one.origin.confirmation not in given]
         if not to_say:

@@ -1,0 +1,40 @@
+"""An answer that was recorded and came to nothing: the person who gave it is told."""
+
+from __future__ import annotations
+
+from builders import MARA
+from signoff.channels.port import Kind
+from signoff.core.lifecycle import Handoff
+from signoff.worker import outcomes
+
+
+async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(channels):
+    """Only who decided, once, in the thread of the card, with the reason."""
+    approval, _ = await channels.ask()
+    await channels.desk.approve(approval.id, MARA, channel="email")
+    await channels.delivery.drain()
+    run = await channels.ledger.run(approval.origin.run)
+    decided = await channels.ledger.approval(approval.id)
+    now = await channels.ledger.now()
+    await channels.ledger.commit(outcomes.failed(run, "Session s1 is gone.", [decided], now=now))
+    before = len(channels.channel.delivered)
+    await channels.delivery.drain()
+    (told,) = channels.channel.delivered[before:]
+    assert told.kind is Kind.OUTCOME
+    assert told.person == "mara"
+    assert told.headline == "Your answer about reimburse did not reach the agent"
+    assert "Session s1 is gone." in told.text
+    assert not told.good
+    assert told.thread == decided.asked[0].receipt
+    assert (await channels.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels):
+    """Where nobody decided, nobody's answer was lost."""
+    approval, _ = await channels.ask()
+    await channels.desk.withdraw(approval.id, by="riley", reason="not needed")
+    await channels.delivery.drain()
+    run = await channels.ledger.run(approval.origin.run)
+    ended = await channels.ledger.approval(approval.id)
+    change = outcomes.failed(run, "gone", [ended], now=await channels.ledger.now())
+    assert not [item for item in change.items if item["id"].startswith("unheard:")]
