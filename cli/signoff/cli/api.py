@@ -33,7 +33,8 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
     from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
 
     settings = parts.settings
-    app_names(settings.agents_folder)
+    if not settings.agents.remote:
+        app_names(settings.agents_folder)
     sessions = session_service(settings.sessions_url, settings.agents_folder)
     if (close := getattr(sessions, "close", None)) is not None:
         stack.push_async_callback(close)
@@ -47,5 +48,6 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             folder=settings.agents_folder,
             tokens=settings.gateway.tokens,
             local_person=settings.gateway.local_person,
+            remote=settings.agents.remote,
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -21,10 +21,12 @@ from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import read_object, read_request
 from signoff.worker.adk_api.callers import Caller, Gate
+from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.problems import Problem, ProblemRoute
 from signoff.worker.adk_api.sessions import Sessions
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import Onlookers
+from signoff.worker.adk_remote.settings import RemoteApp
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +45,7 @@ class AdkApi:
         answering: Takes answers.
         onlookers: Shows turns.
         folder: The folder of the agents.
+        pauses: Takes what agents elsewhere wait for.
     """
 
     gate: Gate
@@ -51,6 +54,7 @@ class AdkApi:
     answering: Answering
     onlookers: Onlookers
     folder: Path
+    pauses: Pauses
 
     async def health(self, request: Request) -> Response:
         """Say that the server is there; to everybody, as ADK's own does."""
@@ -129,6 +133,14 @@ class AdkApi:
         """Run an agent, or answer it, and return the events of the turn as they come."""
         return self.onlookers.stream(await self._turn(request))
 
+    async def publish(self, request: Request) -> Response:
+        """Take what a turn of an agent elsewhere has left waiting; 201 where that is news."""
+        caller = self.gate.admit(request)
+        opened = await self.pauses.open(caller, await read_object(request))
+        return JSONResponse(
+            {"approvals": list(opened.approvals)}, status_code=201 if opened.fresh else 200
+        )
+
     async def not_served(self, request: Request, rest: str) -> Response:
         """Say of what else ADK's server has that it is not here."""
         del rest
@@ -165,7 +177,9 @@ class AdkApi:
         return Turn(run.id, pause=0)
 
     def _apps(self, caller: Caller) -> list[str]:
-        return [name for name in app_names(self.folder) if caller.may_see(name)]
+        # Where all agents are elsewhere, there is no folder.
+        names = app_names(self.folder) if self.folder.is_dir() else []
+        return [name for name in names if caller.may_see(name)]
 
     def _require_app(self, caller: Caller, app: str) -> None:
         if app not in self._apps(caller):
@@ -190,6 +204,7 @@ def make_adk_router(
     folder: Path,
     tokens: Sequence[ApiToken] = (),
     local_person: str = "",
+    remote: Mapping[str, RemoteApp] | None = None,
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
@@ -200,6 +215,7 @@ def make_adk_router(
         folder: The folder of the agents.
         tokens: Who may use it; without any, only programs on this machine.
         local_person: As whom whoever sits at this machine answers, while there are no tokens.
+        remote: The agents elsewhere that may publish their pauses.
     """
     api = AdkApi(
         gate=Gate(tokens, desk.directory, local_person=local_person),
@@ -208,6 +224,7 @@ def make_adk_router(
         answering=Answering(desk, watching),
         onlookers=Onlookers(watching),
         folder=folder,
+        pauses=Pauses(desk, remote or {}),
     )
     router = APIRouter(route_class=ProblemRoute)
     for path, method, endpoint in (
@@ -222,6 +239,7 @@ def make_adk_router(
         (_SESSION, "DELETE", api.delete_session),
         ("/run", "POST", api.run),
         ("/run_sse", "POST", api.run_sse),
+        ("/v1/pauses", "POST", api.publish),
     ):
         router.add_api_route(path, endpoint, methods=[method], response_model=None)
     router.add_api_route(

@@ -1,0 +1,377 @@
+"""The plugin, for agents that run elsewhere: what it publishes, and what it never breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from google.adk.apps.app import App
+from google.adk.runners import Runner
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.genai import types
+
+from promises.plant import plant
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.events import What
+from signoff.core.run import RunState
+from signoff.worker.adk_api.router import make_adk_router
+from signoff.worker.adk_api.settings import ApiToken
+from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.plugin import SignoffPlugin
+from worker.adk.harness import House
+from worker.office import EXAMPLES, ROOT
+from worker.remote.api_server import ApiServer
+
+TOKEN = "a token"  # a secret of these tests alone
+HASH = hashlib.sha256(TOKEN.encode()).hexdigest()
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+class Elsewhere:
+    """An agent in somebody's own process, with the plugin."""
+
+    def __init__(self, tmp_path: Path, handler: Handler | httpx.AsyncBaseTransport) -> None:
+        transport = handler
+        if not isinstance(transport, httpx.AsyncBaseTransport):
+            transport = httpx.MockTransport(transport)
+        self.plugin = SignoffPlugin(
+            url="http://127.0.0.1:1", token=TOKEN, pause=0.001, transport=transport
+        )
+        agent = House(tmp_path / "unused.db").gated()
+        app = App(name="travel", root_agent=agent, plugins=[self.plugin])
+        self.sessions = InMemorySessionService()
+        self.runner = Runner(app=app, session_service=self.sessions)
+
+    async def say(self, text: str, state: dict[str, Any] | None = None) -> list[str]:
+        """Say something and return the ids of the confirmations that the turn asks for."""
+        await self.sessions.create_session(app_name="travel", user_id="riley", session_id="s")
+        message = types.Content(role="user", parts=[types.Part(text=text)])
+        return [
+            str(call.id)
+            async for event in self.runner.run_async(
+                user_id="riley", session_id="s", new_message=message, state_delta=state
+            )
+            for call in event.get_function_calls()
+            if call.name == "adk_request_confirmation"
+        ]
+
+
+class Line:
+    """Signoff's end of the line: notes what comes and answers as it is told."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.seen: list[dict[str, Any]] = []
+        self.tokens: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer."""
+        self.seen.append(json.loads(request.content))
+        self.tokens.append(request.headers["authorization"])
+        status = self.statuses.pop(0) if self.statuses else 201
+        if status == 0:
+            raise httpx.ConnectError("nobody there")
+        return httpx.Response(status, json={"detail": "as told"})
+
+
+async def test_a_pause_is_published_when_its_turn_is_drained(tmp_path: Path) -> None:
+    """All calls of the pause come in one request, with the token and the user's words."""
+    signoff = Line()
+    here = Elsewhere(tmp_path, signoff)
+    ids = await here.say("pay:5 grant:3")
+    (body,) = signoff.seen
+    assert signoff.tokens == [f"Bearer {TOKEN}"]
+    assert (body["appName"], body["userId"], body["sessionId"]) == ("travel", "riley", "s")
+    assert body["message"] == "pay:5 grant:3"
+    assert sorted(one["functionCall"]["id"] for one in body["pauses"]) == sorted(ids)
+    assert {one["agent"] for one in body["pauses"]} == {"root"}
+    session = await here.sessions.get_session(app_name="travel", user_id="riley", session_id="s")
+    assert session is not None
+    assert {event.invocation_id for event in session.events} == {body["invocationId"]}
+
+
+async def test_a_turn_that_waits_for_nobody_publishes_nothing(tmp_path: Path) -> None:
+    """No request is made for words alone."""
+    signoff = Line()
+    assert await Elsewhere(tmp_path, signoff).say("hello") == []
+    assert signoff.seen == []
+
+
+async def test_a_turn_that_signoff_has_begun_is_left_alone(tmp_path: Path) -> None:
+    """Its pauses are seen by whoever began it; two would open the same approvals."""
+    signoff = Line()
+    assert await Elsewhere(tmp_path, signoff).say("pay:5", {"signoff_run": "run_1"})
+    assert signoff.seen == []
+
+
+async def test_what_fails_is_tried_again_in_the_background(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run ends as ever; the plugin goes on until it is taken, and says what was wrong."""
+    signoff = Line(0, 503, 409)
+    here = Elsewhere(tmp_path, signoff)
+    assert await here.say("pay:5")
+    await here.plugin.close()
+    assert len(signoff.seen) == 4
+    assert len({json.dumps(one) for one in signoff.seen}) == 1
+    assert "nobody there" in caplog.text
+    assert "409 as told" in caplog.text
+
+
+async def test_after_some_tries_it_is_given_up_with_an_error_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is asked then, and the log says so."""
+    signoff = Line(*[500] * 20)
+    here = Elsewhere(tmp_path, signoff)
+    await here.say("pay:5")
+    await here.plugin.close()
+    assert len(signoff.seen) == 7
+    assert "nobody is asked: 500 as told" in caplog.text
+
+
+async def test_a_refusal_is_not_repeated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong token stays wrong."""
+    signoff = Line(401)
+    here = Elsewhere(tmp_path, signoff)
+    assert await here.say("pay:5")
+    await here.plugin.close()
+    assert len(signoff.seen) == 1
+    assert "401 as told" in caplog.text
+
+
+async def test_a_plugin_that_is_closed_waits_only_a_moment(tmp_path: Path) -> None:
+    """What is still unpublished then is logged, and no task is left."""
+    here = Elsewhere(tmp_path, Line(*[0] * 20))
+    here.plugin._pause, here.plugin._patience = 60, 0.01
+    await here.say("pay:5")
+    await here.plugin.close()
+    await asyncio.sleep(0)  # the loop takes note of what has ended
+    assert not here.plugin._later
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("signoff.example.com", "is not a URL"), ("http://signoff.example.com", "unencrypted")],
+)
+def test_a_wrong_url_is_refused_at_once(url: str, words: str) -> None:
+    """The mistake is found when the server starts, not at the first pause."""
+    with pytest.raises(ValueError, match=words):
+        SignoffPlugin(url=url, token=TOKEN)
+
+
+def test_the_plugin_needs_adk_and_httpx_alone() -> None:
+    """It can be imported where there is no Celery and no Redis."""
+    code = (
+        "import sys\n"
+        "for name in ('celery', 'redis', 'structlog', 'signoff.core', 'signoff.broker'):\n"
+        "    sys.modules[name] = None\n"
+        "import signoff.worker.plugin\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- Signoff's end ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def api(ledger: Ledger, desk: Desk, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """The routes of the API on an empty ledger."""
+    app = FastAPI()
+    tokens = (
+        ApiToken(sha256=HASH, users=("riley",), apps=("travel", "far")),
+        ApiToken(sha256=hashlib.sha256(b"other").hexdigest(), users=("kim",)),
+    )
+    remote = {
+        "travel": RemoteApp(url="http://127.0.0.1:8000"),
+        "far": RemoteApp(url="http://127.0.0.1:8001", app_name="travel_far"),
+        "near": RemoteApp(url="http://127.0.0.1:8002", app_name="travel_far"),
+    }
+    app.include_router(
+        make_adk_router(
+            desk,
+            watching=ledger,
+            sessions=InMemorySessionService(),
+            folder=tmp_path / "none",
+            tokens=tokens,
+            remote=remote,
+        )
+    )
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://signoff", headers=headers
+    ) as client:
+        yield client
+
+
+def published(**update: Any) -> dict[str, Any]:
+    """Return what the plugin posts."""
+    call = {
+        "id": "adk-1",
+        "name": "adk_request_confirmation",
+        "args": {
+            "originalFunctionCall": {"id": "call-1", "name": "book", "args": {"price": 900}},
+            "toolConfirmation": {"hint": "Book it?", "confirmed": False},
+        },
+    }
+    return {
+        "appName": "travel",
+        "userId": "riley",
+        "sessionId": "s",
+        "invocationId": "e-1",
+        "message": "to Oslo",
+        "pauses": [{"agent": "root", "functionCall": call}],
+    } | update
+
+
+async def test_a_published_pause_opens_an_approval_once(
+    api: httpx.AsyncClient, ledger: Ledger
+) -> None:
+    """Published again, at the same moment or later, it is known."""
+    answers = await asyncio.gather(*(api.post("/v1/pauses", json=published()) for _ in range(5)))
+    answers.append(await api.post("/v1/pauses", json=published()))
+    assert sorted(one.status_code for one in answers) == [200] * 5 + [201]
+    (approval,) = await ledger.pending()
+    assert all(one.json() == {"approvals": [approval.id]} for one in answers)
+    assert (approval.call.name, approval.call.args) == ("book", {"price": 900})
+    assert (approval.origin.invocation, approval.hint) == ("e-1", "Book it?")
+    run = await ledger.run(approval.origin.run)
+    assert (run.state, run.waiting, run.message) == (RunState.PAUSED, (approval.id,), "to Oslo")
+    assert await ledger.backlog() == {"route": 1}
+    assert [one.what for one in await ledger.history(run.id)] == [What.SUBMITTED, What.OPENED]
+
+
+async def test_while_signoff_runs_the_session_it_is_told_to_wait(
+    api: httpx.AsyncClient, desk: Desk
+) -> None:
+    """Two that open the same approval would stand in each other's way."""
+    await desk.submit("travel", "to Oslo", user="riley", session="s")
+    answer = await api.post("/v1/pauses", json=published())
+    assert (answer.status_code, answer.headers["retry-after"]) == (409, "2")
+
+
+async def test_servers_that_call_an_app_the_same_are_told_apart(
+    api: httpx.AsyncClient, ledger: Ledger
+) -> None:
+    """The approval has the name that the app has here; without its URL it is nobody's."""
+    body = published(appName="travel_far")
+    assert (await api.post("/v1/pauses", json=body)).status_code == 404
+    assert (
+        await api.post("/v1/pauses", json=body | {"appUrl": "http://127.0.0.1:8001/"})
+    ).status_code == 201
+    (approval,) = await ledger.pending()
+    assert approval.origin.app == "far"
+
+
+def without(*path: str | int) -> dict[str, Any]:
+    """Return what the plugin posts, with something taken out of its call."""
+    body = published()
+    inner: Any = body["pauses"][0]["functionCall"]
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (published(pauses=[]), 422),
+        (published(pauses=[{"functionCall": {"name": "reimburse", "id": "x"}}]), 422),
+        (published(pauses=[{"functionCall": {"name": 5}}]), 422),
+        (without("id"), 422),
+        (without("args", "originalFunctionCall"), 422),
+        (without("args", "originalFunctionCall", "id"), 422),
+        (published(invocationId=""), 422),
+        (published(sessionId="a\0b"), 422),
+        (published(sessionId=""), 422),
+        (published(confirmed=True), 422),
+        (published(userId="kim"), 403),
+        (published(appName="near"), 404),
+        (published(appName="nothing"), 404),
+        (published(appUrl="http://evil.example"), 404),
+    ],
+)
+async def test_what_cannot_be_opened_changes_nothing(
+    api: httpx.AsyncClient, ledger: Ledger, body: dict[str, Any], status: int
+) -> None:
+    """Each is a problem document, and the ledger stays empty."""
+    answer = await api.post("/v1/pauses", json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert await ledger.pending() == []
+    assert await ledger.recent_runs() == []
+
+
+# -- the whole way ------------------------------------------------------------------------------
+
+
+def example(gateway: str) -> str:
+    """Return the example of the documentation, pointed at this gateway."""
+    page = (ROOT / "docs" / "how-to" / "use-the-plugin.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "https://signoff.example.com" in code
+    return str(code).replace("https://signoff.example.com", gateway)
+
+
+@pytest.mark.timeout(120)
+async def test_the_example_pauses_elsewhere_and_is_answered_by_mail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real API server, the five lines of the page, a real mail, and the tool runs once."""
+    agents = tmp_path / "agents"
+    (agents / "travel").mkdir(parents=True)
+    (agents / "finance").symlink_to(EXAMPLES / "finance")
+    monkeypatch.setenv("SIGNOFF_TOKEN", TOKEN)
+    (tmp_path / "far").mkdir()
+    server = ApiServer(agents, tmp_path / "far")
+    more = f"""\
+adk = true
+[[gateway.tokens]]
+sha256 = "{HASH}"
+users = ["*"]
+apps = ["travel"]
+[agents.remote.travel]
+url = "{server.url}"
+"""
+    (tmp_path / "plant").mkdir()
+    async with plant(tmp_path / "plant", "worker", "channels", "gateway", gateway=more) as here:
+        gateway = f"http://127.0.0.1:{here.supervisor.children['gateway'].said['port']}"
+        code = "from finance.agent import root_agent\n" + example(gateway)
+        (agents / "travel" / "agent.py").write_text(code)
+        (agents / "travel" / "__init__.py").write_text("from . import agent\n")
+        try:
+            await asyncio.to_thread(server.start)
+            answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
+            async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+                made = await client.post("/apps/travel/users/riley/sessions")
+                session = made.json()["id"]
+                text = {"role": "user", "parts": [{"text": "Reimburse me $2500 for Oslo"}]}
+                where = {"appName": "travel", "userId": "riley", "sessionId": session}
+                paused = await client.post("/run", json=where | {"newMessage": text})
+                assert "adk_request_confirmation" in paused.text
+                ledger = here.parts.ledger
+                (run,) = await ledger.session_runs("travel", "riley", session)
+                ends = await here.ends([run.id])
+                assert ends[run.id].what is What.COMPLETED
+                seen = await client.get(f"/apps/travel/users/riley/sessions/{session}")
+            answering.cancel()
+            assert "I have reimbursed 2,500.00" in seen.text
+            assert len(server.lines()) == 1
+            (approval,) = await ledger.approvals((await ledger.run(run.id)).approvals)
+            assert approval.decision is not None
+            assert (approval.decision.by, approval.decision.channel) == ("mara", "email")
+        finally:
+            server.kill()

@@ -1,0 +1,249 @@
+"""Pauses of agents that run elsewhere, as `signoff.worker.plugin` publishes them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from google.adk.events.event import Event
+from google.genai import types
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.core.approval import Approval, approval_id
+from signoff.core.errors import ApprovalNotFound
+from signoff.core.parts import Origin, ToolCall
+from signoff.core.run import Run, RunState
+from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem, invalid
+from signoff.worker.adk_remote.settings import RemoteApp
+
+log = structlog.get_logger(__name__)
+
+_MOST: Final = 64
+_NO_WORDS: Final = "(The turn began without words.)"
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class Waiting(_Body):
+    """One call that waits: the ``adk_request_confirmation`` call as ADK has made it."""
+
+    agent: str = ""
+    function_call: dict[str, Any]
+
+
+class Published(_Body):
+    """What a turn has left waiting."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    invocation_id: str = Field(min_length=1, max_length=128)
+    app_url: str | None = None
+    message: str = ""
+    pauses: list[Waiting] = Field(min_length=1, max_length=_MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What came of it.
+
+    Attributes:
+        approvals: The approvals of all calls.
+        fresh: Whether one of them was not known before.
+    """
+
+    approvals: tuple[str, ...]
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Opens approvals for agents that run elsewhere.
+
+    Attributes:
+        desk: Has the ledger.
+        remote: The agents elsewhere that Signoff can answer.
+    """
+
+    desk: Desk
+    remote: Mapping[str, RemoteApp]
+
+    async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
+        """Open an approval for each call that has none; publishing again changes nothing.
+
+        Raises:
+            Problem: 403 if the caller may not act for this user in this app; 404 if Signoff has no
+                address to answer to; 409 while Signoff itself runs the session, and sees its
+                pauses by itself; 422 for what cannot be read.
+            NotCanonical: The arguments of a call have no digest.
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        try:
+            published = Published.model_validate(body)
+        except ValidationError as error:
+            raise invalid(error) from error
+        published = self._named(caller, published)
+        asked = _confirmations(published)
+
+        async def attempt() -> Opened:
+            return await self._open(published, asked)
+
+        return await self.desk.ledger.decide_again(attempt)
+
+    def _named(self, caller: Caller, published: Published) -> Published:
+        """Return it under the name that the app has here, if it may be published.
+
+        Where answers go is for the settings to say, because they carry credentials; what the agent
+        says of its address only tells servers apart that call an app the same.
+        """
+        given = (published.app_url or "").rstrip("/")
+        found = [
+            name
+            for name, one in self.remote.items()
+            if (one.app_name or name) == published.app_name and given in {"", one.url}
+        ]
+        if len(found) != 1:
+            count = "two or more tables" if found else "no table"
+            raise Problem(
+                404,
+                "no-such-app",
+                "There is no such app",
+                f"There is {count} [agents.remote.APP] for an app of this name"
+                + (" at this `app_url`" if given else "")
+                + ": Signoff would not know where to answer it. Set `url` there to its ADK API "
+                "server, and `app_url` of the plugin to the same.",
+            )
+        if not caller.may_use(found[0], published.user_id):
+            raise Problem(
+                403,
+                "not-your-user",
+                "This token is not for this user",
+                "The token may not publish for this user in this app: see `users` and `apps` of "
+                "[[gateway.tokens]].",
+            )
+        return published.model_copy(update={"app_name": found[0]})
+
+    async def _open(self, published: Published, asked: Sequence[Confirmation]) -> Opened:
+        ledger = self.desk.ledger
+        ids = tuple(approval_id(_origin(published, one, run="")) for one in asked)
+        fresh = []
+        for one, known in zip(asked, ids, strict=True):
+            try:
+                await ledger.approval(known)
+            except ApprovalNotFound:
+                fresh.append(one)
+        if not fresh:
+            return Opened(ids, fresh=False)
+        where = (published.app_name, published.user_id, published.session_id)
+        runs = await ledger.session_runs(*where)
+        if any(run.state in {RunState.QUEUED, RunState.ANSWERED} for run in runs):
+            raise Problem(
+                409,
+                "session-busy",
+                "The session is being run",
+                "Signoff itself runs this session at the moment, and sees its pauses by itself. "
+                "If it does not have this one in a moment, publish it again.",
+                headers={"Retry-After": "2"},
+            )
+        await ledger.commit(await self._change(published, fresh))
+        log.info("api.published", app=published.app_name, approvals=list(ids))
+        return Opened(ids, fresh=True)
+
+    async def _change(self, published: Published, fresh: Sequence[Confirmation]) -> Change:
+        now = await self.desk.ledger.now()
+        try:
+            run = Run(
+                id=_run_id(published, fresh),
+                app=published.app_name,
+                user=published.user_id,
+                session=published.session_id,
+                message=published.message.strip() or _NO_WORDS,
+                submitted_at=now,
+                trace=secrets.token_hex(16),
+            )
+        except ValidationError as error:
+            raise invalid(error) from error
+        change = Change().note(run.submitted())
+        opened = []
+        for one in fresh:
+            approval, events = Approval.open(
+                _origin(published, one, run=run.id),
+                ToolCall(id=one.call_id, name=one.tool, args=one.args),
+                hint=one.hint,
+                template=one.payload,
+                now=now,
+            )
+            opened.append(approval.id)
+            change.put(approval, was=None).note(events)
+            change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        return change.put(run.paused(opened), was=None)
+
+
+def _confirmations(published: Published) -> list[Confirmation]:
+    found: dict[str, Confirmation] = {}
+    for place, one in enumerate(published.pauses):
+        at = f"/pauses/{place}/functionCall"
+        try:
+            call = types.FunctionCall.model_validate(one.function_call)
+            part = types.Part(function_call=call)
+            event = Event(
+                author=one.agent,
+                invocation_id=published.invocation_id,
+                content=types.Content(role="model", parts=[part]),
+            )
+            asked = confirmations(event)
+            if len(asked) != 1 or not asked[0].call_id or not asked[0].tool:
+                raise Problem(
+                    422,
+                    "invalid",
+                    "The body has the wrong form",
+                    f"{at} is no {CONFIRMATION} call with an id and an originalFunctionCall.",
+                )
+            ToolCall(id=asked[0].call_id, name=asked[0].tool, args=asked[0].args)
+        except ValidationError as error:
+            raise invalid(error, at=at) from error
+        except (AttributeError, TypeError) as error:
+            # Where an object is wanted, something else is.
+            raise Problem(
+                422, "invalid", "The body has the wrong form", f"{at} cannot be read: {error}"
+            ) from error
+        found[asked[0].id] = asked[0]
+    return list(found.values())
+
+
+def _origin(published: Published, asked: Confirmation, *, run: str) -> Origin:
+    return Origin(
+        run=run,
+        app=published.app_name,
+        agent=asked.agent,
+        user=published.user_id,
+        session=published.session_id,
+        invocation=published.invocation_id,
+        confirmation=asked.id,
+    )
+
+
+def _run_id(published: Published, fresh: Sequence[Confirmation]) -> str:
+    """Return an id that is a function of what waits: published twice, it is the same run."""
+    names = [
+        published.app_name,
+        published.user_id,
+        published.session_id,
+        published.invocation_id,
+        *sorted(one.id for one in fresh),
+    ]
+    return f"run_{hashlib.sha256(chr(0).join(names).encode()).hexdigest()[:16]}"
