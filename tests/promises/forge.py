@@ -1,0 +1,73 @@
+"""Forks workers that kill themselves with SIGKILL at a given step; a program, not a test.
+
+Reads one job a line from standard input: ``{"stage": ..., "step": n, "after": bool}``, where step 0
+means to live. Each is done by a child process, forked when everything slow is imported, and
+answered by one line with its exit status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+from google.adk.cli.utils.agent_loader import AgentLoader
+
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+
+
+async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
+    """Work on a stage, and die at the step of the job."""
+    left = int(job["step"])
+
+    async def step(do: Callable[[], Awaitable[Any]]) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0 and not job["after"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = await do()
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    ledger = Ledger(Store.open(redis))
+    store = session_service(sessions, agents)
+    commit_all, append = ledger.commit_all, store.append_event
+    ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
+    store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
+    guard = GuardPlugin(ledger)
+    apps = Apps(agents, store, lambda: guard)
+    await Crew(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    await apps.close()
+    await ledger.close()
+
+
+def main() -> None:
+    """Do the jobs, one child each."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    redis, sessions, folder, lease = sys.argv[1:]
+    agents = Path(folder)
+    AgentLoader(folder).load_agent("finance")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            asyncio.run(work(redis, sessions, agents, float(lease), json.loads(line)))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

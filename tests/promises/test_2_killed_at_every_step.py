@@ -1,0 +1,149 @@
+"""SIGKILL between every two steps of a run and of a resume: nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.lifecycle import Handoff
+from signoff.core.parts import Asked
+from signoff.core.people import Directory
+from signoff.core.policy import InDoubt, Terms
+from signoff.core.run import Run, RunState
+from worker.office import EXAMPLES, MARA
+
+STEPS = range(1, 9)
+LEASE = 1.0
+ROUNDS = int(os.environ.get("SIGNOFF_KILLS", "1"))
+"""How often each step is killed at; set SIGNOFF_KILLS=100 for an evening of it."""
+
+
+class Forge:
+    """Workers that live for one job."""
+
+    def __init__(self, redis: str, folder: Path) -> None:
+        environment = os.environ | {
+            "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
+            "PYTHONPATH": str(EXAMPLES),
+        }
+        environment.pop("GOOGLE_API_KEY", None)
+        with (folder / "forge.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
+                    *(f"sqlite:///{folder}/sessions.db", str(EXAMPLES), str(LEASE)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+            )
+
+    def work(self, stage: str, *, step: int = 0, after: bool = False) -> int:
+        """Let a worker do a stage, and return how it ended: -9 if it was killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"stage": stage, "step": step, "after": after}) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@contextmanager
+def forge(folder: Path) -> Iterator[tuple[Forge, str]]:
+    """Yield a forge and the URL of the ledger it works on."""
+    with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
+        made = Forge(redis.url, folder)
+        try:
+            yield made, redis.url
+        finally:
+            made.close()
+
+
+def wait_for_leases() -> None:
+    """Wait until what a dead worker held is free; a power cut gives no signal either."""
+    time.sleep(LEASE * 1.2)
+
+
+async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
+    """Ask Mara, and let her approve."""
+    for was in await ledger.approvals(run.waiting):
+        asked, events = was.ask(
+            Terms(policy="test", ask=("mara",), in_doubt=InDoubt.FAIL),
+            (Asked(person="mara", channel="email", address=MARA.email),),
+            now=await ledger.now(),
+        )
+        await ledger.commit(Change().put(asked, was=was).note(events))
+        await desk.approve(asked.id, MARA, channel="test")
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(3600)
+async def test_sigkill_at_every_step(tmp_path: Path) -> None:
+    """Each run ends with one execution, or in doubt with one at most; the audit verifies."""
+    run_stage, resume_stage = stages.run("finance"), stages.resume("finance")
+    with forge(tmp_path) as (workers, url):
+        ledger = Ledger(Store.open(url))
+        desk = Desk(ledger, Directory([MARA]))
+        ends: Counter[RunState] = Counter()
+        killed = 0
+        for number in range(ROUNDS):
+            runs = []
+            for step in STEPS:
+                for after in (False, True):
+                    name = f"{number}-{step}-{after}"
+                    run = await desk.submit("finance", f"Reimburse me $2500 for {name}", user="r")
+                    killed += workers.work(run_stage, step=step, after=after) == -9
+                    runs.append(run.id)
+            wait_for_leases()
+            assert workers.work(run_stage) == 0
+            for run_id, (step, after) in zip(
+                runs, ((step, after) for step in STEPS for after in (False, True)), strict=True
+            ):
+                run = await ledger.run(run_id)
+                assert run.state is RunState.PAUSED
+                assert len(run.approvals) == 1
+                await approve(ledger, desk, run)
+                killed += workers.work(resume_stage, step=step, after=after) == -9
+            wait_for_leases()
+            assert workers.work(resume_stage) == 0
+            for run in await ledger.runs(runs):
+                ends[run.state] += 1
+                (approval,) = await ledger.approvals(run.approvals)
+                expected = {
+                    RunState.COMPLETED: Handoff.RESUMED,
+                    RunState.IN_DOUBT: Handoff.IN_DOUBT,
+                }
+                assert approval.handoff is expected[run.state], run.problem
+        journal = (tmp_path / "journal.jsonl").read_text().splitlines()
+        executed = Counter(str(json.loads(line)["purpose"]) for line in journal)
+        assert max(executed.values()) == 1
+        assert len(executed) >= ends[RunState.COMPLETED]
+        # Without deaths in the middle of both stages this would show nothing.
+        assert killed > ROUNDS * len(STEPS) * 2
+        assert ends[RunState.IN_DOUBT]
+        await audit.verify(ledger.store)
+        await ledger.close()
