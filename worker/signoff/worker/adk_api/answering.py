@@ -19,7 +19,7 @@ from signoff.core.approval import Approval, State
 from signoff.core.errors import AlreadyDecided, ApprovalNotFound, DecisionRefused, NotAnApprover
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Origin, approval_id
+from signoff.core.parts import Kind, Origin, approval_id
 from signoff.core.payload import LONE_FIELD, check_payload
 from signoff.core.people import Person
 from signoff.core.run import RunState
@@ -117,6 +117,11 @@ class Answering:
             or await self._is_asked(caller, approval)
         ):
             raise _no_such_call()
+        if approval.kind is not Kind.CONFIRMATION:
+            raise _mismatch(
+                f"{approval.call.name} waits for {approval.kind.value.replace('_', ' ')}, which is "
+                "answered through the other channels; a yes to a call is all that is taken here."
+            )
         return approval
 
     async def _is_asked(self, caller: Caller, approval: Approval) -> bool:

@@ -1,0 +1,241 @@
+"""How an answer by the API becomes a decision, at the desk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic import JsonValue
+
+from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.approval import Approval, State
+from signoff.core.errors import PayloadError
+from signoff.core.lifecycle import Handoff
+from signoff.core.parts import Kind
+from signoff.core.people import Person
+from signoff.core.run import Run
+from signoff.worker.adk_api import answering
+from signoff.worker.adk_api.answering import Answering, Turn, values_of
+from signoff.worker.adk_api.bodies import Answer, RunRequest
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem
+
+
+def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
+    """Return a caller who answers as somebody, and uses nobody's sessions."""
+    return Caller("test", users.get("users", frozenset()), None, person, "Set something.")
+
+
+def about(run: Run) -> RunRequest:
+    """Return the request that carries an answer to a run."""
+    return RunRequest(app_name=run.app, user_id=run.user, session_id=run.session)
+
+
+def yes(call: str = "adk-0", payload: JsonValue = None) -> Answer:
+    """Return a yes."""
+    return Answer(call, confirmed=True, payload=payload, reason="")
+
+
+def no(call: str = "adk-0", reason: str = "") -> Answer:
+    """Return a no."""
+    return Answer(call, confirmed=False, payload=None, reason=reason)
+
+
+@pytest.fixture
+def taking(desk: Desk, ledger: Ledger) -> Answering:
+    """The place where answers are taken."""
+    return Answering(desk, ledger)
+
+
+async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Ledger) -> None:
+    """It ends the approval, and somebody looks on when the run goes on."""
+    run, (was,) = await paused(ledger)
+    assert await taking.take(as_person(MARA), about(run), [yes()]) == Turn(run.id, pause=1)
+    approval = await ledger.approval(was.id)
+    assert approval.decision is not None
+    assert (approval.decision.by, approval.decision.channel) == ("mara", "api")
+    assert (await ledger.run(run.id)).watched
+
+
+async def test_the_reason_of_a_no_is_kept(taking: Answering, ledger: Ledger) -> None:
+    """The model will read it."""
+    run, (was,) = await paused(ledger)
+    await taking.take(as_person(CLEO), about(run), [no(reason="over budget")])
+    approval = await ledger.approval(was.id)
+    assert approval.decision is not None
+    assert (approval.state, approval.decision.reason) == (State.REJECTED, "over budget")
+
+
+async def test_other_values_on_a_call_without_a_template_are_a_proposal(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A yes to 900 is no yes to the 2500 that were shown, as by email."""
+    run, (was,) = await paused(ledger)
+    await taking.take(as_person(MARA), about(run), [yes(payload={"amount": 900})])
+    approval = await ledger.approval(was.id)
+    assert approval.state is State.REJECTED
+    assert approval.decision is not None
+    assert approval.decision.proposal == {"amount": 900, "purpose": "conference"}
+
+
+@pytest.mark.parametrize(
+    ("template", "payload", "values"),
+    [
+        ({"days": 0}, {"days": 3}, {"days": 3}),
+        (0, 3, {"value": 3}),
+        ("", "words", {"value": "words"}),
+        (["a"], ["b", "c"], {"value": ["b", "c"]}),
+        ({}, {}, {}),
+        ({"days": 0}, None, None),
+        (None, {}, {}),
+        (None, {"amount": 900}, {"amount": 900}),
+    ],
+)
+def test_a_payload_is_values_by_field(
+    template: JsonValue, payload: JsonValue, values: Mapping[str, JsonValue] | None
+) -> None:
+    """A template that is no object has one field."""
+    assert values_of(_open(template), payload) == values
+
+
+@pytest.mark.parametrize(
+    ("template", "payload"),
+    [
+        ({"days": 0}, [3]),
+        ({"days": 0}, {"day": 3}),
+        ({"days": 0}, 3),
+        (0, {"value": 3}),
+        (0, "3"),
+        ({}, {"days": 3}),
+        ({}, 3),
+        (None, 5),
+        (None, "yes"),
+        (None, {"amont": 900}),
+        (None, {"amount": "900"}),
+    ],
+)
+def test_a_payload_of_another_type_is_refused(template: JsonValue, payload: JsonValue) -> None:
+    """Nothing is converted that could be meant otherwise."""
+    with pytest.raises(PayloadError):
+        values_of(_open(template), payload)
+
+
+def _open(template: JsonValue) -> Approval:
+    approval, _ = Approval.open(make_origin(), make_call(), hint="", template=template, now=NOON)
+    return approval
+
+
+async def test_one_answer_that_cannot_be_taken_keeps_its_siblings_open(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """All are tried before the first is committed."""
+    run, before = await paused(ledger, siblings=2, template={"days": 0})
+    with pytest.raises(PayloadError):
+        await taking.take(as_person(MARA), about(run), [yes(payload={"days": 1}), yes("adk-1")])
+    assert await ledger.approvals([one.id for one in before]) == before
+
+
+async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger) -> None:
+    """The turn comes when the last of them is answered, and then to whoever answered it."""
+    run, _ = await paused(ledger, siblings=3)
+    assert (await taking.take(as_person(MARA), about(run), [yes()])).waiting == 2
+    assert (await taking.take(as_person(CLEO), about(run), [no("adk-1")])).waiting == 1
+    assert (await taking.take(as_person(MARA), about(run), [yes("adk-2")])).waiting == 0
+
+
+async def test_calls_of_two_runs_are_not_answered_in_one_message(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """They would go on at different times; the client would see only one of them."""
+    first, _ = await paused(ledger, session="s")
+    other = make_origin(run="run_2", session="s", confirmation="adk-9")
+    approval, _ = Approval.open(other, make_call(), hint="", template=None, now=await ledger.now())
+    await ledger.commit(Change().put(approval, was=None))
+    users = frozenset({"riley"})
+    with pytest.raises(Problem, match="different runs"):
+        await taking.take(as_person(MARA, users=users), about(first), [yes(), yes("adk-9")])
+
+
+@pytest.mark.parametrize(
+    ("person", "users", "status", "kind"),
+    [
+        (RILEY, frozenset[str](), 404, "not-found"),
+        (RILEY, frozenset({"riley"}), 403, "own-request"),
+        (Person(id="kim", email="kim@example.com"), frozenset[str](), 404, "not-found"),
+        (
+            Person(id="kim", email="kim@example.com"),
+            frozenset({"riley"}),
+            403,
+            "not-an-approver",
+        ),
+        (None, frozenset[str](), 404, "not-found"),
+        (None, frozenset({"riley"}), 403, "nobody"),
+    ],
+)
+async def test_others_may_not_answer(
+    taking: Answering,
+    ledger: Ledger,
+    *,
+    person: Person | None,
+    users: frozenset[str],
+    status: int,
+    kind: str,
+) -> None:
+    """Who may use the session is told why; to everybody else there is no such call."""
+    run, before = await paused(ledger)
+    with pytest.raises(Problem) as refused:
+        await taking.take(as_person(person, users=users), about(run), [yes()])
+    assert (refused.value.status, refused.value.kind) == (status, kind)
+    assert await ledger.approvals([one.id for one in before]) == before
+
+
+async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The question whether it shall run again has an approval of its own."""
+    run, (was,) = await paused(ledger)
+    now = await ledger.now()
+    doubtful = was.approve(MARA, taking.desk.directory, channel="email", now=now)[0]
+    for handoff in (Handoff.STARTED, Handoff.IN_DOUBT):
+        doubtful, _ = doubtful.hand_on(handoff, now=now)
+    question, _ = doubtful.ask_again(now=now)
+    assert was.terms is not None
+    question, _ = question.ask(was.terms, was.asked, now=now)
+    answered = run.answered(was.id)
+    change = Change().put(doubtful, was=was).put(question, was=None)
+    await ledger.commit(change.put(answered.paused([question.id]), was=run))
+    assert (await taking.take(as_person(MARA), about(run), [no()])).pause == 2
+    assert (await ledger.approval(question.id)).state is State.REJECTED
+
+
+async def test_before_anybody_is_asked_an_answer_is_to_come_again(
+    taking: Answering, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The problem says what is missing: the process that applies the policies."""
+    monkeypatch.setattr(answering, "_ROUTING", 0.01)
+    run, _ = await paused(ledger)
+    approval, events = Approval.open(
+        make_origin(run=run.id, session=run.session, confirmation="adk-9"),
+        make_call(),
+        hint="",
+        template=None,
+        now=await ledger.now(),
+    )
+    await ledger.commit(Change().put(approval, was=None).note(events))
+    with pytest.raises(Problem, match="signoff channels") as refused:
+        await taking.take(as_person(MARA), about(run), [yes("adk-9")])
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
+
+
+async def test_a_request_for_input_is_not_answered_with_a_yes(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """What it waits for is another kind of answer, under another name."""
+    run, (was,) = await paused(ledger)
+    await ledger.commit(Change().put(was.model_copy(update={"kind": Kind.INPUT}), was=was))
+    with pytest.raises(Problem, match="waits for input") as refused:
+        await taking.take(as_person(MARA), about(run), [yes()])
+    assert refused.value.status == 422
