@@ -178,7 +178,7 @@ def _parts(url: str) -> tuple[Celery, Ledger]:
 
 def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
     loop = LoopThread()
-    worker_tasks.register(app, loop, Crew(ledger, runtime))
+    worker_tasks.register(app, loop, Crew(ledger, runtime, slots=THREADS))
     loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
     consume(app, worker_tasks.stages_of(apps))
 

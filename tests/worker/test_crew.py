@@ -16,6 +16,7 @@ from signoff.core.lifecycle import Handoff, State
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run, RunState
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
 from signoff.worker.port import Pause, Turn
 from worker.office import AGENTS, MARA, Office
 
@@ -94,8 +95,7 @@ async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> 
     )
     key = session_key(run.app, run.user, run.session)
     await office.ledger.take_lease(key, "somebody", lease=60)
-    claim = await office.ledger.claim(stages.run("finance"), limit=1)
-    await office.crew._work(claim.items[0])
+    assert await office.crew.drain(stages.run("finance")) == 0
     assert (await office.ledger.run(run.id)).state is RunState.QUEUED
     await office.ledger.release_lease(key, "somebody")
     office.pass_time()
@@ -161,7 +161,8 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
         await office.desk.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
         for n in range(100)
     ]
-    await asyncio.gather(*(office.crew.drain(stages.run("finance")) for _ in range(100)))
+    # One ring is enough: whoever hears it takes as much as the process has slots for.
+    await office.crew.drain(stages.run("finance"))
     assert begun >= 100
     # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
     office.pass_time()
@@ -310,3 +311,67 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
     assert run.state is RunState.FAILED
     assert "canonical" in run.problem
     assert await office.ledger.backlog() == {"run.finance": 0}
+
+
+class Counting:
+    """A runtime that says a word, and counts how many of its turns go on at once."""
+
+    def __init__(self) -> None:
+        self.at_work = self.most = 0
+        self.crew: Crew | None = None
+
+    async def start(self, run: Run) -> Turn:
+        """Let others begin meanwhile; a crew that is set is told to begin nothing more."""
+        self.at_work += 1
+        self.most = max(self.most, self.at_work)
+        if self.crew is not None:
+            self.crew.begin_nothing_more()
+        await asyncio.sleep(0.01)
+        self.at_work -= 1
+        return Turn(text="done")
+
+    async def resume(self, run: Run, approvals: object, fence: object) -> Turn:
+        """Never called."""
+        raise NotImplementedError
+
+
+async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
+    """No more runs are in work than there are slots, and every stage is worked to its end."""
+    runtime = Counting()
+    crew = Crew(office.ledger, runtime, slots=3)
+    for app in ["finance"] * 10 + ["time_off"] * 4:
+        await office.desk.submit(app, "hi", user="riley@example.com")
+    counts = await asyncio.gather(
+        crew.drain(stages.run("finance")), crew.drain(stages.run("time_off"))
+    )
+    assert (counts, runtime.most) == ([10, 4], 3)
+    assert {run.state for run in await office.ledger.recent_runs()} == {RunState.COMPLETED}
+
+
+async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office) -> None:
+    """What is in work is committed, and the rest is left to others, unclaimed."""
+    runtime = Counting()
+    runtime.crew = Crew(office.ledger, runtime, slots=2)
+    for _ in range(4):
+        await office.desk.submit("finance", "hi", user="riley@example.com")
+    assert await runtime.crew.drain(stages.run("finance")) == 2
+    states = [run.state for run in await office.ledger.recent_runs()]
+    assert sorted(states) == [RunState.COMPLETED] * 2 + [RunState.QUEUED] * 2
+    assert len((await office.ledger.claim(stages.run("finance"))).items) == 2
+
+
+async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Office) -> None:
+    """It is looked at again a minute later; meanwhile the others are done."""
+    broken = await office.desk.submit("finance", "Reimburse me $50", user="riley@example.com")
+    other = await office.desk.submit("finance", "Reimburse me $50", user="riley@example.com")
+    key = f"{office.ledger.store.prefix}run:{broken.id}"
+    kept = await office.ledger.store.client.get(key)
+    await office.ledger.store.client.set(key, "1 x {}")
+    await office.crew.drain(stages.run("finance"))
+    assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
+    await office.ledger.store.client.set(key, kept)
+    await office.crew.drain(stages.run("finance"))
+    assert (await office.ledger.run(broken.id)).state is RunState.QUEUED
+    office.pass_time(61)
+    await office.crew.drain(stages.run("finance"))
+    assert (await office.ledger.run(broken.id)).state is RunState.COMPLETED

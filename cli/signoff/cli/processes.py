@@ -115,7 +115,9 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         AdkRuntime(runners, guard, show=shown_through(parts.ledger)),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(parts.ledger, runtime, lease=settings.agents.lease)
+    crew = Crew(
+        parts.ledger, runtime, lease=settings.agents.lease, slots=settings.agents.concurrency
+    )
 
     async def close() -> None:
         await runners.close()

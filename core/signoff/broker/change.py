@@ -198,9 +198,9 @@ class Change:
             )
         return self
 
-    def fence(self, key: str, token: str) -> Self:
-        """Commit only while this lease is held under this token."""
-        self.fences.append({"key": key, "token": token})
+    def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
+        """Commit only while this lease is held under this token, and maybe give it back then."""
+        self.fences.append({"key": key, "token": token, "free": give_back})
         return self
 
     def before(self, moment: datetime | None) -> Self:

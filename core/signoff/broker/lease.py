@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from signoff.broker.change import Item
+from signoff.broker.change import Change, Item
 from signoff.broker.ledger import Ledger
 from signoff.core.errors import LeaseLost, LedgerError
 
@@ -22,32 +23,70 @@ def session_key(app: str, user: str, session: str) -> str:
     return f"lease:{app}\0{user}\0{session}"
 
 
-@asynccontextmanager
-async def held(ledger: Ledger, item: Item, key: str, *, lease: float) -> AsyncIterator[bool]:
-    """Hold a lease key under the token of an item, and keep both alive.
+@dataclass(slots=True)
+class Hold:
+    """An item and a lease key that are held under one token.
 
-    Yields whether the key could be taken. A heartbeat prolongs both every third of the lease; if
-    one of them is lost, the body is cancelled, because somebody else is doing the work by then.
+    Attributes:
+        ledger: Where.
+        item: The item.
+        key: The lease key.
+        ending: Whether a commit is under way that gives both back.
+        ended: Whether both were given back.
+    """
+
+    ledger: Ledger
+    item: Item
+    key: str
+    ending: bool = False
+    ended: bool = False
+
+    def fence(self, change: Change) -> Change:
+        """Add to a change the condition that the key is still ours."""
+        return change.fence(self.key, self.item.token)
+
+    async def end(self, change: Change) -> None:
+        """Commit the last change, which acknowledges the item or puts it back, and the key with it.
+
+        Raises:
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; the hold goes on.
+        """
+        self.ending = True
+        try:
+            await self.ledger.commit(change.fence(self.key, self.item.token, give_back=True))
+            self.ended = True
+        finally:
+            self.ending = False
+
+
+@asynccontextmanager
+async def held(
+    ledger: Ledger, item: Item, key: str, *, lease: float, alive_at: float
+) -> AsyncIterator[Hold]:
+    """Keep an item and a lease key alive that were taken under one token.
+
+    A heartbeat prolongs both every third of the lease; if one of them is lost, the body is
+    cancelled, because somebody else is doing the work by then.
+
+    Args:
+        ledger: The ledger.
+        item: The item.
+        key: The lease key.
+        lease: For how many seconds both are held after each beat.
+        alive_at: From when on they were held so long, by the loop's clock.
 
     Raises:
-        LeaseLost: The item's lease was lost before, or one of the two while the body ran. Whatever
-            the body made of its cancellation, this is what comes out.
-        LedgerUnavailable: Redis cannot be reached.
+        LeaseLost: One of the two was lost while the body ran. Whatever the body made of its
+            cancellation, this is what comes out.
     """
-    taken_at = asyncio.get_running_loop().time()
-    # With the item's own lease, some of which has gone by while it waited for a free slot.
-    if not await ledger.take_lease(key, item.token, lease=lease, item=item):
-        yield False
-        return
+    hold = Hold(ledger, item, key)
     body = asyncio.current_task()
     if body is None:
         raise RuntimeError("held() needs a task to cancel.")
     cancelled_before = body.cancelling()
-    beating = asyncio.create_task(
-        _beat(ledger, item, key, lease=lease, alive_at=taken_at, body=body)
-    )
+    beating = asyncio.create_task(_beat(hold, lease=lease, alive_at=alive_at, body=body))
     try:
-        yield True
+        yield hold
     except BaseException:
         lost = _loss(beating)
         # As asyncio.timeout does: only our own cancellation is taken back, another one goes on.
@@ -61,20 +100,15 @@ async def held(ledger: Ledger, item: Item, key: str, *, lease: float) -> AsyncIt
     finally:
         beating.cancel()
         await asyncio.wait([beating])
-        await _release(ledger, key, item.token)
+        if not hold.ended:
+            await _release(ledger, key, item.token)
 
 
 async def _beat(
-    ledger: Ledger,
-    item: Item,
-    key: str,
-    *,
-    lease: float,
-    alive_at: float,
-    body: asyncio.Task[Any],
+    hold: Hold, *, lease: float, alive_at: float, body: asyncio.Task[Any]
 ) -> LedgerError:
     """Prolong until a lease is lost or must be taken for lost; then cancel the body."""
-    loop = asyncio.get_running_loop()
+    loop, item = asyncio.get_running_loop(), hold.item
     while True:
         give_up_at = alive_at + lease * 0.9
         await asyncio.sleep(min(lease / 3, max(give_up_at - loop.time(), 0)))
@@ -82,9 +116,13 @@ async def _beat(
         try:
             # A Redis that does not answer must not let the body work on into somebody else's lease.
             async with asyncio.timeout_at(give_up_at):
-                await ledger.extend(item, token=item.token, lease=lease, keys=[key])
+                await hold.ledger.extend(item, token=item.token, lease=lease, keys=[hold.key])
         except (LedgerError, TimeoutError) as error:
             if not isinstance(error, LeaseLost) and loop.time() < give_up_at:
+                continue
+            if isinstance(error, LeaseLost) and (hold.ending or hold.ended):
+                # We have given it back ourselves, or the commit that tries to will say so.
+                alive_at = sent_at
                 continue
             log.warning("lease.lost", item=item.id, stage=item.stage, error=str(error))
             body.cancel()

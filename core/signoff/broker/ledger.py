@@ -98,7 +98,7 @@ class Ledger:
         for approval_id, record in zip(ids, records, strict=True):
             if record is None:
                 raise ApprovalNotFound(approval_id)
-            found.append(_legible(read_approval, f"approval:{approval_id}", record))
+            found.append(legible_approval(approval_id, record))
         return found
 
     async def run(self, run_id: str) -> Run:
@@ -121,7 +121,7 @@ class Ledger:
         for run_id, record in zip(ids, records, strict=True):
             if record is None:
                 raise RunNotFound(run_id)
-            found.append(_legible(read_run, f"run:{run_id}", record))
+            found.append(legible_run(run_id, record))
         return found
 
     async def pair(self, approval_id: str) -> tuple[Approval, Run]:
@@ -136,10 +136,7 @@ class Ledger:
             raise ApprovalNotFound(approval_id)
         if run is None:
             raise RunNotFound(run_id)
-        return (
-            _legible(read_approval, f"approval:{approval_id}", approval),
-            _legible(read_run, f"run:{run_id}", run),
-        )
+        return legible_approval(approval_id, approval), legible_run(run_id, run)
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that wait and can be read, the next due first."""
@@ -279,32 +276,9 @@ class Ledger:
         if not held:
             raise LeaseLost("The lease ran out and the work was handed to somebody else.")
 
-    async def take_lease(
-        self, key: str, token: str, *, lease: float, item: Item | None = None
-    ) -> bool:
-        """Take a lease key, unless it is held under another token.
-
-        Args:
-            key: The key.
-            token: Under which to hold it.
-            lease: For how many seconds.
-            item: Claimed under the same token; its lease is prolonged with the key's.
-
-        Raises:
-            LeaseLost: The item is held by somebody else; the key was not taken.
-        """
-        taken = await self.store.script(
-            "take",
-            key,
-            token,
-            int(lease * 1000),
-            self.store.now_ms(),
-            item.stage if item else "",
-            item.id if item else "",
-        )
-        if taken < 0:
-            raise LeaseLost("The lease ran out and the work was handed to somebody else.")
-        return bool(taken)
+    async def take_lease(self, key: str, token: str, *, lease: float) -> bool:
+        """Take a lease key for so many seconds, unless it is held under another token."""
+        return bool(await self.store.script("take", key, token, int(lease * 1000)))
 
     async def release_lease(self, key: str, token: str) -> None:
         """Give a lease key back, if it is still ours."""
@@ -356,7 +330,7 @@ class Ledger:
             if record is None:
                 continue
             try:
-                found.append(_legible(read_approval, f"approval:{approval_id}", record))
+                found.append(legible_approval(approval_id, record))
             except RecordUnreadable as error:
                 # One that cannot be read does not hide the others.
                 log.error("ledger.unreadable", approval=approval_id, error=str(error))  # noqa: TRY400 -- the message says it all
@@ -371,6 +345,20 @@ def read_approval(version: int, data: str) -> Approval:
 def read_run(version: int, data: str) -> Run:
     """Return the run that a record holds."""
     return Run.model_validate_json(data).model_copy(update={"version": version})
+
+
+def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
+    """Return the approval that a record holds.
+
+    Raises:
+        RecordUnreadable: It does not hold what this version can read.
+    """
+    return _legible(read_approval, f"approval:{approval_id}", record)
+
+
+def legible_run(run_id: str, record: tuple[int, str]) -> Run:
+    """Return the run that a record holds; see `legible_approval`."""
+    return _legible(read_run, f"run:{run_id}", record)
 
 
 def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:

@@ -22,7 +22,7 @@ from signoff.core.errors import LedgerUnavailable
 
 _SCRIPTS = {
     name: files("signoff.broker").joinpath("lua", f"{name}.lua").read_text()
-    for name in ("commit", "claim", "take", "extend", "release", "due", "overdue")
+    for name in ("commit", "claim", "claim_runs", "take", "extend", "release", "due", "overdue")
 }
 _SHAS = {
     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -39,6 +39,15 @@ _FOREIGN: tuple[type[Exception], ...] = tuple(
     for kind in vars(redis.exceptions).values()
     if isinstance(kind, type) and issubclass(kind, Exception)
 )
+
+
+def parse_record(text: str | None) -> tuple[int, str] | None:
+    """Return version and data of a record as it is kept; None stays None."""
+    if text is None:
+        return None
+    # The mark between them is that of the commit which wrote it; see commit.lua.
+    version, _, data = text.split(" ", 2)
+    return int(version), data
 
 
 class Clock(Protocol):
@@ -194,15 +203,13 @@ class Store:
         if not keys:
             return []
         found = await self._one("MGET", *(self.prefix + key for key in keys))
-        records: list[tuple[int, str] | None] = []
-        for text in found:
-            if text is None:
-                records.append(None)
-            else:
-                # The mark between them is that of the commit which wrote it; see commit.lua.
-                version, _, data = text.split(" ", 2)
-                records.append((int(version), data))
-        return records
+        return [parse_record(text) for text in found]
+
+    async def read_now(self, keys: Sequence[str]) -> tuple[list[tuple[int, str] | None], datetime]:
+        """Read records as `read` does, and the present, in one round trip."""
+        # Put on the wire at the same moment, they go out together.
+        records, now = await asyncio.gather(self.read(keys), self.now())
+        return records, now
 
     async def members(
         self, key: str, *, newest_first: bool = False, limit: int | None = None

@@ -12,8 +12,9 @@ from signoff.worker.crew import Crew
 def register(app: Celery, loop: LoopThread, crew: Crew) -> None:
     """Register `signoff.run` and `signoff.resume`.
 
-    The thread of a task waits for its coroutine on the loop of the process; what is worked on is
-    in the ledger, so a task has no argument but its stage.
+    The thread of a task waits for its coroutine on the loop of the process, which works on all that
+    waits, as far as the crew has slots; what is worked on is in the ledger, so a task has no
+    argument but its stage.
     """
 
     @app.task(name=stages.task(stages.RUN), shared=False)

@@ -73,6 +73,9 @@ for _, a in ipairs(change.acks) do
     end
   end
 end
+for _, f in ipairs(change.fences) do
+  if f.free then redis.call('DEL', p .. f.key) end
+end
 
 if #change.audit > 0 then
   local link = redis.call('GET', p .. 'audit:head') or ''

@@ -1,0 +1,107 @@
+"""Runs are claimed with their sessions: one item of a session at a time, none in another's way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA, paused
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.lease import session_key
+from signoff.broker.ledger import Ledger
+from signoff.broker.runs import claim_runs, read_again
+from signoff.core.errors import LeaseLost, RecordUnreadable, RunNotFound
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+RUN = "run.finance"
+
+
+async def test_an_item_comes_with_all_that_a_worker_needs(
+    still_ledger: Ledger, still_desk: Desk
+) -> None:
+    """The run, its approvals and the lease of its session, under the token of the item."""
+    run, (approval,) = await paused(still_ledger)
+    approved = await still_desk.approve(approval.id, MARA, channel="email")
+    (taken,) = (await claim_runs(still_ledger, "resume.finance", limit=5, lease=10)).taken
+    found, approvals = taken.read()
+    assert (found.id, found.state) == (run.id, RunState.ANSWERED)
+    assert [(one.id, one.state) for one in approvals] == [(approval.id, approved.state)]
+    assert taken.lease_key == session_key(run.app, run.user, run.session)
+    again = await read_again(still_ledger, found)
+    assert again == (found, approvals, await still_ledger.now())
+    fenced = Change().fence(taken.lease_key, taken.item.token, give_back=True)
+    await still_ledger.commit(fenced.ack(taken.item))
+    assert await still_ledger.take_lease(taken.lease_key, "you", lease=1)
+
+
+async def test_a_session_is_not_claimed_twice(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """The second run of a session waits for the first; to be put off is not an attempt."""
+    for _ in range(2):
+        await still_desk.submit("finance", "hi", user="riley", session="shared")
+    first = await claim_runs(still_ledger, RUN, limit=5, lease=10)
+    assert (len(first.taken), first.put_off, first.waiting) == (1, 1, 0)
+    (taken,) = first.taken
+    clock.advance(timedelta(seconds=1))
+    later = await claim_runs(still_ledger, RUN, limit=5, lease=10)
+    assert (len(later.taken), later.put_off) == (0, 1)
+    done = Change().fence(taken.lease_key, taken.item.token, give_back=True).ack(taken.item)
+    await still_ledger.commit(done)
+    clock.advance(timedelta(seconds=1))
+    (second,) = (await claim_runs(still_ledger, RUN, limit=5, lease=10)).taken
+    assert second.item.attempts == 1
+    with pytest.raises(LeaseLost):
+        await still_ledger.commit(Change().fence(second.lease_key, taken.item.token))
+
+
+async def test_a_busy_session_stands_in_nobodys_way(still_ledger: Ledger, still_desk: Desk) -> None:
+    """However many of its runs wait first, one of another session is claimed beside them."""
+    for _ in range(20):
+        await still_desk.submit("finance", "hi", user="riley", session="busy")
+    other = await still_desk.submit("finance", "hi", user="cleo", session="other")
+    claim = await claim_runs(still_ledger, RUN, limit=2, lease=10)
+    assert {one.read()[0].session for one in claim.taken} == {"busy", "other"}
+    assert other.id in {one.item.id for one in claim.taken}
+
+
+async def test_as_many_as_asked_for(still_ledger: Ledger, still_desk: Desk) -> None:
+    """The rest waits for whoever comes next, and the claim says how much that is."""
+    for _ in range(5):
+        await still_desk.submit("finance", "hi", user="riley")
+    first = await claim_runs(still_ledger, RUN, limit=3, lease=10)
+    assert (len(first.taken), first.waiting) == (3, 2)
+    assert len({one.item.token for one in first.taken}) == 3
+    assert len((await claim_runs(still_ledger, RUN, limit=3, lease=10)).taken) == 2
+
+
+async def test_what_is_broken_says_so_and_stops_nobody(
+    still_ledger: Ledger, still_desk: Desk
+) -> None:
+    """A record that is gone, or is no JSON, or not a run, is told when it is read."""
+    runs = [await still_desk.submit("finance", "hi", user="riley") for _ in range(4)]
+    client, prefix = still_ledger.store.client, still_ledger.store.prefix
+    await client.delete(f"{prefix}run:{runs[0].id}")
+    await client.set(f"{prefix}run:{runs[1].id}", "1 x {")
+    await client.set(f"{prefix}run:{runs[2].id}", '1 x {"id":"r","app":"a","user":"u"}')
+    claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)
+    taken = {one.item.id: one for one in claim.taken}
+    assert len(taken) == 4
+    with pytest.raises(RunNotFound):
+        taken[runs[0].id].read()
+    for broken in runs[1:3]:
+        with pytest.raises(RecordUnreadable):
+            taken[broken.id].read()
+    assert taken[runs[3].id].read()[0] == runs[3].model_copy(update={"version": 1})
+
+
+async def test_what_vanishes_from_the_hash_is_taken_out(still_ledger: Ledger) -> None:
+    """An index entry without an item behind it is dropped, as by any claim."""
+    client, prefix = still_ledger.store.client, still_ledger.store.prefix
+    await client.zadd(f"{prefix}outbox:{RUN}", {"ghost": 1})
+    claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)
+    assert (claim.taken, claim.waiting, claim.put_off) == ((), 0, 0)
+    assert await still_ledger.store.members(f"outbox:{RUN}") == []
