@@ -25,7 +25,7 @@ from signoff.core.policy import choose
 from signoff.testing import FakeChannel
 
 _BATCH = 200
-PARTS = ("approval", "run", "token", "audit", "trail", "index", "outbox", "other")
+PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")
 
 
 @dataclass(frozen=True, slots=True)

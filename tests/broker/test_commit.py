@@ -357,7 +357,7 @@ async def test_a_record_that_cannot_be_read(ledger: Ledger) -> None:
 async def test_history_is_in_order(ledger: Ledger) -> None:
     """Entries of one millisecond stay in the order in which they were written."""
     approval = make_approval(origin=make_origin(run="run_h"))
-    change = Change()
+    change = Change().put(approval, was=None)
     for number in range(30):
         _, events = approval.delivered("mara", "email", "<1>", now=approval.opened_at)
         change.note([events[0].model_copy(update={"why": str(number)})])

@@ -21,20 +21,20 @@ INDEXES = ("waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
 async def indexes(ledger: Ledger) -> dict[str, Any]:
     """Return all index entries with their scores."""
     client, prefix = ledger.store.client, ledger.store.prefix
-    trails = await ledger.store.keys("trail:")
     outboxes = await ledger.store.keys("outbox:")
     found: dict[str, Any] = {
-        name: await client.zrange(prefix + name, 0, -1, withscores=True)
-        for name in (*INDEXES, *trails)
+        name: await client.zrange(prefix + name, 0, -1, withscores=True) for name in INDEXES
     }
     found |= {name: await client.zrange(prefix + name, 0, -1) for name in outboxes}
     found["stages"] = await client.smembers(prefix + "stages")
+    for run, trail in (await client.hgetall(prefix + "trails")).items():
+        found[f"trail of {run}"] = trail.split()
     return found
 
 
 async def lose_all(ledger: Ledger) -> None:
     """Delete every index."""
-    for start in ("inbox:", "trail:", "outbox:", "bells", "stages", *INDEXES):
+    for start in ("inbox:", "trails", "outbox:", "bells", "stages", *INDEXES):
         for key in await ledger.store.keys(start):
             await ledger.store.client.delete(ledger.store.prefix + key)
 

@@ -193,7 +193,7 @@ class Change:
                 {
                     "text": text,
                     "hash": hashlib.sha256(text.encode()).hexdigest(),
-                    "trails": [subject for subject in (event.approval, event.run) if subject],
+                    "run": event.run,
                 }
             )
         return self

@@ -308,18 +308,23 @@ class Ledger:
 
     async def history(self, subject: str) -> list[Event]:
         """Return what happened to an approval or a run, the oldest first."""
-        prefix = self.store.prefix
-        ids = await self.store.members(f"trail:{subject}")
-        # Entries of one millisecond come sorted as text, "-10" before "-9".
-        ids.sort(key=lambda one: [int(part) for part in one.split("-")])
+        prefix, run = self.store.prefix, subject
+        (record,) = await self.store.read([f"approval:{subject}"])
+        if record is not None:
+            # What happened to an approval stands in the trail of its run.
+            run = legible_approval(subject, record).origin.run
         async with (
             self.store.translated_client() as client,
             client.pipeline(transaction=False) as pipe,
         ):
-            for one in ids:
+            trail = await client.hget(f"{prefix}trails", run) or ""
+            for one in sorted(
+                trail.split(), key=lambda one: [int(part) for part in one.split("-")]
+            ):
                 pipe.xrange(f"{prefix}audit", one, one)
             found = await pipe.execute()
-        return [Event.model_validate_json(fields["e"]) for rows in found for _, fields in rows]
+        events = [Event.model_validate_json(fields["e"]) for rows in found for _, fields in rows]
+        return [event for event in events if subject in {event.approval, event.run}]
 
     # -- inside --------------------------------------------------------------------------------
 

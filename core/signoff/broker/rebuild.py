@@ -16,6 +16,8 @@ from signoff.core.run import Run
 
 log = structlog.get_logger(__name__)
 
+_BATCH = 200
+
 _READERS: dict[str, Callable[[int, str], Record]] = {"approval": read_approval, "run": read_run}
 _INDEXES = {
     "waiting": "approval",
@@ -102,13 +104,16 @@ async def _index_outboxes(ledger: Ledger) -> None:
 
 
 async def _index_trails(ledger: Ledger) -> None:
-    prefix = ledger.store.prefix
+    calls: list[tuple[str, str]] = []
     async for entry_id, text, _ in audit.entries(ledger.store):
         try:
             event = Event.model_validate_json(text)
         except ValidationError:
             continue  # `signoff audit verify` is there to complain
-        score = int(entry_id.partition("-")[0])
-        async with ledger.store.translated_client() as client:
-            for subject in filter(None, (event.approval, event.run)):
-                await client.zadd(f"{prefix}trail:{subject}", {entry_id: score}, nx=True)
+        if event.run:
+            calls.append((event.run, entry_id))
+        if len(calls) == _BATCH:
+            await ledger.store.scripts("trail", calls)
+            calls.clear()
+    if calls:
+        await ledger.store.scripts("trail", calls)

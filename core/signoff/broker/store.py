@@ -22,7 +22,17 @@ from signoff.core.errors import LedgerUnavailable
 
 _SCRIPTS = {
     name: files("signoff.broker").joinpath("lua", f"{name}.lua").read_text()
-    for name in ("commit", "claim", "claim_runs", "take", "extend", "release", "due", "overdue")
+    for name in (
+        "commit",
+        "claim",
+        "claim_runs",
+        "take",
+        "extend",
+        "release",
+        "due",
+        "overdue",
+        "trail",
+    )
 }
 _SHAS = {
     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

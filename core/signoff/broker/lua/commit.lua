@@ -82,8 +82,10 @@ if #change.audit > 0 then
   for _, e in ipairs(change.audit) do
     link = redis.sha1hex(link .. e.hash)
     local id = redis.call('XADD', p .. 'audit', '*', 'e', e.text, 'h', link)
-    local score = string.match(id, '^%d+')
-    for _, subject in ipairs(e.trails) do redis.call('ZADD', p .. 'trail:' .. subject, score, id) end
+    if e.run ~= '' then
+      local trail = redis.call('HGET', p .. 'trails', e.run)
+      redis.call('HSET', p .. 'trails', e.run, trail and trail .. ' ' .. id or id)
+    end
   end
   redis.call('SET', p .. 'audit:head', link)
 end
