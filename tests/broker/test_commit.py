@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from datetime import timedelta
 
 import pytest
@@ -366,3 +367,22 @@ async def test_history_is_in_order(ledger: Ledger) -> None:
         events_read = await ledger.history(subject)
         assert [event.why for event in events_read] == [str(number) for number in range(30)]
     assert await ledger.history("nothing") == []
+
+
+async def test_an_approval_its_run_and_the_clock_at_once(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """Also of a record that somebody has written in another form, which is read in two steps."""
+    run, (approval,) = await paused(still_ledger)
+    stands = (await still_ledger.approval(approval.id), await still_ledger.run(run.id))
+    assert await still_ledger.standing(approval.id) == (*stands, clock.now())
+    key = f"{still_ledger.store.prefix}approval:{approval.id}"
+    version, mark, data = (await still_ledger.store.client.get(key)).split(" ", 2)
+    turned = json.dumps(dict(reversed(json.loads(data).items())), indent=1)
+    await still_ledger.store.client.set(key, f"{version} {mark} {turned}")
+    assert await still_ledger.pair(approval.id) == stands
+    await still_ledger.store.client.delete(f"{still_ledger.store.prefix}run:{run.id}")
+    with pytest.raises(RunNotFound):
+        await still_ledger.pair(approval.id)
+    with pytest.raises(ApprovalNotFound):
+        await still_ledger.pair("ap_none")

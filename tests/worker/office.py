@@ -14,7 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.parts import Asked
 from signoff.core.people import Person
-from signoff.core.policy import InDoubt, Terms
+from signoff.core.policy import InDoubt, Resume, Terms
 from signoff.core.run import Run
 from signoff.worker.adk.apps import Apps
 from signoff.worker.crew import Crew
@@ -54,12 +54,14 @@ class Office:
         await self.crew.drain(stages.run(app))
         return await self.ledger.run(run.id)
 
-    async def ask(self, run: Run, rule: InDoubt = InDoubt.FAIL) -> list[Approval]:
+    async def ask(
+        self, run: Run, rule: InDoubt = InDoubt.FAIL, resume: Resume = Resume.TOGETHER
+    ) -> list[Approval]:
         """Route all approvals that the run waits for to Mara."""
         asked = []
         for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
-                Terms(policy="test", ask=("mara",), in_doubt=rule),
+                Terms(policy="test", ask=("mara",), in_doubt=rule, resume=resume),
                 (Asked(person="mara", channel="email", address=MARA.email),),
                 now=self.clock.now(),
             )

@@ -15,7 +15,7 @@ import structlog
 from pydantic import ValidationError
 
 from signoff.broker.change import Change, Item, proposal_key
-from signoff.broker.store import Store
+from signoff.broker.store import Store, parse_record
 from signoff.core.approval import Approval
 from signoff.core.errors import (
     ApprovalNotFound,
@@ -130,13 +130,24 @@ class Ledger:
         Read one after the other, another commit in between would show a run that does not wait for
         its approval, which no retry could tell from a broken one.
         """
-        run_id = (await self.approval(approval_id)).origin.run
-        approval, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
-        if approval is None:
+        approval, run, _ = await self.standing(approval_id)
+        return approval, run
+
+    async def standing(self, approval_id: str) -> tuple[Approval, Run, datetime]:
+        """Return an approval, its run and the present, all of one moment."""
+        stored, of_run, *clock = await self.store.script("pair", approval_id)
+        record = parse_record(stored)
+        if record is None:
             raise ApprovalNotFound(approval_id)
+        approval = legible_approval(approval_id, record)
+        run_id, run = approval.origin.run, parse_record(of_run)
         if run is None:
-            raise RunNotFound(run_id)
-        return legible_approval(approval_id, approval), legible_run(run_id, run)
+            # Gone, or the record was written in another form than ours, and the script missed it.
+            record, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
+            if record is None or run is None:
+                raise RunNotFound(run_id)
+            approval = legible_approval(approval_id, record)
+        return approval, legible_run(run_id, run), self.store.moment(*clock)
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that wait and can be read, the next due first."""

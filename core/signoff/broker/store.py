@@ -31,6 +31,7 @@ _SCRIPTS = {
         "release",
         "due",
         "overdue",
+        "pair",
         "trail",
     )
 }
@@ -163,8 +164,13 @@ class Store:
         """Return the present by the ledger's clock, in UTC."""
         if self._clock is not None:
             return self._clock.now()
-        seconds, micros = await self._one("TIME")
-        return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
+        return self.moment(*await self._one("TIME"))
+
+    def moment(self, seconds: str | int, micros: str | int) -> datetime:
+        """Return the present, for which the server says that it is this time."""
+        if self._clock is not None:
+            return self._clock.now()
+        return datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(micros))
 
     def now_ms(self) -> int:
         """Return what scripts take as the present: 0 lets them ask the server."""
@@ -202,11 +208,15 @@ class Store:
         return await self._wire.send([(*start, *args) for args in calls])
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
+        return (await self._all(command))[0]
+
+    async def _all(self, *commands: tuple[str | int, ...]) -> list[Any]:
         with translated():
-            (reply,) = await self._wire.send([command])
-            if isinstance(reply, Exception):
-                raise reply
-        return reply
+            replies = await self._wire.send(commands)
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
+        return replies
 
     async def read(self, keys: Sequence[str]) -> list[tuple[int, str] | None]:
         """Return version and data of each record, None where there is none."""
@@ -217,9 +227,8 @@ class Store:
 
     async def read_now(self, keys: Sequence[str]) -> tuple[list[tuple[int, str] | None], datetime]:
         """Read records as `read` does, and the present, in one round trip."""
-        # Put on the wire at the same moment, they go out together.
-        records, now = await asyncio.gather(self.read(keys), self.now())
-        return records, now
+        found, clock = await self._all(("MGET", *(self.prefix + key for key in keys)), ("TIME",))
+        return [parse_record(text) for text in found], self.moment(*clock)
 
     async def members(
         self, key: str, *, newest_first: bool = False, limit: int | None = None

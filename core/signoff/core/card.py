@@ -158,7 +158,10 @@ def shown(value: JsonValue) -> str:
     with the number of characters left out; the digest covers all of it.
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    safe = "".join(char if _prints(char) else _escape(char) for char in text[:_MAX_SHOWN])
+    safe = text[:_MAX_SHOWN]
+    # Plain ASCII, as most of it is, hides nothing; to look at each letter is a fifth of a card.
+    if not (safe.isascii() and safe.isprintable()):
+        safe = "".join(char if _prints(char) else _escape(char) for char in safe)
     left = len(text) - _MAX_SHOWN
     return f"{safe} … and {left:,} more characters" if left > 0 else safe
 

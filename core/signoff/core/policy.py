@@ -103,6 +103,15 @@ class Edits(StrEnum):
     """The new call is approved by whoever wrote the values, without being asked again."""
 
 
+class Resume(StrEnum):
+    """When a pause that waits for several approvals goes on."""
+
+    TOGETHER = "together"
+    """When all of them are decided."""
+    EACH = "each"
+    """At each decision, where the app is resumable; another app goes on when all are decided."""
+
+
 class Rules(Value):
     """What policies, the default and the snapshot of an approval have in common.
 
@@ -111,6 +120,7 @@ class Rules(Value):
         on_timeout: What the deadline means.
         in_doubt: What happens when a worker died while the tool ran.
         edits: What an approval with other values is worth.
+        resume: When a pause that waits for several approvals goes on.
         name_approver: Whether the model is told who rejected its call.
     """
 
@@ -118,6 +128,7 @@ class Rules(Value):
     on_timeout: OnTimeout = OnTimeout.REJECT
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
+    resume: Resume = Resume.TOGETHER
     name_approver: bool = False
 
     def _terms(self, policy: str, ask: tuple[str, ...]) -> Terms:

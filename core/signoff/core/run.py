@@ -28,7 +28,7 @@ class RunState(StrEnum):
     PAUSED = "paused"
     """It waits for at least one approval."""
     ANSWERED = "answered"
-    """All approvals of its pause are decided; a worker resumes it, or will."""
+    """It has answers to go on with; a worker resumes it, or will."""
     COMPLETED = "completed"
     FAILED = "failed"
     IN_DOUBT = "in_doubt"
@@ -39,7 +39,14 @@ RUN_TRANSITIONS: Mapping[RunState, frozenset[RunState]] = {
     RunState.QUEUED: frozenset({RunState.PAUSED, RunState.COMPLETED, RunState.FAILED}),
     RunState.PAUSED: frozenset({RunState.ANSWERED}),
     RunState.ANSWERED: frozenset(
-        {RunState.PAUSED, RunState.COMPLETED, RunState.FAILED, RunState.IN_DOUBT}
+        {
+            RunState.PAUSED,
+            # More answers have come while it was resumed with the first.
+            RunState.ANSWERED,
+            RunState.COMPLETED,
+            RunState.FAILED,
+            RunState.IN_DOUBT,
+        }
     ),
     RunState.COMPLETED: frozenset(),
     RunState.FAILED: frozenset(),
@@ -114,14 +121,29 @@ class Run(Value):
             RunState.PAUSED, approvals=(*decided, *ids), waiting=ids, pause=self.pause + 1
         )
 
-    def answered(self, approval: str) -> Self:
-        """Take one decided approval off the list; the last one makes the run ready to resume."""
+    def answered(self, approval: str, *, each: bool = False) -> Self:
+        """Take one decided approval off the list; the last one makes the run ready to resume.
+
+        Args:
+            approval: Its id.
+            each: Whether this one makes it ready although others still wait.
+
+        Raises:
+            IllegalMove: The run does not wait for it.
+        """
         waiting = tuple(one for one in self.waiting if one != approval)
-        if waiting == self.waiting:
+        if waiting == self.waiting or self.state not in {RunState.PAUSED, RunState.ANSWERED}:
             raise IllegalMove(f"Run {self.id} does not wait for approval {approval}.")
-        if waiting:
+        if self.state is RunState.ANSWERED or (waiting and not each):
             return self.model_copy(update={"waiting": waiting})
-        return self._to(RunState.ANSWERED, waiting=())
+        return self._to(RunState.ANSWERED, waiting=waiting)
+
+    def goes_on(self, decided: Iterable[str], waiting: Iterable[str]) -> Self:
+        """Be resumed once more, with answers that came while it was resumed with others."""
+        left = tuple(waiting)
+        return self._to(
+            RunState.ANSWERED, approvals=(*decided, *left), waiting=left, pause=self.pause + 1
+        )
 
     def completed(self, text: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """End with the agent's last word."""

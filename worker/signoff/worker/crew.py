@@ -54,8 +54,8 @@ _TRANSIENT = frozenset(
 """Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
 
 
-Build = Callable[[Sequence[Approval], datetime], Awaitable[Change | None]]
-"""Makes a change of the approvals of a run and the present; None if there is nothing to do."""
+Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
+"""Makes a change of a run, its approvals and the present; None if there is nothing to do."""
 
 
 @dataclass(slots=True)
@@ -190,21 +190,38 @@ class Crew:
         if outcomes.started_and_not_finished(approvals):
             # Whoever started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
+        answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
         try:
+            if run.waiting and not self.runtime.resumes_each(run.app):
+                return await self._wait_for_the_rest(run, hold)
             turn = await (
-                self.runtime.resume(run, approvals, hold.fence)
+                self.runtime.resume(run, answered, hold.fence)
                 if resuming
                 else self.runtime.start(run)
             )
-            return await self._turn_ended(run, hold, turn)
+            return await self._turn_ended(run, hold, turn, {one.id for one in answered})
         except (LeaseLost, Conflict):
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
             return await self._failed(run, hold, error)
 
-    async def _turn_ended(self, run: Run, hold: Hold, turn: Turn) -> bool:
-        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+    async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
+        """Put a run that was answered in part back into its pause, unless it is whole by now."""
+        whole = False
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            nonlocal whole
+            whole = not run.waiting
+            if whole:
+                return Change().retry(hold.item, after=0)
+            return outcomes.waits_for_the_rest(run, approvals).ack(hold.item)
+
+        await self._settle(run, hold, build)
+        return whole
+
+    async def _turn_ended(self, run: Run, hold: Hold, turn: Turn, handed: set[str]) -> bool:
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             if outcomes.started_and_not_finished(approvals):
                 return None
             proposers = {
@@ -212,7 +229,8 @@ class Crew:
                 for index, pause in enumerate(turn.pauses)
                 if (found := await self._proposer(pause))
             }
-            return outcomes.turn_ended(run, turn, approvals, proposers, now=now).ack(hold.item)
+            change = outcomes.turn_ended(run, turn, approvals, handed, proposers, now=now)
+            return change.ack(hold.item)
 
         if not await self._settle(run, hold, build):
             return await self._in_doubt(run, hold)
@@ -228,7 +246,7 @@ class Crew:
     async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
         problem = _in_words(error)
 
-        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             if outcomes.started_and_not_finished(approvals):
                 return None
             return outcomes.failed(run, problem, approvals, now=now).ack(hold.item)
@@ -250,7 +268,7 @@ class Crew:
         """
         goes_on = False
 
-        async def build(approvals: Sequence[Approval], now: datetime) -> Change | None:
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             nonlocal goes_on
             change = outcomes.in_doubt(run, approvals, now=now)
             if change is None:
@@ -276,9 +294,10 @@ class Crew:
 
         async def attempt() -> bool:
             stands, approvals, now = await read_again(self.ledger, run)
-            if stands.version != run.version:
+            # Answers may have come meanwhile; whoever takes the run on changes more than that.
+            if (stands.state, stands.pause) != (run.state, run.pause):
                 raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
-            change = await build(approvals, now)
+            change = await build(stands, approvals, now)
             if change is None:
                 return False
             await hold.end(change)

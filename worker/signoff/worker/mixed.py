@@ -26,6 +26,10 @@ class MixedRuntime:
         """Start a run in the runtime of its app; see there for the errors."""
         return await self.others.get(run.app, self.usual).start(run)
 
+    def resumes_each(self, app: str) -> bool:
+        """Say whether a pause of this app may be answered in parts."""
+        return self.others.get(app, self.usual).resumes_each(app)
+
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Resume a run in the runtime of its app; see there for the errors."""
         return await self.others.get(run.app, self.usual).resume(run, approvals, fence)

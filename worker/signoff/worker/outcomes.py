@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 
 from signoff.broker import stages
 from signoff.broker.change import Change
+from signoff.broker.desk import send_work, tell_outcome
 from signoff.core.approval import Approval
-from signoff.core.lifecycle import HANDOFFS, Handoff
+from signoff.core.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.policy import InDoubt
 from signoff.core.run import Run
 from signoff.worker.port import Pause, Turn
@@ -20,7 +21,8 @@ MAX_STARTS = 3
 def turn_ended(
     run: Run,
     turn: Turn,
-    answered: Sequence[Approval],
+    approvals: Sequence[Approval],
+    handed: Container[str],
     proposers: Mapping[int, Approval],
     *,
     now: datetime,
@@ -30,7 +32,8 @@ def turn_ended(
     Args:
         run: The run.
         turn: The approvals it opens, or the agent's last word.
-        answered: The approvals whose answers it was resumed with.
+        approvals: All those of the pause that it was resumed from.
+        handed: The ids of those whose answers it was resumed with.
         proposers: By the index of a pause: the rejection that proposed this very call.
         now: The present.
 
@@ -38,31 +41,45 @@ def turn_ended(
         NotCanonical: The arguments of a call that waits have no digest.
     """
     change = Change()
-    before = {one.id: one for one in answered}
+    before = {one.id: one for one in approvals}
     after: dict[str, Approval] = {}
-    for approval in answered:
-        after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
-        change.note(noted)
-    if turn.pauses:
-        opened = []
-        for index, pause in enumerate(turn.pauses):
-            proposer = proposers.get(index)
-            if proposer is not None:
-                # The rejection may be the very answer that this turn was resumed with.
-                before.setdefault(proposer.id, proposer)
-                proposer = after.get(proposer.id, proposer)
-            approval = _open(change, pause, proposer, now=now)
-            opened.append(approval.id)
-            if proposer is not None and approval.supersedes:
-                taken = {"superseded_by": approval.id}
-                after[proposer.id] = proposer.model_copy(update=taken)
-        run_after = run.paused(opened)
-    else:
-        run_after, ended = run.completed(turn.text, now=now)
-        change.note(ended)
+    for approval in approvals:
+        if approval.id in handed:
+            after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
+            change.note(noted)
+    others = [one for one in approvals if one.id not in handed]
+    known = {one.origin.confirmation for one in others}
+    opened = []
+    for index, pause in enumerate(turn.pauses):
+        if pause.origin.confirmation in known:
+            continue
+        proposer = proposers.get(index)
+        if proposer is not None:
+            # The rejection may be the very answer that this turn was resumed with.
+            before.setdefault(proposer.id, proposer)
+            proposer = after.get(proposer.id, proposer)
+        approval = _open(change, pause, proposer, now=now)
+        opened.append(approval.id)
+        if proposer is not None and approval.supersedes:
+            after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
     for approval_id, approval in after.items():
         change.put(approval, was=before[approval_id])
-    return change.put(run_after, was=run)
+    waiting = [one.id for one in others if one.state is State.PENDING] + opened
+    decided = [one.id for one in others if one.state is not State.PENDING]
+    if decided:
+        # They were decided while the run was resumed with the first of them.
+        run_after = run.goes_on(decided, waiting)
+        return send_work(change.put(run_after, was=run), run_after)
+    if waiting:
+        return change.put(run.paused(waiting), was=run)
+    run_after, ended = run.completed(turn.text, now=now)
+    return change.put(run_after, was=run).note(ended)
+
+
+def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
+    """Return the change for a run that was answered in part, and can only go on with everything."""
+    decided = [one.id for one in approvals if one.id not in run.waiting]
+    return Change().put(run.paused(run.waiting, decided=decided), was=run)
 
 
 def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datetime) -> Approval:
@@ -84,10 +101,11 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
 def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetime) -> Change:
     """Return the change for a run that failed: its answers did not get into the agent."""
     change = Change()
-    for approval in answered:
+    for waiting in answered:
+        approval = _given_up(change, waiting, problem, now=now)
         if Handoff.FAILED in HANDOFFS[approval.handoff]:
             after, noted = approval.hand_on(Handoff.FAILED, now=now, why=problem)
-            change.put(after, was=approval).note(noted)
+            change.put(after, was=waiting).note(noted)
         _tell(change, approval, problem)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
@@ -118,6 +136,10 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
         )
         for one in marked:
             _tell(change, one, problem)
+        for one in approvals:
+            given_up = _given_up(change, one, problem, now=now)
+            if given_up is not one:
+                change.put(given_up, was=one)
         return change.put(run.in_doubt(problem), was=run)
     asked = []
     for one in marked:
@@ -127,8 +149,8 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
             asked.append((one.id, question.id))
     if asked:
         replaced = dict(asked)
-        decided = [one.id for one in approvals if one.id not in replaced]
-        change.put(run.paused(replaced.values(), decided=decided), was=run)
+        decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
+        change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
     return change
 
 
@@ -152,6 +174,16 @@ def _asks(approval: Approval) -> bool:
     """Whether a person is asked: by policy, or because retrying has not helped."""
     rule = _rule(approval)
     return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
+
+
+def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime) -> Approval:
+    """Withdraw what nobody has decided yet and nobody need decide any more."""
+    if approval.state is not State.PENDING:
+        return approval
+    withdrawn, noted = approval.withdraw(by="", reason=problem, now=now)
+    change.note(noted)
+    tell_outcome(change, withdrawn)
+    return withdrawn
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> None:

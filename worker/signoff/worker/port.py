@@ -47,4 +47,7 @@ class Runtime(Protocol):
         """Say the user's message and run to the next pause or to the end."""
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Answer all approvals of a pause and run to the next pause or to the end."""
+        """Answer these approvals of a pause and run to the next pause or to the end."""
+
+    def resumes_each(self, app: str) -> bool:
+        """Say whether a pause of this app may be answered in parts."""

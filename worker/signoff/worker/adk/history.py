@@ -125,6 +125,19 @@ def answered_ids(events: Sequence[Event]) -> set[str]:
     }
 
 
+def consumed(events: Sequence[Event], approvals: Sequence[Approval]) -> bool:
+    """Say whether each of these calls has a result behind the answer to its confirmation."""
+    answered: set[str] = set()
+    left = {one.call.id: one.origin.confirmation for one in approvals}
+    for event in events:
+        for response in event.get_function_responses():
+            if event.author == "user":
+                answered.add(response.id or "")
+            elif left.get(response.id or "") in answered:
+                del left[response.id or ""]
+    return not left
+
+
 def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall | None:
     """Return a tool call as the model made it, from the session's own history."""
     for event in reversed(events):

@@ -24,6 +24,7 @@ from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
+    consumed,
     read_invocation,
     require_same_call,
 )
@@ -106,7 +107,7 @@ class AdkRuntime:
         to_say = [one for one in approvals if one.origin.confirmation not in given]
         if not to_say:
             before = await self._taken_up(session, run)
-            if before.complete:
+            if before.complete and (not before.waiting or consumed(session.events, approvals)):
                 return turn_of(run, before)
             if not _goes_on_by_itself(runner, session, approvals):
                 to_say = list(approvals)
@@ -117,6 +118,14 @@ class AdkRuntime:
         )
         with self.guard.expecting(approvals, fence):
             return await self._drain(runner, run, message)
+
+    def resumes_each(self, app: str) -> bool:
+        """Say whether a pause of this app may be answered in parts.
+
+        Between two answers a resumable app waits; in another one the model is called, and sees
+        that the other call "requires confirmation".
+        """
+        return _is_resumable(self.apps.runner(app))
 
     async def _taken_up(self, session: Session, run: Run) -> Invocation:
         """Return what an earlier worker left of this invocation, half a pause made whole."""
@@ -158,8 +167,7 @@ def _wants_first_event(runner: Runner) -> bool:
     A resumable app takes a given id for one to resume. Roots on ADK's node path look at what is
     there; the older kinds (SequentialAgent, a custom BaseAgent) raise when nothing is.
     """
-    resumable = runner.resumability_config is not None and runner.resumability_config.is_resumable
-    return resumable and not _on_node_path(runner)
+    return _is_resumable(runner) and not _on_node_path(runner)
 
 
 def _goes_on_by_itself(runner: Runner, session: Session, approvals: Sequence[Approval]) -> bool:
@@ -172,8 +180,11 @@ def _goes_on_by_itself(runner: Runner, session: Session, approvals: Sequence[App
     ids = {one.origin.confirmation for one in approvals}
     if not said or not ids & answered_ids(said[-1:]):
         return False
-    resumable = runner.resumability_config is not None and runner.resumability_config.is_resumable
-    return resumable or _on_node_path(runner)
+    return _is_resumable(runner) or _on_node_path(runner)
+
+
+def _is_resumable(runner: Runner) -> bool:
+    return runner.resumability_config is not None and runner.resumability_config.is_resumable
 
 
 def _on_node_path(runner: Runner) -> bool:

@@ -85,6 +85,11 @@ class RemoteRuntime:
         _require_whole_pause(view, server, run)
         return turn_of(run, view.standing)
 
+    def resumes_each(self, app: str) -> bool:
+        """Say that a pause is answered whole: what was posted could not be told apart otherwise."""
+        del app
+        return False
+
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
 

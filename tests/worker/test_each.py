@@ -1,0 +1,146 @@
+"""A pause that goes on with each answer, where the policy says so and the app can."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.core.errors import IllegalMove
+from signoff.core.lifecycle import Handoff, State
+from signoff.core.policy import InDoubt, Resume
+from signoff.core.run import RunState
+from signoff.worker.adk.runtime import AdkRuntime
+from worker.office import AGENTS, MARA, Office
+from worker.test_taken_up import Fuse, lay, work_until_death
+
+# ADK announces its experimental features by warning about them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+
+
+def paid(office: Office) -> list[str]:
+    """Return who was paid, in the order of it."""
+    return [str(line["paid"]) for line in office.executed()]
+
+
+async def test_a_resumable_app_runs_each_tool_at_its_own_answer(office: Office) -> None:
+    """The first is paid while the second still waits; the model speaks when both are settled."""
+    run = await office.submit("siblings_resumable", "pay both")
+    first, second = await office.ask(run, resume=Resume.EACH)
+    await office.desk.approve(first.id, MARA, channel="test")
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert run.waiting == (second.id,)
+    assert paid(office) == [first.call.args["to"]]
+    assert (await office.ledger.approval(first.id)).handoff is Handoff.RESUMED
+    await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert paid(office) == [first.call.args["to"]]
+    assert "not B" in run.text
+    await audit.verify(office.ledger.store)
+
+
+async def test_another_app_waits_for_all_answers(office: Office) -> None:
+    """Between two answers its model would be called, and see a call that waits for nobody."""
+    run = await office.submit("siblings", "pay both")
+    first, second = await office.ask(run, resume=Resume.EACH)
+    await office.desk.approve(first.id, MARA, channel="test")
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert run.waiting == (second.id,)
+    assert paid(office) == []
+    await office.desk.approve(second.id, MARA, channel="test")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert sorted(paid(office)) == ["A", "B"]
+
+
+@pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
+async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """The second decision falls into the resume of the first, and is handed on right after it."""
+    run = await office.submit(app, "pay both")
+    first, second = await office.ask(run, resume=Resume.EACH)
+    await office.desk.approve(first.id, MARA, channel="test")
+    name = "resume" if app == "siblings_resumable" else "resumes_each"
+    original = getattr(AdkRuntime, name)
+    decided = False
+
+    if name == "resume":
+
+        async def resume(self: AdkRuntime, *args: object) -> object:
+            nonlocal decided
+            if not decided:
+                decided = True
+                await office.desk.approve(second.id, MARA, channel="test")
+            return await original(self, *args)
+
+        monkeypatch.setattr(AdkRuntime, "resume", resume)
+    else:
+        settle = type(office.crew)._settle
+
+        async def late(self: object, *args: object) -> object:
+            nonlocal decided
+            if not decided:
+                decided = True
+                await office.desk.approve(second.id, MARA, channel="test")
+            return await settle(self, *args)
+
+        monkeypatch.setattr(type(office.crew), "_settle", late)
+    run = await office.resume(run)
+    if run.state is RunState.ANSWERED:
+        run = await office.resume(run)  # the bell has been rung for the second answer
+    assert run.state is RunState.COMPLETED
+    assert sorted(paid(office)) == ["A", "B"]
+    for one in (first, second):
+        assert (await office.ledger.approval(one.id)).handoff is Handoff.RESUMED
+    assert (await office.ledger.backlog())[stages.resume(app)] == 0
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", range(1, 9))
+async def test_a_death_between_two_answers_pays_nobody_twice(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
+) -> None:
+    """Wherever the worker dies in the first resume, the second answer finds its way."""
+    app = "siblings_resumable"
+    run = await office.submit(app, "pay both")
+    first, second = await office.ask(run, InDoubt.ASK, Resume.EACH)
+    await office.desk.approve(first.id, MARA, channel="test")
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=after))
+        await work_until_death(office, stages.resume(app))
+    run = await office.resume(run)
+    await office.desk.approve(second.id, MARA, channel="test")
+    run = await office.resume(run)
+    if run.state is RunState.PAUSED:
+        (question,) = await office.ask(run)
+        assert question.supersedes == first.id
+        await office.desk.reject(question.id, MARA, channel="test", reason="seen")
+        run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert len(paid(office)) == len(set(paid(office)))
+    assert str(second.call.args["to"]) in paid(office)
+
+
+async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is left with a question whose answer can go nowhere."""
+    run = await office.submit("siblings_resumable", "pay both")
+    first, second = await office.ask(run, resume=Resume.EACH)
+    await office.desk.approve(first.id, MARA, channel="test")
+    await office.apps.sessions.delete_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    left = await office.ledger.approval(second.id)
+    assert left.state is State.WITHDRAWN
+    assert left.handoff is Handoff.FAILED
+    with pytest.raises(IllegalMove):
+        run.answered(second.id)
