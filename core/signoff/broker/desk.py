@@ -15,6 +15,7 @@ from signoff.core.approval import Approval, State
 from signoff.core.errors import Conflict, IllegalMove, InvalidRun
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
+from signoff.core.policy import Resume
 from signoff.core.run import Run, RunState
 
 Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
@@ -187,21 +188,27 @@ class Desk:
 def settle(change: Change, approval: Approval, run: Run, *, watched: bool = False) -> None:
     """Add to a change what follows from the end of an approval.
 
-    Every copy of its card is told, and the run is resumed when its whole pause is answered.
+    Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
+    where the terms say so, with each answer.
     """
-    after = run.answered(approval.id)
+    each = approval.terms is not None and approval.terms.resume is Resume.EACH
+    after = run.answered(approval.id, each=each)
     if watched:
         after = after.model_copy(update={"watched": True})
     change.put(after, was=run)
     send_work(change, after)
+    tell_outcome(change, approval)
+
+
+def tell_outcome(change: Change, approval: Approval) -> None:
+    """Add to a change that everybody who was asked is told how it ended."""
     for asked in approval.asked:
-        if asked.problem:
-            continue
-        change.send(
-            stages.deliver(asked.channel),
-            f"outcome:{approval.id}:{asked.person}",
-            {"kind": "outcome", "approval": approval.id, "person": asked.person},
-        )
+        if not asked.problem:
+            change.send(
+                stages.deliver(asked.channel),
+                f"outcome:{approval.id}:{asked.person}",
+                {"kind": "outcome", "approval": approval.id, "person": asked.person},
+            )
 
 
 def send_work(change: Change, run: Run) -> Change:
