@@ -11,6 +11,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.core.longrunning import LongRunning
 from signoff.core.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
@@ -33,10 +34,17 @@ def agents_folder(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
+def long_running() -> tuple[LongRunning, ...]:
+    """The long-running tools that wait for an approval; a test may name others."""
+    return ()
+
+
+@pytest.fixture
 async def office(
     worker_redis: EmbeddedRedis,
     tmp_path: Path,
     agents_folder: Path,
+    long_running: tuple[LongRunning, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Office]:
     """An office on an empty ledger and an empty session store."""
@@ -52,7 +60,7 @@ async def office(
     yield Office(
         ledger=ledger,
         desk=Desk(ledger, Directory([MARA])),
-        crew=Crew(ledger, AdkRuntime(apps, guard)),
+        crew=Crew(ledger, AdkRuntime(apps, guard, long_running=long_running)),
         apps=apps,
         clock=clock,
         journal=journal,

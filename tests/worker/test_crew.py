@@ -227,10 +227,11 @@ class TestPauses:
     async def test_a_pause_that_nobody_can_answer_fails_the_run_and_says_so(
         self, office: Office
     ) -> None:
-        """A request for input is not taken for the end of the run, nor left to hang."""
-        run = await office.submit("asks_input", "go")
+        """A request for a credential is not taken for the end of the run, nor left to hang."""
+        run = await office.submit("credential", "go")
         assert run.state is RunState.FAILED
-        assert "adk_request_input" in run.problem
+        assert "adk_request_credential" in run.problem
+        assert "a credential of its own" in run.problem
 
 
 async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office: Office) -> None:

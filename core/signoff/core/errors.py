@@ -20,6 +20,7 @@ SignoffError
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
+│   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
 │   └── RemoteError             an ADK API server refuses, or says what cannot be read
 │       └── RemoteUnavailable   it is away, busy or too slow: tried again
@@ -152,6 +153,10 @@ class DigestMismatch(RunError):
 
 class PauseNotRoutable(RunError):
     """The agent waits for something that no approver can give, such as a credential."""
+
+
+class InputRefused(RunError):
+    """A request for input was not answered, and its schema has no way to say no."""
 
 
 class ToolInDoubt(RunError):

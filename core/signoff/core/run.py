@@ -145,10 +145,12 @@ class Run(Value):
             RunState.ANSWERED, approvals=(*decided, *left), waiting=left, pause=self.pause + 1
         )
 
-    def completed(self, text: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """End with the agent's last word."""
+    def completed(
+        self, text: str, *, now: datetime, why: str = ""
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """End with the agent's last word; `why` says what it leaves behind, if anything."""
         run = self._to(RunState.COMPLETED, text=text)
-        return run, (self.note(What.COMPLETED, now=now, by="worker"),)
+        return run, (self.note(What.COMPLETED, now=now, by="worker", why=why),)
 
     def failed(self, problem: str, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """End with a problem."""

@@ -232,6 +232,8 @@ class Crew:
             change = outcomes.turn_ended(run, turn, approvals, handed, proposers, now=now)
             return change.ack(hold.item)
 
+        if turn.left_open:
+            log.warning("run.left_open", calls=turn.left_open)
         if not await self._settle(run, hold, build):
             return await self._in_doubt(run, hold)
         if turn.pauses:

@@ -48,10 +48,10 @@ def turn_ended(
             after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
             change.note(noted)
     others = [one for one in approvals if one.id not in handed]
-    known = {one.origin.confirmation for one in others}
+    known = {(one.origin.confirmation, one.origin.nth) for one in others}
     opened = []
     for index, pause in enumerate(turn.pauses):
-        if pause.origin.confirmation in known:
+        if (pause.origin.confirmation, pause.origin.nth) in known:
             continue
         proposer = proposers.get(index)
         if proposer is not None:
@@ -72,7 +72,7 @@ def turn_ended(
         return send_work(change.put(run_after, was=run), run_after)
     if waiting:
         return change.put(run.paused(waiting), was=run)
-    run_after, ended = run.completed(turn.text, now=now)
+    run_after, ended = run.completed(turn.text, now=now, why=_left_open(turn))
     return change.put(run_after, was=run).note(ended)
 
 
@@ -89,6 +89,7 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
     approval, noted = Approval.open(
         pause.origin,
         pause.call,
+        kind=pause.kind,
         hint=pause.hint,
         template=pause.template,
         now=now,
@@ -96,6 +97,16 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
     )
     _route(change.put(approval, was=None).note(noted), approval)
     return approval
+
+
+def _left_open(turn: Turn) -> str:
+    if not turn.left_open:
+        return ""
+    names = ", ".join(f"{name}()" for name in dict.fromkeys(turn.left_open))
+    return (
+        f"it left a long-running call open: {names}. Nobody is asked about it; name the tool in "
+        "[[long_running]] if an approver is to give its result"
+    )
 
 
 def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetime) -> Change:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from signoff.broker.change import Change
 from signoff.core.approval import Approval
 from signoff.core.model import Value
-from signoff.core.parts import Origin, ToolCall
+from signoff.core.parts import Kind, Origin, ToolCall
 from signoff.core.run import Run
 
 Fence = Callable[[Change], Change]
@@ -18,26 +18,36 @@ Fence = Callable[[Change], Change]
 
 
 class Pause(Value):
-    """One tool call that waits for a person.
+    """One tool call, or one request for input, that waits for a person.
 
     Attributes:
         origin: Where it comes from.
-        call: The call.
+        kind: What is asked for.
+        call: The call; of a request for input, the request.
         hint: The tool's words.
         template: Its payload template, None where there is none.
     """
 
     origin: Origin
+    kind: Kind = Kind.CONFIRMATION
     call: ToolCall
     hint: str = ""
     template: JsonValue = None
 
 
 class Turn(Value):
-    """How a turn of an agent ended: with tool calls that wait, or with the agent's last word."""
+    """How a turn of an agent ended: with calls that wait for somebody, or with its last word.
+
+    Attributes:
+        pauses: What waits.
+        text: The agent's last word.
+        left_open: Names of long-running calls that nobody is asked about: whoever is to give
+            their results, it is not Signoff.
+    """
 
     pauses: tuple[Pause, ...] = ()
     text: str = ""
+    left_open: tuple[str, ...] = ()
 
 
 class Runtime(Protocol):

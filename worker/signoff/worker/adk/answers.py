@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from google.genai import types
+from pydantic import JsonValue
 
+from signoff.core.answering import form_of
 from signoff.core.approval import Approval
+from signoff.core.errors import InputRefused
 from signoff.core.lifecycle import State
+from signoff.core.longrunning import LongRunning, result_of
+from signoff.core.parts import INPUT, Kind
+from signoff.core.text import brief
 from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import Request, is_node, matching
 
 _WORDS = {
     State.REJECTED: "This tool call was rejected by the approver.",
     State.TIMED_OUT: "This tool call was not approved: nobody answered in time.",
     State.WITHDRAWN: "This tool call was not approved: the request was withdrawn.",
     State.SUPERSEDED: "This tool call was not approved: another request has taken its place.",
+}
+
+_REFUSED = {
+    State.REJECTED: "was rejected by the approver",
+    State.TIMED_OUT: "was not answered in time",
+    State.WITHDRAWN: "was withdrawn",
+    State.SUPERSEDED: "has been replaced by another one",
 }
 
 _IN_DOUBT = (
@@ -24,7 +40,7 @@ _IN_DOUBT = (
 
 
 def answer_part(approval: Approval) -> types.Part:
-    """Return the FunctionResponse that answers a confirmation.
+    """Return the FunctionResponse that answers a confirmation, of a tool or of a node.
 
     ADK reads the response into `ToolConfirmation`, which refuses extra keys and takes "yes" for
     true: so it is exactly ``{"confirmed": bool, "payload": ...}``, nothing more, nothing lax.
@@ -34,10 +50,70 @@ def answer_part(approval: Approval) -> types.Part:
     return types.Part(
         function_response=types.FunctionResponse(
             id=approval.origin.confirmation,
-            name=CONFIRMATION,
+            name=INPUT if is_node(approval) else CONFIRMATION,
             response={"confirmed": confirmed, "payload": payload},
         )
     )
+
+
+def request_part(approval: Approval, request: Request, rules: Sequence[LongRunning]) -> types.Part:
+    """Return the FunctionResponse that answers a request for input, or ends a long-running call.
+
+    Raises:
+        InputRefused: It was not answered, and there is no way to say no to it.
+        ConditionError: The expression that gives the result of the tool cannot be evaluated.
+    """
+    if is_node(approval):
+        return answer_part(approval)
+    if approval.kind is Kind.LONG_RUNNING:
+        rule = matching(rules, approval.origin.app, request)
+        response: dict[str, Any] = result_of(rule, approval, request.result)
+    else:
+        response = wrapped(input_value(approval))
+    return types.Part(
+        function_response=types.FunctionResponse(
+            id=request.id, name=request.name, response=response
+        )
+    )
+
+
+def input_value(approval: Approval) -> JsonValue:
+    """Return the answer to a request for input.
+
+    Raises:
+        InputRefused: It was not answered, and its schema has no way to say no.
+    """
+    decision = approval.decision
+    reason = decision.reason if decision is not None else ""
+    if approval.state is State.APPROVED:
+        return decision.payload if decision is not None else None
+    no = form_of(approval.call).refuse(reason if approval.state is State.REJECTED else "")
+    if no is not None:
+        return no.value
+    question = brief(str(approval.call.args.get("message") or ""))
+    asked = f' ("{question}")' if question else ""
+    raise InputRefused(
+        f"The request for input{asked} {_REFUSED.get(approval.state, 'was not answered')}"
+        f"{f': {reason}' if reason else ''}. It has no answer that says no, so the run ends here; "
+        "a response schema with a boolean such as `approved` has one."
+    )
+
+
+def wrapped(value: JsonValue) -> dict[str, Any]:
+    """Wrap the answer to a request for input so that ADK unwraps it to the very same value.
+
+    It takes a dictionary as it is, unwraps ``{"result": …}``, and reads a text in there as JSON
+    where it can: "0042" would become 42 (google.adk.workflow.utils._rehydration_utils).
+    """
+    if isinstance(value, dict):
+        return {"result": value} if set(value) == {"result"} else value
+    if not isinstance(value, str):
+        return {"result": value}
+    try:
+        json.loads(value)
+    except ValueError:
+        return {"result": value}
+    return {"result": json.dumps(value)}
 
 
 def refusal(approval: Approval) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.questions import NODE
 from signoff.worker.port import Fence
 
 log = structlog.get_logger(__name__)
@@ -46,6 +48,7 @@ class GuardPlugin(BasePlugin):
         super().__init__(name="signoff_guard")
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
+        self._begun: set[str] = set()
 
     @contextmanager
     def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
@@ -61,13 +64,48 @@ class GuardPlugin(BasePlugin):
             for key in keys:
                 self._expected.pop(key, None)
 
+    async def begin(self, nodes: Iterable[Approval], fence: Fence) -> None:
+        """Mark approved nodes of a workflow as started, before the answer is given.
+
+        No plugin stands before a node that is a function: what is not known to have begun must
+        count as begun.
+
+        Raises:
+            ToolInDoubt: One of them was started before, and not seen to finish.
+            LeaseLost: Somebody else runs the session by now.
+        """
+        for node in nodes:
+            if await self._ledger.decide_again(partial(self._begin, node.id, fence)):
+                self._begun.add(node.id)
+
+    async def end(self, nodes: Iterable[Approval], fence: Fence, *, why: str = "") -> None:
+        """Mark those of them as finished that were begun here, and were not tools."""
+        for node in nodes:
+            self._begun.discard(node.id)
+            await self._ledger.decide_again(partial(self._end, node.id, fence, why))
+
+    async def _begin(self, approval_id: str, fence: Fence) -> bool:
+        approval = await self._ledger.approval(approval_id)
+        if approval.handoff is Handoff.FINISHED:
+            return False
+        _require_recorded(approval)
+        await self._hand_on(approval, Handoff.STARTED, fence)
+        log.info("tool.started", approval=approval.id, tool=approval.call.name)
+        return True
+
+    async def _end(self, approval_id: str, fence: Fence, why: str) -> None:
+        approval = await self._ledger.approval(approval_id)
+        if approval.handoff is Handoff.STARTED:
+            await self._hand_on(approval, Handoff.FINISHED, fence, why=why)
+            log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Let an approved call through once, and answer every other one in the tool's place."""
         if tool_context.tool_confirmation is None:
             return None
-        expected = self._expected.get(_key(tool_context))
+        expected = self._expected_by(tool_context)
         if expected is None:
             log.error("guard.unknown_confirmation", tool=tool.name)
             return {"status": "rejected", "error": "No approval is on record for this tool call."}
@@ -86,8 +124,10 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.FINISHED:
             log.info("tool.already_finished", approval=approval.id, tool=tool)
             return _stored(approval)
-        if approval.handoff is not Handoff.RECORDED:
-            raise ToolInDoubt(f"{tool}() of approval {approval.id} is {approval.handoff}.")
+        if approval.id in self._begun:
+            self._begun.discard(approval.id)
+            return None
+        _require_recorded(approval)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=tool)
         return None
@@ -122,7 +162,7 @@ class GuardPlugin(BasePlugin):
     async def _finished(
         self, tool_context: ToolContext, result: dict[str, Any], *, why: str = ""
     ) -> None:
-        expected = self._expected.get(_key(tool_context))
+        expected = self._expected_by(tool_context)
         if tool_context.tool_confirmation is None or expected is None:
             return
         approval_id, fence = expected
@@ -139,6 +179,13 @@ class GuardPlugin(BasePlugin):
         # must not leave a tool in doubt which has finished.
         await self._ledger.decide_again(attempt)
 
+    def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
+        """Return the approval of a call: by its own id, or by the node of a workflow it is."""
+        own = tool_context.function_call_id or ""
+        return self._expected.get(_key(tool_context, own)) or self._expected.get(
+            _key(tool_context, f"{NODE}{tool_context.node_path}")
+        )
+
     async def _hand_on(
         self,
         approval: Approval,
@@ -153,14 +200,16 @@ class GuardPlugin(BasePlugin):
         await self._ledger.commit(fence(Change().put(after, was=approval).note(events)))
 
 
-def _key(tool_context: ToolContext) -> _Key:
+def _key(tool_context: ToolContext, call_id: str) -> _Key:
     session = tool_context.session
-    return (
-        session.app_name,
-        session.user_id,
-        session.id,
-        tool_context.function_call_id or "",
-    )
+    return (session.app_name, session.user_id, session.id, call_id)
+
+
+def _require_recorded(approval: Approval) -> None:
+    if approval.handoff is not Handoff.RECORDED:
+        raise ToolInDoubt(
+            f"{approval.call.name}() of approval {approval.id} is {approval.handoff}."
+        )
 
 
 def _same_call(approval: Approval, tool: str, args: dict[str, Any]) -> None:

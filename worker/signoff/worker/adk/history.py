@@ -6,6 +6,7 @@ invocation up again sees exactly what the one before it left.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,18 @@ from signoff.core.approval import Approval
 from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, SessionGone
 from signoff.core.lifecycle import State
+from signoff.core.longrunning import LongRunning
+from signoff.core.parts import INPUT
+from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
 
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
 
 
-NOT_ROUTABLE = frozenset({"adk_request_credential", "adk_request_input"})
+CREDENTIAL = "adk_request_credential"
+"""The FunctionCall that asks for a credential: nobody can be asked for one in a mail."""
+
+NOT_ROUTABLE = frozenset({CREDENTIAL, INPUT})
 """Calls by which ADK waits for something else than a confirmation."""
 
 
@@ -60,7 +67,10 @@ class Invocation:
         waiting: The confirmations that nobody has answered, their placeholders in place.
         complete: Whether the turn came to its end: a pause or a last word.
         text: The agent's last word.
-        stuck_on: What it waits for that is no confirmation, by the names of the calls.
+        stuck_on: What it waits for that nobody can be asked for, by the names of the calls.
+        requests: The requests for input, and the long-running calls that wait for an approval,
+            that nobody has answered.
+        left_open: Names of the long-running calls that nobody is asked about.
     """
 
     started: bool
@@ -68,26 +78,54 @@ class Invocation:
     complete: bool
     text: str
     stuck_on: tuple[str, ...] = ()
+    requests: tuple[Request, ...] = ()
+    left_open: tuple[str, ...] = ()
 
 
-def read_invocation(events: Sequence[Event], invocation_id: str) -> Invocation:
-    """Read where an invocation stands."""
+def read_invocation(
+    events: Sequence[Event],
+    invocation_id: str,
+    app: str = "",
+    rules: Sequence[LongRunning] = (),
+) -> Invocation:
+    """Read where an invocation stands.
+
+    Args:
+        events: The events of the whole session.
+        invocation_id: Which invocation.
+        app: The name of the app.
+        rules: The long-running tools that wait for an approval.
+    """
+    asked_for, left_open = waiting(events, invocation_id, app, rules)
     mine = [event for event in events if event.invocation_id == invocation_id]
     answered = answered_ids(mine)
     placed = responded_ids(mine)
     asked = [one for event in mine for one in confirmations(event)]
-    waiting = tuple(one for one in asked if one.id not in answered)
+    confirming = tuple(one for one in asked if one.id not in answered)
     # Without its placeholder result, a call that asked dynamically could never be approved.
-    drained = all(one.call_id in placed for one in waiting)
+    drained = all(one.call_id in placed for one in confirming)
+    paused = drained and bool(confirming or asked_for)
     last = mine[-1] if mine else None
     spoken = last is not None and last.author != "user" and last.is_final_response()
+    # ADK calls an event final that has a long-running call, whatever else the model has called.
+    spoken = spoken and not _calls_others(last)
     return Invocation(
         started=any(event.author == "user" for event in mine),
-        waiting=waiting if drained else (),
-        complete=bool(waiting) if waiting and drained else bool(spoken and not waiting),
-        text=last_text(mine),
-        stuck_on=tuple(unanswered(mine)),
+        waiting=confirming if drained else (),
+        complete=paused or bool(spoken and not confirming),
+        text=last_words(mine),
+        stuck_on=tuple(name for name in unanswered(mine) if name == CREDENTIAL),
+        requests=tuple(asked_for) if drained else (),
+        left_open=tuple(left_open),
     )
+
+
+def _calls_others(event: Event | None) -> bool:
+    """Whether an event calls tools that are not long-running: it is not the end of a turn."""
+    if event is None:
+        return False
+    long_running = event.long_running_tool_ids or ()
+    return any(call.id not in long_running for call in event.get_function_calls())
 
 
 def confirmations(event: Event) -> list[Confirmation]:
@@ -115,20 +153,30 @@ def confirmations(event: Event) -> list[Confirmation]:
 
 
 def answered_ids(events: Sequence[Event]) -> set[str]:
-    """Return the ids of the confirmations that have an answer in the session."""
+    """Return the ids of the calls that the user has answered."""
     return {
         response.id
         for event in events
         if event.author == "user"
         for response in event.get_function_responses()
-        if response.name == CONFIRMATION and response.id
+        if response.id
     }
 
 
 def consumed(events: Sequence[Event], approvals: Sequence[Approval]) -> bool:
-    """Say whether each of these calls has a result behind the answer to its confirmation."""
+    """Say whether ADK has gone on from the answer to each of these.
+
+    A call has a result behind the answer to its confirmation. A question has none: behind its
+    answer an agent or a node has come to something.
+    """
     answered: set[str] = set()
-    left = {one.call.id: one.origin.confirmation for one in approvals}
+    asked = {one.origin.confirmation for one in approvals if is_request(one)}
+    left = {one.call.id: one.origin.confirmation for one in approvals if not is_request(one)}
+    for event in reversed(events):
+        if event.author != "user" and (event.content or event.output is not None):
+            break
+        if asked & answered_ids([event]):
+            return False
     for event in events:
         for response in event.get_function_responses():
             if event.author == "user":
@@ -154,6 +202,9 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
         SessionGone: The call, or the question about it, is not in the session any more.
         DigestMismatch: It is approved, and in the history it has another name or arguments.
     """
+    if is_request(approval):
+        _require_same_request(events, session, approval)
+        return
     call = original_call(events, approval.call.id)
     asked = any(
         one.id == approval.origin.confirmation for event in events for one in confirmations(event)
@@ -171,6 +222,22 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "
                 f"{found}. Nothing was run."
             )
+
+
+def _require_same_request(events: Sequence[Event], session: str, approval: Approval) -> None:
+    request = request_of(events, approval)
+    if request is None or asked_since(events, approval):
+        why = "is not there any more" if request is None else "was put again since, by another run"
+        raise SessionGone(
+            f"The question of approval {approval.id} {why}, in session {session}: the answer "
+            "cannot be given to anybody. Submit the message anew."
+        )
+    found = digest(request.tool, request.args)
+    if found != approval.digest:
+        raise DigestMismatch(
+            f"Approval {approval.id} is for {approval.digest}, but the session's history has "
+            f"{found}. Nothing was answered."
+        )
 
 
 def responded_ids(events: Sequence[Event]) -> set[str]:
@@ -205,4 +272,18 @@ def last_text(events: Sequence[Event]) -> str:
         )
         if text.strip():
             return text.strip()
+    return ""
+
+
+def last_words(events: Sequence[Event]) -> str:
+    """Return what an invocation came to: the last words of an agent, or the output of a node."""
+    for event in reversed(events):
+        if event.author == "user" or event.partial:
+            continue
+        if text := last_text([event]):
+            return text
+        if event.output is not None:
+            output = event.output
+            words = output if isinstance(output, str) else json.dumps(output, default=str)
+            return words.strip()
     return ""

@@ -29,10 +29,51 @@ _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve o
 """What ADK's own gate writes (google.adk.tools._confirmation_utils)."""
 
 
+_LOST = {
+    "error": "The worker that made this call died: it may or may not have happened. Look before "
+    "you call it again."
+}
+
+
 def missing_events(events: Sequence[Event], invocation_id: str) -> list[Event]:
     """Return the events that complete the pauses of an invocation, in the order to append them."""
     mine = [event for event in events if event.invocation_id == invocation_id]
     return [*_missing_placeholders(mine), *_missing_requests(mine)]
+
+
+def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
+    """Return what is to be said of calls that were lost with a worker, in a resumable app.
+
+    Where the model has made them together with a long-running one, ADK neither makes them up nor
+    goes on: it waits for results that nobody will give any more.
+    """
+    mine = [one for one in events if one.invocation_id == invocation_id and one.content]
+    if not mine or mine[-1].author == "user":
+        return []
+    last, open_ids = mine[-1], mine[-1].long_running_tool_ids or set()
+    calls = last.get_function_calls()
+    lost = [call for call in calls if call.id not in open_ids]
+    if not lost or len(lost) == len(calls):
+        return []
+    return [
+        Event(
+            author=last.author,
+            invocation_id=last.invocation_id,
+            branch=last.branch,
+            node_info=last.node_info,
+            content=types.Content(
+                role="user",
+                parts=[
+                    types.Part(
+                        function_response=types.FunctionResponse(
+                            id=call.id, name=call.name, response=dict(_LOST)
+                        )
+                    )
+                    for call in lost
+                ],
+            ),
+        )
+    ]
 
 
 def _missing_placeholders(events: Sequence[Event]) -> list[Event]:

@@ -14,10 +14,10 @@ from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, State
 from signoff.core.errors import SessionGone
+from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run
-from signoff.worker.adk.answers import answer_part
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.guard import GuardPlugin
@@ -28,8 +28,10 @@ from signoff.worker.adk.history import (
     read_invocation,
     require_same_call,
 )
-from signoff.worker.adk.mend import missing_events
+from signoff.worker.adk.mend import lost_results, missing_events
 from signoff.worker.adk.orphans import orphans
+from signoff.worker.adk.questions import is_node
+from signoff.worker.adk.replies import message_of, reply, split
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
 from signoff.worker.port import Fence, Turn
@@ -46,6 +48,7 @@ class AdkRuntime:
         guard: The plugin that stands before their tools.
         tool_threads: How many tools that are plain functions may run at once: they get threads
             of their own, because one that blocks must not stop the loop and its heartbeats.
+        long_running: The long-running tools whose calls wait for an approval.
         show: Shows each event of a turn to whoever looks on; what an earlier worker left of the
             turn comes first.
     """
@@ -53,6 +56,7 @@ class AdkRuntime:
     apps: Apps
     guard: GuardPlugin
     tool_threads: int = 64
+    long_running: Sequence[LongRunning] = ()
     show: EventSink = show_nobody
 
     async def start(self, run: Run) -> Turn:
@@ -73,8 +77,8 @@ class AdkRuntime:
             )
         elif left := orphans(session.events):
             log.warning("adk.orphans", calls=[str(one) for one in left])
-        before = await self._taken_up(session, run)
-        if before.complete:
+        before = await self._taken_up(runner, session, run)
+        if _is_over(runner, before):
             return turn_of(run, before)
         if not before.started and _wants_first_event(runner):
             await self.apps.sessions.append_event(
@@ -89,6 +93,7 @@ class AdkRuntime:
         Raises:
             SessionGone: The session, or a call in it, is not there any more.
             DigestMismatch: A call in the session's history is not the one that was approved.
+            InputRefused: A request for input was rejected, and has no way to be told so.
             ToolInDoubt: A tool was started before and not seen to finish.
             LeaseLost: Somebody else runs the session by now; the tool was not started here.
             Exception: Whatever the agent raises.
@@ -103,21 +108,24 @@ class AdkRuntime:
         for approval in approvals:
             require_same_call(session.events, session.id, approval)
             require_ours(session.events, approval)
-        given = answered_ids(session.events)
-        to_say = [one for one in approvals if one.origin.confirmation not in given]
+        replies = [reply(session.events, one, self.long_running) for one in approvals]
+        to_say = [one for one in replies if not one.given]
         if not to_say:
-            before = await self._taken_up(session, run)
-            if before.complete and (not before.waiting or consumed(session.events, approvals)):
+            before = await self._taken_up(runner, session, run)
+            asks = before.waiting or before.requests
+            if _is_over(runner, before) and (not asks or consumed(session.events, approvals)):
                 return turn_of(run, before)
             if not _goes_on_by_itself(runner, session, approvals):
-                to_say = list(approvals)
-        message = (
-            types.Content(role="user", parts=[answer_part(one) for one in to_say])
-            if to_say
-            else None
-        )
+                to_say = replies
+        beforehand, to_say = split(to_say)
+        for event in beforehand:
+            await self.apps.sessions.append_event(session, event)
+        nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with self.guard.expecting(approvals, fence):
-            return await self._drain(runner, run, message)
+            await self.guard.begin(nodes, fence)
+            turn = await self._drain(runner, run, message_of(to_say))
+            await self.guard.end(nodes, fence)
+            return turn
 
     def resumes_each(self, app: str) -> bool:
         """Say whether a pause of this app may be answered in parts.
@@ -127,14 +135,20 @@ class AdkRuntime:
         """
         return _is_resumable(self.apps.runner(app))
 
-    async def _taken_up(self, session: Session, run: Run) -> Invocation:
+    async def _taken_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return what an earlier worker left of this invocation, half a pause made whole."""
-        for event in missing_events(session.events, run.invocation):
+        missing = missing_events(session.events, run.invocation)
+        if _is_resumable(runner):
+            missing += lost_results(session.events, run.invocation)
+        for event in missing:
             log.info("adk.pause_mended")
             await self.apps.sessions.append_event(session, event)
         for event in latest_turn(session.events, run.invocation):
             await self.show(run, event)
-        return read_invocation(session.events, run.invocation)
+        return self._read(session, run)
+
+    def _read(self, session: Session, run: Run) -> Invocation:
+        return read_invocation(session.events, run.invocation, run.app, self.long_running)
 
     async def _session(self, run: Run) -> Session | None:
         return await self.apps.sessions.get_session(
@@ -158,7 +172,17 @@ class AdkRuntime:
         session = await self._session(run)
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
-        return turn_of(run, read_invocation(session.events, run.invocation))
+        return turn_of(run, self._read(session, run))
+
+
+def _is_over(runner: Runner, before: Invocation) -> bool:
+    """Whether a turn that is taken up came to its end.
+
+    The last event of a workflow does not tell: each of its nodes may have spoken. It may be run
+    again, and then does what is left.
+    """
+    graph = not isinstance(runner.agent, BaseAgent)
+    return before.complete and (not graph or bool(before.waiting or before.requests))
 
 
 def _wants_first_event(runner: Runner) -> bool:

@@ -5,23 +5,38 @@ from __future__ import annotations
 from signoff.core.errors import PauseNotRoutable
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
-from signoff.worker.adk.history import Confirmation, Invocation
+from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
+from signoff.worker.adk.questions import Request
 from signoff.worker.port import Pause, Turn
+
+_REMEDIES = {
+    CREDENTIAL: "give the tool a credential of its own (a service account, an API key), or sign in "
+    "once where the agent keeps its credentials, and then ask again",
+}
 
 
 def turn_of(run: Run, invocation: Invocation) -> Turn:
     """Return how a turn ended.
 
     Raises:
-        PauseNotRoutable: The agent waits for something that is no confirmation.
+        PauseNotRoutable: The agent waits for something that nobody can be asked for.
     """
     if invocation.stuck_on:
+        names = tuple(dict.fromkeys(invocation.stuck_on))
+        remedies = "; ".join(_REMEDIES[name] for name in names if name in _REMEDIES)
         raise PauseNotRoutable(
-            f"Run {run.id} of {run.app} waits for {', '.join(invocation.stuck_on)}, which no "
-            "approver can answer yet: only confirmations of tool calls are routed. Nothing will "
-            "happen in this session until somebody answers it there."
+            f"Run {run.id} of {run.app} waits for {', '.join(names)}, which no approver can give. "
+            "Nothing will happen in this session until somebody answers it there"
+            f"{f': {remedies}' if remedies else ''}."
         )
-    return Turn(pauses=tuple(_pause(run, one) for one in invocation.waiting), text=invocation.text)
+    return Turn(
+        pauses=(
+            *(_pause(run, one) for one in invocation.waiting),
+            *(_pause_of(run, one) for one in invocation.requests),
+        ),
+        text=invocation.text,
+        left_open=invocation.left_open,
+    )
 
 
 def _pause(run: Run, asked: Confirmation) -> Pause:
@@ -36,6 +51,25 @@ def _pause(run: Run, asked: Confirmation) -> Pause:
             confirmation=asked.id,
         ),
         call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
+        hint=asked.hint,
+        template=asked.payload,
+    )
+
+
+def _pause_of(run: Run, asked: Request) -> Pause:
+    return Pause(
+        origin=Origin(
+            run=run.id,
+            app=run.app,
+            agent=asked.agent,
+            user=run.user,
+            session=run.session,
+            invocation=asked.invocation,
+            confirmation=asked.id,
+            nth=asked.nth,
+        ),
+        kind=asked.kind,
+        call=ToolCall(id=asked.id, name=asked.tool, args=asked.args),
         hint=asked.hint,
         template=asked.payload,
     )

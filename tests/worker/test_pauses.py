@@ -1,0 +1,333 @@
+"""Requests for input, nodes that ask, and long-running calls: out at a person, back in once."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.core.errors import PayloadError
+from signoff.core.events import What
+from signoff.core.lifecycle import Handoff, State
+from signoff.core.longrunning import LongRunning
+from signoff.core.parts import Kind
+from signoff.core.run import Run, RunState
+from worker.office import AGENTS, MARA, Office
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+
+both_apps = pytest.mark.parametrize("suffix", ["", "_resumable"], ids=["plain", "resumable"])
+
+
+async def answer(office: Office, run: Run, reason: str = "", **values: object) -> Run:
+    """Let Mara answer the one question that waits, and let the worker go on."""
+    (approval,) = await office.ask(run)
+    await office.desk.approve(
+        approval.id, MARA, channel="test", reason=reason, values=values or None
+    )
+    return await office.resume(run)
+
+
+async def refuse(office: Office, run: Run, reason: str = "") -> Run:
+    """Let Mara refuse the one question that waits, and let the worker go on."""
+    (approval,) = await office.ask(run)
+    await office.desk.reject(approval.id, MARA, channel="test", reason=reason)
+    return await office.resume(run)
+
+
+class TestInput:
+    """`adk_request_input`."""
+
+    @both_apps
+    async def test_questions_in_a_row_are_answered_one_after_the_other(
+        self, office: Office, suffix: str
+    ) -> None:
+        """Each node gets exactly what was answered, of the type that its schema asks for."""
+        run = await office.submit(f"forms{suffix}", "ship it")
+        (first,) = await office.ledger.approvals(run.approvals)
+        assert first.kind is Kind.INPUT
+        assert first.call.name == "adk_request_input"
+        assert first.call.args["message"] == "Where to?"
+        assert first.call.args["payload"] == {"order": 17}
+        assert first.template == {"street": "", "floor": 0, "country": ""}
+        run = await answer(office, run, street="Storgata 1", country="NO")
+        run = await answer(office, run)
+        run = await answer(office, run, value=3)
+        run = await answer(office, run, value="0042")
+        assert run.state is RunState.COMPLETED
+        assert run.text == "Shipped under 0042."
+        assert office.executed() == [
+            {"place": {"street": "Storgata 1", "floor": 0, "country": "NO"}},
+            {"fragile": True},
+            {"count": 3},
+            {"code": "0042"},
+        ]
+        assert (await office.ledger.approval(first.id)).handoff is Handoff.RESUMED
+        await audit.verify(office.ledger.store)
+
+    async def test_a_no_to_a_question_for_yes_or_no_is_an_answer(self, office: Office) -> None:
+        """The workflow goes on with false."""
+        run = await office.submit("forms", "ship it")
+        run = await answer(office, run, street="x", country="SE")
+        run = await refuse(office, run, "it is a stone")
+        assert run.state is RunState.PAUSED
+        assert office.executed()[-1] == {"fragile": False}
+
+    async def test_a_no_to_any_other_question_ends_the_run_in_words(self, office: Office) -> None:
+        """Nothing false is fed into the workflow, and the run says who ended it and why."""
+        run = await office.submit("forms", "ship it")
+        run = await refuse(office, run, "ask the customer")
+        assert run.state is RunState.FAILED
+        assert 'input ("Where to?") was rejected by the approver: ask the customer' in run.problem
+        assert office.executed() == []
+        (approval,) = await office.ledger.approvals(run.approvals)
+        assert approval.handoff is Handoff.FAILED
+
+    async def test_a_question_that_nobody_answers_ends_the_run(self, office: Office) -> None:
+        """A timeout is told apart from a rejection."""
+        run = await office.submit("forms", "ship it")
+        (approval,) = await office.ask(run)
+        office.pass_time(25 * 3600)
+        await office.desk.time_out(approval.id)
+        run = await office.resume(run)
+        assert run.state is RunState.FAILED
+        assert "was not answered in time" in run.problem
+
+    async def test_what_does_not_fit_the_schema_is_not_recorded(self, office: Office) -> None:
+        """The error names the key, what was read and an example; the question stays open."""
+        run = await office.submit("forms", "ship it")
+        (approval,) = await office.ask(run)
+        with pytest.raises(PayloadError) as raised:
+            await office.desk.approve(
+                approval.id, MARA, channel="test", values={"street": "x", "country": "DE"}
+            )
+        assert raised.value.key == "country"
+        assert raised.value.read == "DE"
+        assert raised.value.example == "country: NO"
+        assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+    async def test_a_second_run_in_the_session_asks_under_the_same_id_anew(
+        self, office: Office
+    ) -> None:
+        """A fixed interrupt id is the same in every run; each question is an approval apart."""
+        seen = set()
+        for _ in range(2):
+            run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
+            await office.crew.drain(stages.run("forms"))
+            run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
+            run = await answer(office, run)
+            (approval,) = await office.ledger.approvals(run.approvals)
+            assert approval.origin.confirmation == "count"
+            seen.add(approval.id)
+            run = await answer(office, run, value=5)
+            run = await answer(office, run, value="c")
+            assert run.state is RunState.COMPLETED
+        assert len(seen) == 2
+
+    async def test_an_answer_never_goes_to_a_later_question_of_the_same_id(
+        self, office: Office
+    ) -> None:
+        """Another run in the session asks under the id meanwhile: the older answer has an end."""
+        runs = []
+        for _ in range(2):
+            run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
+            await office.crew.drain(stages.run("forms"))
+            run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
+            runs.append(await answer(office, run))
+        older = await answer(office, runs[0], value=5)
+        assert older.state is RunState.FAILED
+        assert "was put again since" in older.problem
+        assert {"count": 5} not in office.executed()
+        newer = await answer(office, runs[1], value=6)
+        assert newer.state is RunState.PAUSED
+
+    @both_apps
+    async def test_input_beside_a_gated_call_waits_for_both(
+        self, office: Office, suffix: str
+    ) -> None:
+        """One pause, two kinds: nothing goes on before both are answered."""
+        run = await office.submit(f"beside{suffix}", "go")
+        asked = {one.kind: one for one in await office.ask(run)}
+        assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
+        await office.desk.approve(
+            asked[Kind.INPUT].id, MARA, channel="test", values={"value": 4711}
+        )
+        run = await office.resume(run)
+        assert run.state is RunState.PAUSED
+        assert office.executed() == []
+        await office.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="test")
+        run = await office.resume(run)
+        assert run.state is RunState.COMPLETED
+        assert [line for line in office.executed() if "paid" in line] == [{"paid": "A"}]
+        assert "4711" in run.text
+
+    async def test_a_model_that_asks_is_answered(self, office: Office) -> None:
+        """A yes fills `approved`, and the person's words fill `comment`; so does a no."""
+        run = await office.submit("asks_model", "go")
+        run = await refuse(office, run, "not today")
+        assert run.state is RunState.COMPLETED
+        assert '"approved": false' in run.text
+        assert '"comment": "not today"' in run.text
+
+    async def test_what_somebody_else_has_answered_is_not_answered_again(
+        self, office: Office
+    ) -> None:
+        """Somebody uses the session in `adk web` meanwhile: the run ends and says so."""
+        run = await office.submit("asks_input", "go")
+        session = await office.apps.sessions.get_session(
+            app_name=run.app, user_id=run.user, session_id=run.session
+        )
+        assert session is not None
+        (approval,) = await office.ledger.approvals(run.approvals)
+        await office.apps.sessions.append_event(session, reply_of_somebody(approval.origin))
+        run = await answer(office, run, value="mine")
+        assert run.state is RunState.FAILED
+        assert "somebody else has answered" in run.problem
+
+
+def reply_of_somebody(origin: object) -> object:
+    """Return the event by which somebody answers a request for input."""
+    from google.adk.events.event import Event
+    from google.genai import types
+
+    return Event(
+        author="user",
+        invocation_id=origin.invocation,
+        content=types.Content(
+            role="user",
+            parts=[
+                types.Part(
+                    function_response=types.FunctionResponse(
+                        id=origin.confirmation,
+                        name="adk_request_input",
+                        response={"result": "theirs"},
+                    )
+                )
+            ],
+        ),
+    )
+
+
+class TestNodes:
+    """Nodes of a workflow that ask whether they may run."""
+
+    @both_apps
+    async def test_nodes_are_confirmed_like_tools(self, office: Office, suffix: str) -> None:
+        """The card shows the node and its arguments; each runs once on its approval."""
+        run = await office.submit(f"nodes{suffix}", "go")
+        (first,) = await office.ledger.approvals(run.approvals)
+        assert (first.kind, first.call.name) == (Kind.CONFIRMATION, "transfer")
+        run = await answer(office, run)
+        (second,) = await office.ledger.approvals(run.approvals)
+        assert (second.call.name, second.call.args) == ("tell", {"to": "A"})
+        run = await answer(office, run)
+        assert run.state is RunState.COMPLETED
+        assert office.executed() == [{"transferred": 50}, {"told": "A"}]
+        fresh = [await office.ledger.approval(one.id) for one in (first, second)]
+        assert [(one.handoff, one.starts) for one in fresh] == [(Handoff.RESUMED, 1)] * 2
+        await audit.verify(office.ledger.store)
+
+    @both_apps
+    async def test_a_rejected_node_does_not_run(self, office: Office, suffix: str) -> None:
+        """ADK hands its refusal to the next node, which is asked about with just that."""
+        run = await office.submit(f"nodes{suffix}", "go")
+        run = await refuse(office, run, "no money")
+        (second,) = await office.ledger.approvals(run.approvals)
+        assert second.call.args == {"error": "This tool call is rejected."}
+        await refuse(office, run)
+        assert office.executed() == []
+
+    async def test_the_same_node_in_the_next_run_is_asked_about_anew(self, office: Office) -> None:
+        """Its id is its place in the workflow, which is the same in every run."""
+        first = await office.submit("nodes", "go")
+        first = await answer(office, first)
+        again = await office.desk.submit(
+            "nodes", "go", user="riley@example.com", session=first.session
+        )
+        await office.crew.drain(stages.run("nodes"))
+        again = await office.ledger.run(again.id)
+        (one,) = await office.ledger.approvals(again.approvals)
+        assert one.origin.nth == 1
+        again = await answer(office, again)
+        assert office.executed() == [{"transferred": 50}, {"transferred": 50}]
+
+
+RULES = (
+    LongRunning(tool="ask_for_approval", when="result.status == 'pending'"),
+    LongRunning(
+        tool="wait_for_it",
+        payload={"cap": 0},
+        response="{'ok': approved, 'why': reason, 'cap': approved ? values.cap : 0, 'by': by}",
+    ),
+)
+
+
+@pytest.mark.parametrize("long_running", [RULES], ids=["opted-in"])
+class TestLongRunning:
+    """`LongRunningFunctionTool` calls that wait for an approval."""
+
+    @both_apps
+    async def test_the_decision_is_the_final_result(self, office: Office, suffix: str) -> None:
+        """What the tool has returned is kept, with the decision put over it."""
+        run = await office.submit(f"ticket{suffix}", "ask:50")
+        assert run.state is RunState.PAUSED
+        (approval,) = await office.ledger.approvals(run.approvals)
+        assert (approval.kind, approval.call.args) == (Kind.LONG_RUNNING, {"amount": 50.0})
+        assert "t-17" in approval.hint
+        run = await answer(office, run, "fine by me")
+        assert run.state is RunState.COMPLETED
+        assert run.text == ('{"status": "approved", "ticket": "t-17", "reason": "fine by me"}')
+        assert office.executed() == [{"ticket": 50.0}]
+
+    @both_apps
+    async def test_an_expression_builds_the_result(self, office: Office, suffix: str) -> None:
+        """A tool that returns nothing at first, with values that the approver fills in."""
+        run = await office.submit(f"ticket{suffix}", "wait:50")
+        run = await answer(office, run, cap=40)
+        assert run.state is RunState.COMPLETED
+        assert '"cap": 40' in run.text
+        assert '"by": "mara"' in run.text
+
+    @both_apps
+    async def test_a_rejection_and_an_edit_reach_the_model(
+        self, office: Office, suffix: str
+    ) -> None:
+        """Other values than the arguments are a rejection that proposes them."""
+        run = await office.submit(f"ticket{suffix}", "ask:50")
+        run = await answer(office, run, "too much", amount=20.0)
+        assert '"status": "rejected"' in run.text
+        assert '"proposal"' in run.text
+        assert '"reason": "too much"' in run.text
+
+    async def test_a_call_that_needs_nobody_is_left_alone(self, office: Office) -> None:
+        """`when` is about what the tool has returned; what it left open is said of the run."""
+        run = await office.submit("ticket", "ask:5")
+        assert run.state is RunState.COMPLETED
+
+    @both_apps
+    async def test_a_long_running_call_beside_a_gated_one(
+        self, office: Office, suffix: str
+    ) -> None:
+        """Both are asked about, and both answers go in together."""
+        run = await office.submit(f"ticket{suffix}", "ask:50 pay:A")
+        kinds = {one.kind for one in await office.ledger.approvals(run.approvals)}
+        assert kinds == {Kind.LONG_RUNNING, Kind.CONFIRMATION}
+        await office.approve(run)
+        run = await office.resume(run)
+        assert run.state is RunState.COMPLETED
+        assert {"paid": "A"} in office.executed()
+        assert '"status": "approved"' in run.text
+
+
+@both_apps
+async def test_a_long_running_call_without_a_rule_is_left_open_and_said(
+    office: Office, suffix: str
+) -> None:
+    """As in ADK, nobody is asked; the run ends, and its last entry says what it left."""
+    run = await office.submit(f"ticket{suffix}", "ask:50")
+    assert run.state is RunState.COMPLETED
+    ended = [one for one in await office.ledger.history(run.id) if one.what is What.COMPLETED]
+    assert "left a long-running call open: ask_for_approval()" in ended[0].why

@@ -1,0 +1,175 @@
+"""Every place at which a worker can die while people answer: nothing is asked or run twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from google.adk.events.event import Event
+
+from signoff.broker import audit, stages
+from signoff.core.approval import Approval
+from signoff.core.longrunning import LongRunning
+from signoff.core.parts import Kind
+from signoff.core.policy import InDoubt
+from signoff.core.run import Run, RunState
+from worker.office import AGENTS, MARA, Office
+from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
+
+MESSAGES = {"ticket": "ask:50 pay:A", "ticket_resumable": "ask:50 pay:A"}
+ANSWERS: dict[object, dict[str, object]] = {
+    "Where to?": {"street": "x", "country": "NO"},
+    "How many?": {"value": 3},
+    "Which code?": {"value": "0042"},
+    "Which account?": {"value": 4711},
+}
+TURNS = {
+    "forms": (0, 1, 3),
+    "forms_resumable": (0, 1, 3),
+    "beside": (0, 1),
+    "beside_resumable": (0, 1),
+    "asks_model": (0, 1),
+    "ticket": (0, 1),
+    "ticket_resumable": (0, 1),
+}
+"""The turns to die in, by app."""
+
+STEPS = [(step, after) for step in range(1, 8) for after in (False, True)]
+EFFECTS = {
+    "forms": ["place", "fragile", "count", "code"],
+    "beside": ["paid", "done"],
+    "asks_model": [],
+    "ticket": ["ticket", "paid"],
+}
+RULES = (LongRunning(tool="ask_for_approval"),)
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+    pytest.mark.parametrize("long_running", [RULES], ids=["opted-in"]),
+]
+
+
+async def decide(office: Office, run: Run) -> None:
+    """Let Mara say yes to everything that waits, with the values that are asked for."""
+    for approval in await office.ask(run, InDoubt.FAIL):
+        values = ANSWERS.get(approval.call.args.get("message"))
+        await office.desk.approve(approval.id, MARA, channel="test", values=values)
+
+
+async def history(office: Office, run: Run) -> list[Event]:
+    """Return the events of the session."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    return session.events
+
+
+async def all_asked(office: Office, run: Run) -> list[Approval]:
+    """Return all approvals of a run, in the order of their opening."""
+    opened = [
+        one.approval for one in await office.ledger.history(run.id) if one.what.value == "opened"
+    ]
+    return await office.ledger.approvals(opened)
+
+
+@pytest.mark.parametrize(("step", "after"), STEPS)
+@pytest.mark.parametrize(
+    ("app", "turn"), [(app, turn) for app, turns in TURNS.items() for turn in turns]
+)
+async def test_a_death_at_any_step_of_any_turn_changes_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str, turn: int, *, step: int, after: bool
+) -> None:
+    """Every question is put once and answered once, and the run comes to the same end."""
+    run = await office.desk.submit(app, MESSAGES.get(app, "go"), user="riley@example.com")
+    # Of two questions that belong together, a death may let the second be put a turn later.
+    for number in range(8):
+        stage = stages.resume(app) if number else stages.run(app)
+        if number == turn:
+            with monkeypatch.context() as patch:
+                lay(patch, office, Fuse(step, after=after))
+                await work_until_death(office, stage)
+        await office.crew.drain(stage)
+        run = await office.ledger.run(run.id)
+        if run.state is not RunState.PAUSED:
+            break
+        await decide(office, run)
+    plain = app.removesuffix("_resumable")
+    done = Counter(next(iter(line)) for line in office.executed())
+    asked = await all_asked(office, run)
+    if run.state is RunState.IN_DOUBT:
+        # The guarded tool was started and not seen to finish: that is for a person to look at.
+        assert done["paid"] <= 1
+        return
+    assert run.state is RunState.COMPLETED
+    given = Counter(
+        response.id
+        for event in await history(office, run)
+        if event.author == "user"
+        for response in event.get_function_responses()
+    )
+    for approval in asked:
+        assert given[approval.origin.confirmation] >= 1
+        if approval.kind is not Kind.CONFIRMATION:
+            assert given[approval.origin.confirmation] == 1
+    assert done["paid"] <= 1
+    missing = [name for name in EFFECTS[plain] if not done[name]]
+    assert not missing or "may or may not have happened" in run.text
+    assert await user_messages(office, run) == [MESSAGES.get(app, "go")]
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize(("step", "after"), STEPS)
+@pytest.mark.parametrize("turn", [1, 2])
+@pytest.mark.parametrize("app", ["nodes", "nodes_resumable"])
+async def test_a_node_runs_at_most_once_on_its_approval(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str, turn: int, *, step: int, after: bool
+) -> None:
+    """No plugin of ADK stands before a node: one that may have begun is in doubt."""
+    run = await office.submit(app, "go")
+    for number in (1, 2):
+        if run.state is not RunState.PAUSED:
+            break
+        await decide(office, run)
+        if number == turn:
+            with monkeypatch.context() as patch:
+                lay(patch, office, Fuse(step, after=after))
+                await work_until_death(office, stages.resume(app))
+        run = await office.resume(run)
+    done = Counter(next(iter(line)) for line in office.executed())
+    assert max(done.values(), default=0) <= 1
+    if run.state is RunState.COMPLETED:
+        assert done == {"transferred": 1, "told": 1}
+    else:
+        assert run.state is RunState.IN_DOUBT
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["again", "not-again"])
+@pytest.mark.parametrize("step", range(3, 7))
+async def test_a_node_in_doubt_runs_again_only_if_somebody_says_so(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, again: bool
+) -> None:
+    """The first yes stands in the session; the second answer takes its place there."""
+    run = await office.submit("nodes", "go")
+    await office.approve(run, InDoubt.ASK)
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=True))
+        await work_until_death(office, stages.resume("nodes"))
+    before = len(office.executed())
+    run = await office.resume(run)
+    (question,) = await office.ledger.approvals(run.approvals)
+    if question.origin.again == 0:
+        assert question.call.name == "tell"
+        return
+    (question,) = await office.ask(run)
+    if again:
+        await office.desk.approve(question.id, MARA, channel="test")
+    else:
+        await office.desk.reject(question.id, MARA, channel="test", reason="I saw it")
+    run = await office.resume(run)
+    done = len(office.executed())
+    assert done in ({before, before + 1} if again else {before})
+    assert run.state is RunState.PAUSED

@@ -1,0 +1,205 @@
+"""What waits in a session besides confirmations: requests for input, and long-running calls.
+
+ADK marks both by the id of a FunctionCall, and the answer is a FunctionResponse of the user with
+that id and name. The id alone does not say which question is meant: a node of a workflow asks
+under the same id each time it runs. So each request is counted, and its answer is looked for
+behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.adk.events.event import Event
+from google.genai import types
+
+from signoff.core.approval import Approval
+from signoff.core.longrunning import LongRunning, rule_for
+from signoff.core.parts import INPUT, Kind
+
+NODE = "wf_tool_confirmation:"
+"""How the id begins under which a node of a workflow asks whether it may run
+(google.adk.workflow.utils._workflow_hitl_utils.confirmation_interrupt_id)."""
+
+_RESERVED = "adk_"
+_LONGEST_HINT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, as ADK has put it into the session.
+
+    Attributes:
+        kind: What is asked for.
+        id: The id of the call that the answer must carry.
+        name: The name of that call, which the answer must carry too.
+        agent: The author of the event.
+        invocation: The invocation id.
+        place: Where the event stands in the session.
+        nth: How many requests with this id came before it.
+        tool: What is asked about: the tool, or `adk_request_input`.
+        args: Its arguments, or message, payload and response schema.
+        hint: The tool's words.
+        payload: The payload template.
+        result: What a long-running tool has returned so far, None where nothing.
+        answer: What the user has answered, None where nothing.
+        by_model: Whether a model has made the call, rather than a node of a workflow.
+        whole: Whether the calls that the model made beside it have come to a result too.
+    """
+
+    kind: Kind
+    id: str
+    name: str
+    agent: str
+    invocation: str
+    place: int
+    nth: int
+    tool: str
+    args: dict[str, Any]
+    by_model: bool = True
+    hint: str = ""
+    payload: Any = None
+    result: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
+    whole: bool = True
+
+
+def requests(events: Sequence[Event]) -> list[Request]:
+    """Return all requests for input and all long-running calls of a session, in their order."""
+    found: list[Request] = []
+    count: Counter[str] = Counter()
+    for place, event in enumerate(events):
+        long_running = event.long_running_tool_ids or set()
+        for call in event.get_function_calls():
+            asks = call.name == INPUT or (
+                call.id in long_running and not (call.name or "").startswith(_RESERVED)
+            )
+            if not asks or not call.id or event.author == "user":
+                continue
+            found.append(_read(event, call, place, count[call.id]))
+            count[call.id] += 1
+    return [_with_rest(events, one, found) for one in found]
+
+
+def waiting(
+    events: Sequence[Event], invocation_id: str, app: str, rules: Sequence[LongRunning]
+) -> tuple[list[Request], list[str]]:
+    """Return what an invocation waits for, and the names of the long-running calls it leaves open.
+
+    Args:
+        events: The events of the whole session.
+        invocation_id: The invocation.
+        app: The name of the app, for the rules.
+        rules: The long-running tools that wait for an approval.
+    """
+    asked: list[Request] = []
+    left: list[str] = []
+    for one in requests(events):
+        if one.invocation != invocation_id or one.answer is not None or not one.whole:
+            continue
+        if one.kind is not Kind.LONG_RUNNING:
+            asked.append(one)
+            continue
+        rule = matching(rules, app, one)
+        if rule is None:
+            left.append(one.tool)
+        else:
+            asked.append(_of_rule(one, rule))
+    # A question that was put again under the same id has taken the place of the earlier one.
+    latest = {one.id: one for one in asked}
+    return list(latest.values()), left
+
+
+def matching(rules: Sequence[LongRunning], app: str, request: Request) -> LongRunning | None:
+    """Return the rule by which a long-running call waits for an approval."""
+    return rule_for(rules, app=app, tool=request.tool, args=request.args, result=request.result)
+
+
+def request_of(events: Sequence[Event], approval: Approval) -> Request | None:
+    """Return the request that an approval is for, None where it is not in the session any more."""
+    same = [one for one in requests(events) if one.id == approval.origin.confirmation]
+    return same[approval.origin.nth] if len(same) > approval.origin.nth else None
+
+
+def asked_since(events: Sequence[Event], approval: Approval) -> bool:
+    """Whether another request has been put under the same id after that of an approval.
+
+    The answer would go to that one.
+    """
+    same = [one for one in requests(events) if one.id == approval.origin.confirmation]
+    return len(same) > approval.origin.nth + 1
+
+
+def is_request(approval: Approval) -> bool:
+    """Whether an approval is for one of these, rather than for an `adk_request_confirmation`."""
+    return approval.kind is not Kind.CONFIRMATION or is_node(approval)
+
+
+def is_node(approval: Approval) -> bool:
+    """Whether an approval is for a node of a workflow, which asks whether it may run."""
+    return approval.kind is Kind.CONFIRMATION and approval.origin.confirmation.startswith(NODE)
+
+
+def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Request:
+    args = call.args or {}
+    kind, tool, asked = Kind.LONG_RUNNING, call.name or "", dict(args)
+    hint, payload = "", None
+    if call.name == INPUT:
+        kind = Kind.INPUT
+        asked = {
+            "message": args.get("message"),
+            "payload": args.get("payload"),
+            "response_schema": args.get("response_schema"),
+        }
+        node = args.get("payload")
+        if (call.id or "").startswith(NODE) and isinstance(node, dict) and "tool_name" in node:
+            kind, tool = Kind.CONFIRMATION, str(node["tool_name"])
+            asked = dict(node.get("args") or {})
+            hint, payload = str(args.get("message") or ""), node.get("confirmation_payload")
+    return Request(
+        kind=kind,
+        id=call.id or "",
+        name=call.name or "",
+        agent=event.author or "",
+        invocation=event.invocation_id or "",
+        place=place,
+        nth=nth,
+        tool=tool,
+        args=asked,
+        by_model=call.name != INPUT or "interruptId" not in args,
+        hint=hint,
+        payload=payload,
+    )
+
+
+def _with_rest(events: Sequence[Event], one: Request, all_of_them: Sequence[Request]) -> Request:
+    """Add what came of a request: the first result of its tool, and the answer of the user."""
+    end = next(
+        (other.place for other in all_of_them if other.id == one.id and other.place > one.place),
+        len(events),
+    )
+    result = answer = None
+    done: set[str] = set()
+    for event in events[one.place + 1 : end]:
+        for response in event.get_function_responses():
+            done.add(response.id or "")
+            if response.id != one.id:
+                continue
+            if event.author == "user":
+                answer = response.response or {}
+            elif result is None:
+                result = response.response or {}
+    beside = events[one.place]
+    open_ids = {*(beside.long_running_tool_ids or ()), *done}
+    whole = all(call.id in open_ids for call in beside.get_function_calls())
+    return replace(one, result=result, answer=answer, whole=whole)
+
+
+def _of_rule(one: Request, rule: LongRunning) -> Request:
+    words = "" if not one.result else json.dumps(one.result, ensure_ascii=False, default=str)
+    hint = f"What it has returned so far: {words[:_LONGEST_HINT]}" if words else ""
+    return replace(one, hint=hint, payload=rule.payload)
