@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -164,7 +164,13 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
         return _kind(parts[0])
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(f"`{one.value}`" for one in annotation)
-    names = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`"}
+    names: dict[object, str] = {
+        str: "text",
+        int: "whole number",
+        float: "number",
+        bool: "`true`, `false`",
+    }
+    names[JsonValue] = "any value"
     return names.get(annotation, {Path: "path", timedelta: "duration"}.get(annotation, "text"))
 
 

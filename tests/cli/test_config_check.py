@@ -54,6 +54,24 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "a result that is no map": (
+        GOOD + "[[long_running]]\ntool = 'ask'\nresponse = \"status == 'approved'\"\n",
+        "long_running[0]",
+        "gives bool, not a map",
+        "error",
+    ),
+    "a result of a name that is not there": (
+        GOOD + "[[long_running]]\ntool = 'ask'\nresponse = \"{'to': agent}\"\n",
+        "long_running[0]",
+        "uses 'agent', which is not there",
+        "error",
+    ),
+    "a long-running tool that an earlier table takes": (
+        GOOD + "[[long_running]]\ntool = 'ask'\n[[long_running]]\ntool = 'ask'\napp = 'x'\n",
+        "long_running[1]",
+        "never reached",
+        "error",
+    ),
     "Signoff asks itself": (
         GOOD.replace("cleo@example.com", "approvals@signoff.localhost"),
         "people[1].email",

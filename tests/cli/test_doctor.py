@@ -25,6 +25,18 @@ from signoff.cli.diagnosis import Finding, diagnose
 from signoff.cli.settings import Settings, load_settings
 from signoff.core.policy import Fallback
 
+WRAPPED = """
+from google.adk.agents import Agent
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
+
+def pay(amount: float) -> dict:
+    return {}
+
+clerk = Agent(name="clerk", model="m", tools=[FunctionTool(pay, require_confirmation=True)])
+root_agent = Agent(name="desk", model="m", tools=[AgentTool(clerk)])
+"""
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
 
 
@@ -187,6 +199,9 @@ def test_agents_that_do_not_load_are_broken(
     (agents / "bad" / "__init__.py").write_text("from . import agent\n")
     (agents / "bad" / "agent.py").write_text("import no_such_module\n")
     (agents / "finance").symlink_to(EXAMPLES / "finance")
+    (agents / "wrapped").mkdir()
+    (agents / "wrapped" / "__init__.py").write_text("from . import agent\n")
+    (agents / "wrapped" / "agent.py").write_text(WRAPPED)
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(agents=agents, redis=redis_url, prefix=prefix, smtp=9))
     monkeypatch.setenv("GOOGLE_API_KEY", "")
@@ -206,3 +221,5 @@ def test_agents_that_do_not_load_are_broken(
     assert findings["finance"]["level"] == "good"
     assert findings["bad"]["level"] == "broken"
     assert "no_such_module" in findings["bad"]["text"]
+    assert findings["wrapped"]["level"] == "broken"
+    assert "desk > clerk > pay: it asks for a confirmation inside" in findings["wrapped"]["text"]

@@ -1,27 +1,37 @@
-"""Do the agents load?"""
+"""Do the agents load, and will all of their gates reach somebody?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.worker.adk.apps import app_names
+from signoff.worker.adk.inspection import concerns
 
 
-def load_problems(folder: Path) -> dict[str, str]:
-    """Load every agent of a folder; return what is wrong with each, "" for nothing.
+class Problem(NamedTuple):
+    """What is wrong with an agent, and whether it fails rather than works with a catch."""
+
+    text: str
+    broken: bool
+
+
+def load_problems(folder: Path) -> dict[str, list[Problem]]:
+    """Load every agent of a folder; return what is wrong with each.
 
     Raises:
         ConfigError: There is no such folder.
     """
     loader = AgentLoader(str(folder))
-    problems = {}
+    problems: dict[str, list[Problem]] = {}
     for name in app_names(folder):
         try:
-            loader.load_agent(name)
+            found = concerns(loader.load_agent(name))
         except Exception as error:  # noqa: BLE001 -- the code of an agent may raise anything
-            problems[name] = f"{name} does not load: {type(error).__name__}: {error}"
+            why = f"{name} does not load: {type(error).__name__}: {error}"
+            problems[name] = [Problem(why, broken=True)]
         else:
-            problems[name] = ""
+            problems[name] = [Problem(f"{name} loads, but {one}", one.broken) for one in found]
     return problems

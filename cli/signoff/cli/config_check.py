@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from signoff.channels.email.settings import is_loopback
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
-from signoff.core import conditions
-from signoff.core.errors import ConditionError
+from signoff.core import conditions, longrunning
+from signoff.core.errors import ConditionError, NotCanonical
 from signoff.core.people import normal_address
 
 Found = tuple[Loc, Fault]
@@ -21,7 +21,7 @@ _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 def check(settings: Settings) -> list[Fault]:
     """Return everything that is wrong, errors before warnings, each in the order of the file."""
     found: list[Found] = []
-    for rule in (_people, _policies, _default, _email, _gateway, _places):
+    for rule in (_people, _policies, _default, _long_running, _email, _gateway, _places):
         found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
@@ -117,6 +117,25 @@ def _default(settings: Settings) -> Iterator[Found]:
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"
     remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
     yield ("default", "ask"), _warning(message, remedy)
+
+
+def _long_running(settings: Settings) -> Iterator[Found]:
+    rules = settings.long_running
+    for index, rule in enumerate(rules):
+        try:
+            longrunning.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: {'status': status, 'ticket': result.ticket}."
+            yield ("long_running", index), _error(str(error).rstrip("."), remedy)
+        covering = [
+            other
+            for other in rules[:index]
+            if other.tool == rule.tool and other.app in {"", rule.app} and not other.when
+        ]
+        if covering:
+            message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield ("long_running", index), _error(message, remedy)
 
 
 def _email(settings: Settings) -> Iterator[Found]:

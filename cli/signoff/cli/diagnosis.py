@@ -154,10 +154,14 @@ def _agents(settings: Settings) -> list[Finding]:
     if not problems:
         text = f"there is none in {settings.agents_folder}"
         return [Finding("agents", "warning", text)]
-    return [
-        Finding("agents", "broken" if problem else "good", problem or f"{name} loads")
-        for name, problem in problems.items()
-    ]
+    findings = []
+    for name, found in problems.items():
+        findings += [
+            Finding("agents", "broken" if one.broken else "warning", one.text) for one in found
+        ]
+        if not found:
+            findings.append(Finding("agents", "good", f"{name} loads"))
+    return findings
 
 
 async def _smtp(settings: Settings) -> Finding:

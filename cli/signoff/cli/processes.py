@@ -112,12 +112,19 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
     servers = RemoteRuntime(remote, parts.ledger)
     runtime = MixedRuntime(
-        AdkRuntime(runners, guard, show=shown_through(parts.ledger)),
+        AdkRuntime(
+            runners,
+            guard,
+            long_running=settings.long_running,
+            show=shown_through(parts.ledger),
+        ),
         dict.fromkeys(remote, servers),
     )
     crew = Crew(
         parts.ledger, runtime, lease=settings.agents.lease, slots=settings.agents.concurrency
     )
+
+    runners.look_over([name for name in names if name not in remote])
 
     async def close() -> None:
         await runners.close()

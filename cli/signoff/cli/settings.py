@@ -20,6 +20,7 @@ from pydantic_settings import (
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
+from signoff.core.longrunning import LongRunning
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -152,6 +153,7 @@ class Settings(BaseSettings):
     people: tuple[Person, ...] = ()
     policies: tuple[Policy, ...] = ()
     default: Fallback = Fallback()
+    long_running: tuple[LongRunning, ...] = ()
     log: LogSettings = LogSettings()
 
     _file: Path | None = PrivateAttr(default=None)

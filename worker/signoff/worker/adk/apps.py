@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
@@ -17,8 +18,11 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
+from signoff.worker.adk.inspection import concerns
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
+
+log = structlog.get_logger(__name__)
 
 
 def app_names(folder: Path) -> list[str]:
@@ -93,6 +97,18 @@ class Apps:
         if name not in self._runners:
             self._runners[name] = self._make(name)
         return self._runners[name]
+
+    def look_over(self, names: Sequence[str]) -> None:
+        """Load agents and log what will not work in them; a broken one does not stop the others.
+
+        Its runs fail, each with the words that are logged here.
+        """
+        for name in names:
+            try:
+                for one in concerns(self.runner(name).agent):
+                    log.warning("agent.concern", app=name, problem=str(one), broken=one.broken)
+            except AppNotFound as error:
+                log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- says all
 
     def _make(self, name: str) -> Runner:
         if name not in app_names(self.folder):

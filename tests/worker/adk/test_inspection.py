@@ -1,0 +1,194 @@
+"""What is said of an agent before it runs, and that ADK then does just that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents.llm_agent import Agent
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import FunctionNode, Workflow
+from structlog.testing import capture_logs
+
+from signoff.testing import Reply, ScriptedModel, ToolCall, Turn
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.inspection import concerns
+from worker.adk.conftest import NewHouse
+from worker.adk.harness import House, requests_in, said, told
+
+# ADK announces its experimental features by warning about them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+]
+
+
+def pay(amount: float) -> dict[str, float]:
+    """Pay."""
+    return {"paid": amount}
+
+
+def grant(days: int, tool_context: ToolContext) -> dict[str, str]:
+    """Grant days, and ask by itself."""
+    tool_context.request_confirmation(hint="How many?")
+    return {"status": "pending"}
+
+
+def large(amount: float) -> bool:
+    """Say whether an amount is large."""
+    return amount > 10
+
+
+async def large_in_context(amount: float, tool_context: ToolContext) -> bool:
+    """Say whether an amount is large, with a context that pay() does not take."""
+    return amount > 10
+
+
+def anything() -> bool:
+    """Say yes, and take nothing."""
+    return True
+
+
+def agent(name: str, *tools: Any, **more: Any) -> Agent:
+    """Build an agent with these tools."""
+    return Agent(name=name, model=ScriptedModel(script=lambda _: "Done."), tools=tools, **more)
+
+
+class GatedAgentTool(AgentTool):
+    """An AgentTool that asks for a confirmation."""
+
+    async def check_require_confirmation(
+        self, args: dict[str, Any], tool_context: ToolContext
+    ) -> bool:
+        """Ask always."""
+        return True
+
+
+def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
+    """Tools of agents, of sub-agents and of workflows reach somebody."""
+    gated = FunctionTool(pay, require_confirmation=True)
+    threshold = FunctionTool(pay, require_confirmation=large)
+    root = agent("root", gated, grant, sub_agents=[agent("sub", threshold)])
+    assert concerns(App(name="app", root_agent=root)) == []
+    node = FunctionNode(func=pay, require_confirmation=True, rerun_on_resume=True)
+    assert concerns(Workflow(name="flow", edges=[("START", node, agent("last", gated))])) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        (FunctionTool(pay, require_confirmation=True), "asks for a confirmation"),
+        (FunctionTool(pay, require_confirmation=large), "asks for a confirmation"),
+        (grant, "asks for something by itself"),
+        (LongRunningFunctionTool(pay), "waits for a result from outside"),
+    ],
+    ids=["static", "threshold", "dynamic", "long-running"],
+)
+def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words: str) -> None:
+    """The way to it is named, also through sub-agents and workflows."""
+    inner = agent("inner", sub_agents=[agent("deep", tool)])
+    flow = Workflow(name="flow", edges=[("START", agent("outer", AgentTool(inner)))])
+    (found,) = concerns(flow)
+    assert found.broken
+    assert found.where.startswith("flow > outer > inner > deep > ")
+    assert words in found.text
+    assert "inside the AgentTool 'inner'" in found.text
+
+
+def test_a_gated_agent_tool_is_warned_about() -> None:
+    """It works, and one yes lets the whole of its agent run."""
+    (found,) = concerns(agent("root", GatedAgentTool(agent("inner", pay))))
+    assert not found.broken
+    assert str(found).startswith("root > inner: the AgentTool itself asks")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [(large_in_context, "takes tool_context"), (anything, "does not take amount")],
+)
+async def test_a_threshold_that_cannot_be_called_is_found(
+    new_house: NewHouse, threshold: Any, words: str
+) -> None:
+    """It is said at the start; without that, the first call would fail the run."""
+    tool = FunctionTool(pay, require_confirmation=threshold)
+
+    def root(_: House) -> Agent:
+        def script(turn: Turn) -> Reply:
+            return "Done." if turn.tool_results else ToolCall("pay", {"amount": 5.0})
+
+        return Agent(name="root", model=ScriptedModel(script=script), tools=[tool])
+
+    house = await new_house(root=root)
+    (found,) = concerns(root(house))
+    assert words in found.text
+    with pytest.raises(TypeError):
+        await house.run(said("go"))
+
+
+async def test_what_is_inside_an_agent_tool_really_reaches_nobody(new_house: NewHouse) -> None:
+    """No request gets out, and the tool does not run: the agent outside is told that it failed."""
+    done = []
+
+    def spend(amount: float) -> dict[str, float]:
+        """Spend."""
+        done.append(amount)
+        return {"spent": amount}
+
+    def inner(turn: Turn) -> Reply:
+        return "Done." if turn.tool_results else ToolCall("spend", {"amount": 5.0})
+
+    def outer(turn: Turn) -> Reply:
+        return "Done." if turn.tool_results else ToolCall("inner", {"request": "spend"})
+
+    def root(_: House) -> Agent:
+        gated = FunctionTool(spend, require_confirmation=True)
+        wrapped = Agent(name="inner", model=ScriptedModel(script=inner), tools=[gated])
+        model = ScriptedModel(script=outer)
+        return Agent(name="root", model=model, tools=[AgentTool(wrapped)])
+
+    house = await new_house(root=root)
+    assert len(concerns(root(house))) == 1
+    events = await house.run(said("go"))
+    assert requests_in(events) == []
+    assert done == []
+    assert any("AgentTool cannot resume" in line for line in told(events)), told(events)
+
+
+def test_a_worker_says_it_at_its_start_and_a_broken_agent_does_not_stop_it(tmp_path: Path) -> None:
+    """Each concern is one line of the log; so is an agent that does not load."""
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "__init__.py").write_text("from . import agent\n")
+    (tmp_path / "bad" / "agent.py").write_text("import no_such_module\n")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "__init__.py").write_text("from . import agent\n")
+    (tmp_path / "odd" / "agent.py").write_text(ODD)
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    apps = Apps(tmp_path, session_service(url, tmp_path), lambda: BasePlugin(name="none"))
+    with capture_logs() as logged:
+        apps.look_over(["bad", "odd"])
+    assert [(one["event"], one["app"]) for one in logged] == [
+        ("agent.broken", "bad"),
+        ("agent.concern", "odd"),
+    ]
+    assert "no_such_module" in logged[0]["problem"]
+    assert "takes limit, which pay() does not" in logged[1]["problem"]
+
+
+ODD = """
+from google.adk.agents import Agent
+from google.adk.tools.function_tool import FunctionTool
+
+def pay(amount: float) -> dict:
+    return {}
+
+def large(amount: float, limit: float) -> bool:
+    return amount > limit
+
+root_agent = Agent(name="odd", model="m", tools=[FunctionTool(pay, require_confirmation=large)])
+"""

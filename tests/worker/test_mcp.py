@@ -1,0 +1,38 @@
+"""The tools of an MCP server: a gate on them comes out at a person and goes back in."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.run import RunState
+from worker.office import AGENTS, MARA, Office
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+
+
+async def test_a_gated_tool_of_an_mcp_server_runs_once_approved(office: Office) -> None:
+    """The server is a process of its own; the tool runs in it with the shown arguments, once."""
+    run = await office.submit("mcp_gate", "hello")
+    assert run.state is RunState.PAUSED
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert (approval.call.name, approval.call.args) == ("send", {"to": "A", "text": "hello"})
+    assert office.executed() == []
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "sent to A" in run.text
+    assert office.executed() == [{"sent": "A", "text": "hello"}]
+
+
+async def test_a_rejected_tool_of_an_mcp_server_does_not_run(office: Office) -> None:
+    """The model reads the reason, and the server is not called."""
+    run = await office.submit("mcp_gate", "hello")
+    (approval,) = await office.ask(run)
+    await office.desk.reject(approval.id, MARA, channel="test", reason="not this one")
+    run = await office.resume(run)
+    assert "not this one" in run.text
+    assert office.executed() == []

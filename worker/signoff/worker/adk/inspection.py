@@ -1,0 +1,180 @@
+"""What can be seen of an agent before it runs: gates that reach nobody, and gates that fail."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps.app import App
+from google.adk.tools.agent_tool import AgentTool, _SingleTurnAgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import BaseNode, Workflow
+
+ASKS: Final = frozenset({"request_confirmation", "request_credential"})
+"""What a tool calls on its context when it wants to ask by itself."""
+
+_INSIDE: Final = (
+    "Whoever runs an AgentTool does not see what happens in it (ADK: AgentTool cannot resume), so "
+    "nobody is ever asked. Make the agent a sub-agent, with `mode='single_turn'` if it is to be "
+    "used like a tool, or gate the AgentTool's caller"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something about an agent that will not work as it looks.
+
+    Attributes:
+        where: The way to it: ``desk > cashier > pay``.
+        text: What it is, and what to do.
+        broken: Whether it fails or hangs; otherwise it works, with a catch.
+    """
+
+    where: str
+    text: str
+    broken: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}."
+
+
+def concerns(app: App | BaseNode) -> list[Concern]:
+    """Return what is to be said about an agent, nothing of it is run.
+
+    What a toolset or a tool decides while it runs cannot be seen: a toolset is taken at its word,
+    and a function by the names it uses.
+
+    Args:
+        app: What the folder of the agent defines: its App, or its root agent.
+    """
+    root = app.root_agent if isinstance(app, App) else app
+    return list(_of_node(root, (), None, set())) if root is not None else []
+
+
+def _of_node(
+    node: BaseNode, way: tuple[str, ...], inside: str | None, seen: set[int]
+) -> Iterator[Concern]:
+    """Walk an agent or a node; `inside` is the AgentTool that it runs in, None for none."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    here = (*way, node.name)
+    if isinstance(node, LlmAgent):
+        for tool in node.tools:
+            yield from _of_tool(tool, here, inside, seen)
+    # A node around a tool, and one around another node that it runs in parallel.
+    if isinstance(wrapped := getattr(node, "tool", None), BaseTool):
+        yield from _of_tool(wrapped, way, inside, seen)
+    children: list[object] = [getattr(node, "_node", None)]
+    if isinstance(node, BaseAgent):
+        children += node.sub_agents
+    if isinstance(node, Workflow) and node.graph is not None:
+        children += node.graph.nodes
+    for child in children:
+        if isinstance(child, BaseNode):
+            yield from _of_node(child, here, inside, seen)
+
+
+def _of_tool(
+    tool: object, way: tuple[str, ...], inside: str | None, seen: set[int]
+) -> Iterator[Concern]:
+    here = " > ".join((*way, _name(tool)))
+    if inside is not None and (gate := _gate(tool)):
+        text = f"it {gate} inside the AgentTool {inside!r}. {_INSIDE}"
+        yield Concern(here, text)
+    if isinstance(tool, FunctionTool) and (mismatch := _mismatch(tool)):
+        yield Concern(here, mismatch)
+    if isinstance(tool, AgentTool) and not isinstance(tool, _SingleTurnAgentTool):
+        if _is_gated(tool):
+            yield Concern(
+                here,
+                "the AgentTool itself asks for a confirmation: one yes lets all of its agent run, "
+                "and when the worker dies meanwhile the whole of it is in doubt",
+                broken=False,
+            )
+        yield from _of_node(tool.agent, way, tool.name, seen)
+    elif isinstance(node := getattr(tool, "node", None), BaseNode):
+        yield from _of_node(node, way, inside, seen)
+
+
+def _gate(tool: object) -> str:
+    """Say how a tool asks a person, "" where it does not."""
+    if getattr(tool, "is_long_running", False):
+        return "waits for a result from outside"
+    if _is_gated(tool):
+        return "asks for a confirmation"
+    function = tool.func if isinstance(tool, FunctionTool) else tool
+    asks = ASKS & set(_names_in(function))
+    return "asks for something by itself" if asks else ""
+
+
+def _is_gated(tool: object) -> bool:
+    if isinstance(tool, FunctionTool):
+        return bool(tool._require_confirmation)  # noqa: SLF001 -- ADK has no other way to ask
+    if isinstance(tool, BaseToolset):
+        return bool(getattr(tool, "require_confirmation", False))
+    if isinstance(tool, BaseTool):
+        return type(tool).check_require_confirmation is not BaseTool.check_require_confirmation
+    return False
+
+
+def _mismatch(tool: FunctionTool) -> str:
+    """Say what a threshold function takes that it will not get; "" where it fits.
+
+    ADK calls it with what the tool's own function takes, and with nothing else: also with the
+    `tool_context` only where the tool takes one.
+    """
+    threshold = tool._require_confirmation  # noqa: SLF001 -- ADK has no other way to ask
+    if not callable(threshold):
+        return ""
+    wanted, given = _parameters(threshold), _parameters(tool.func)
+    if wanted is None or given is None:
+        return ""
+    name = getattr(threshold, "__name__", "the threshold function")
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in wanted.values())
+    lacking = [
+        one.name
+        for one in wanted.values()
+        if one.default is inspect.Parameter.empty
+        and one.kind in {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        and one.name not in given
+    ]
+    beyond = [
+        one.name
+        for one in given.values()
+        if one.default is inspect.Parameter.empty and one.name not in wanted and not takes_all
+    ]
+    if lacking:
+        return (
+            f"{name}() decides whether it asks and takes {', '.join(lacking)}, which "
+            f"{_name(tool)}() does not: every call would fail. Let {_name(tool)}() take it too"
+        )
+    if beyond:
+        return (
+            f"{name}() decides whether it asks and does not take {', '.join(beyond)}, which "
+            f"{_name(tool)}() is called with: every call would fail. Give it `**_`"
+        )
+    return ""
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (ValueError, TypeError):
+        return None
+
+
+def _names_in(function: object) -> tuple[str, ...]:
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return code.co_names if code is not None else ()
+
+
+def _name(tool: object) -> str:
+    name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+    return str(name or type(tool).__name__)
