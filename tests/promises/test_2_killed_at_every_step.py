@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -72,20 +72,24 @@ class Forge:
         self._process.stdout.close()
 
 
-@contextmanager
-def forge(folder: Path) -> Iterator[tuple[Forge, str]]:
-    """Yield a forge and the URL of the ledger it works on."""
+@asynccontextmanager
+async def forge(folder: Path) -> AsyncIterator[tuple[Forge, Ledger]]:
+    """Yield a forge and the ledger it works on."""
     with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
         made = Forge(redis.url, folder)
+        ledger = Ledger(Store.open(redis.url))
         try:
-            yield made, redis.url
+            yield made, ledger
         finally:
             made.close()
+            await ledger.close()
 
 
-def wait_for_leases() -> None:
-    """Wait until what a dead worker held is free; a power cut gives no signal either."""
-    time.sleep(LEASE * 1.2)
+async def take_up(workers: Forge, ledger: Ledger, stage: str) -> None:
+    """Let living workers finish a stage; what dead ones held comes free by its lease alone."""
+    while (await ledger.backlog()).get(stage):
+        await asyncio.sleep(LEASE / 2)  # a power cut gives no signal either
+        assert workers.work(stage) == 0
 
 
 async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
@@ -105,8 +109,7 @@ async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
 async def test_sigkill_at_every_step(tmp_path: Path) -> None:
     """Each run ends with one execution, or in doubt with one at most; the audit verifies."""
     run_stage, resume_stage = stages.run("finance"), stages.resume("finance")
-    with forge(tmp_path) as (workers, url):
-        ledger = Ledger(Store.open(url))
+    async with forge(tmp_path) as (workers, ledger):
         desk = Desk(ledger, Directory([MARA]))
         ends: Counter[RunState] = Counter()
         killed = 0
@@ -118,8 +121,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
                     run = await desk.submit("finance", f"Reimburse me $2500 for {name}", user="r")
                     killed += workers.work(run_stage, step=step, after=after) == -9
                     runs.append(run.id)
-            wait_for_leases()
-            assert workers.work(run_stage) == 0
+            await take_up(workers, ledger, run_stage)
             for run_id, (step, after) in zip(
                 runs, ((step, after) for step in STEPS for after in (False, True)), strict=True
             ):
@@ -128,8 +130,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
                 assert len(run.approvals) == 1
                 await approve(ledger, desk, run)
                 killed += workers.work(resume_stage, step=step, after=after) == -9
-            wait_for_leases()
-            assert workers.work(resume_stage) == 0
+            await take_up(workers, ledger, resume_stage)
             for run in await ledger.runs(runs):
                 ends[run.state] += 1
                 (approval,) = await ledger.approvals(run.approvals)
@@ -146,4 +147,3 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
         assert killed > ROUNDS * len(STEPS) * 2
         assert ends[RunState.IN_DOUBT]
         await audit.verify(ledger.store)
-        await ledger.close()
