@@ -33,7 +33,7 @@ from signoff.channels.delivery import Delivery
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.channels.intake import Intake
 from signoff.channels.router import Router
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, Kind
 from signoff.core.events import Event, What
 from signoff.core.people import Directory
 from signoff.core.policy import Fallback, Policy
@@ -234,6 +234,7 @@ class Channels:
         hint: str = "",
         tool: str = "reimburse",
         user: str = "riley",
+        kind: Kind = Kind.CONFIRMATION,
         **args: JsonValue,
     ) -> Approval:
         """Bring a run to a pause on one call, and put its approval before the router."""
@@ -246,6 +247,7 @@ class Channels:
             hint=hint,
             template=template,
             now=now,
+            kind=kind,
         )
         claim = await self.ledger.claim("run.finance", limit=1)
         submitted = await self.ledger.run(run.id)

@@ -31,7 +31,7 @@ from signoff.core.schema import (
     type_of,
     usable,
 )
-from signoff.core.text import brief
+from signoff.core.text import brief, plain_line
 
 VERDICT_NAMES: Final = frozenset(
     {"approve", "approved", "confirm", "confirmed", "accept", "accepted", "allow", "allowed", "ok"}
@@ -158,7 +158,8 @@ class Form:
                 continue
             start = {name: self.fields[name]} if name in self.fields else dict(self.fields)
             held = check_payload(start, {name: value})
-            checked[name] = held[name] if isinstance(held, dict) else held
+            read = held[name] if isinstance(held, dict) else held
+            checked[name] = _choice(self.parts.get(name, {}), read)
         return checked
 
     def _with_reason(self, given: dict[str, JsonValue], reason: str) -> dict[str, JsonValue]:
@@ -260,6 +261,16 @@ def _is_shown(form: Form, name: str) -> bool:
     # What is shown and left untouched must be read as the very default.
     text = default if isinstance(default, str) else json.dumps(default)
     return "\n" not in text and _reads_as(form.fields[name], text, default)
+
+
+def _choice(part: Schema, value: JsonValue) -> JsonValue:
+    """Return the one choice that a person means by a text: "se" is "SE" where nothing else is."""
+    choices = part.get("enum")
+    if not isinstance(value, str) or not isinstance(choices, list) or value in choices:
+        return value
+    wanted = plain_line(value).casefold()
+    same = [one for one in choices if isinstance(one, str) and plain_line(one).casefold() == wanted]
+    return same[0] if len(same) == 1 else value
 
 
 def _reads_as(start: JsonValue, text: str, value: JsonValue) -> bool:

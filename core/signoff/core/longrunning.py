@@ -89,7 +89,8 @@ def rule_for(
 ) -> LongRunning | None:
     """Return the rule by which a call waits for an approval; None where it is not ours.
 
-    A `when` that cannot be evaluated on this call holds: to ask once too often does no harm.
+    A `when` that cannot be evaluated on this call holds, and so does one about the result of a
+    call that has none, because its worker died: to ask once too often does no harm.
     """
     facts: dict[str, JsonValue] = {
         "app": app,
@@ -100,8 +101,10 @@ def rule_for(
     for rule in rules:
         if rule.tool != tool or rule.app not in {"", app}:
             continue
+        if not rule.when or (result is None and "result" in rule.when):
+            return rule
         try:
-            if not rule.when or conditions.holds(rule.when, facts):
+            if conditions.holds(rule.when, facts):
                 return rule
         except ConditionError:
             return rule

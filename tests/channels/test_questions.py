@@ -1,0 +1,172 @@
+"""A request for input and a long-running call, as mails: what people read, and what they answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import MARA, NOON
+from channels.test_intake import reply, take
+from signoff.channels.email.markup import text_of_html
+from signoff.channels.email.render import html, plain_text, subject
+from signoff.channels.email.sender import sent_lines
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.port import Kind as What
+from signoff.channels.port import Message
+from signoff.channels.tokens import new_token
+from signoff.core.approval import Kind, State
+from signoff.core.card import card
+from signoff.core.parts import INPUT
+
+MAILBOX = "approvals@signoff.example"
+SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
+ADDRESS = {
+    "type": "object",
+    "properties": {
+        "street": {"type": "string", "description": "with the number"},
+        "floor": {"type": "integer", "default": 0},
+        "country": {"type": "string", "enum": ["NO", "SE"]},
+        "note": {"type": "string"},
+    },
+    "required": ["street", "country"],
+}
+QUESTION = {
+    "tool": INPUT,
+    "kind": Kind.INPUT,
+    "message": "Where shall it go?",
+    "payload": {"order": 17},
+    "response_schema": ADDRESS,
+}
+FRAGILE = QUESTION | {"message": "Is it fragile?", "response_schema": {"type": "boolean"}}
+
+
+def mail_of(approval, directory) -> tuple[str, str, str]:
+    """Return the subject, the plain text and the text of the HTML of a card."""
+    message = Message(
+        id="card:1",
+        kind=What.CARD,
+        card=card(approval, directory),
+        person=MARA.id,
+        name=MARA.shown,
+        address=MARA.email,
+        at=NOON,
+        token=new_token(),
+    )
+    text = plain_text(message, SETTINGS)
+    return subject(message), text, text_of_html(html(message, SETTINGS))
+
+
+async def test_a_question_is_put_as_a_question(channels, directory) -> None:
+    """The question first, what it comes with, what to fill in, and what a no does."""
+    approval, _ = await channels.ask(**QUESTION)
+    title, text, page = mail_of(approval, directory)
+    assert title.startswith("Answer needed: reimbursement_agent (finance)")
+    for shown in (text, page):
+        assert "reimbursement_agent asks: Where shall it go?" in shown
+        assert "17" in shown
+        assert "with the number" in shown
+        assert "one of NO, SE" in shown
+        assert "You may add in the same way: note" in shown
+        assert "A no ends what the agent is doing." in shown
+        assert "What you see is what will run" not in shown
+        assert "properties" not in shown
+    assert "\n  street: …\n      (with the number)\n  floor: 0\n" in text
+    assert approval.digest in text
+
+
+async def test_a_question_for_yes_or_no_asks_for_nothing_more(channels, directory) -> None:
+    """A no is an answer here, and the mail does not say otherwise."""
+    approval, _ = await channels.ask(**FRAGILE)
+    _, text, page = mail_of(approval, directory)
+    for shown in (text, page):
+        assert "reimbursement_agent asks: Is it fragile?" in shown
+        assert "approve" in shown
+        assert "A no ends" not in shown
+        assert "add below" not in shown
+
+
+async def test_a_long_running_call_says_what_it_waits_for(channels, directory) -> None:
+    """Nothing runs on the answer: the agent is told the decision."""
+    hint = 'What it has returned so far: {"ticket": "t-17"}'
+    approval, _ = await channels.ask(
+        tool="ask_for_approval", kind=Kind.LONG_RUNNING, hint=hint, amount=50
+    )
+    title, text, page = mail_of(approval, directory)
+    assert title.startswith("Approval needed: ask_for_approval")
+    for shown in (text, page):
+        assert "waits for your decision on ask_for_approval" in shown
+        assert "t-17" in shown
+        assert "What you see is what will run" not in shown
+        assert "The agent is told your decision, and goes on." in shown
+
+
+async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels) -> None:
+    """A first line, and a line for each value."""
+    approval, token = await channels.ask(**QUESTION)
+    text = "approve\nstreet: Storgata 1\ncountry: no\nnote: ring twice\n"
+    (notice,) = await take(channels, reply(token, text))
+    after = await channels.ledger.approval(approval.id)
+    assert after.state is State.APPROVED
+    assert after.decision.payload == {
+        "street": "Storgata 1",
+        "floor": 0,
+        "country": "NO",
+        "note": "ring twice",
+    }
+    assert notice.headline == "Recorded: you answered the question of reimbursement_agent"
+    assert "The agent goes on with this answer." in notice.text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "example"),
+    [
+        ("approve", 'needs a value for "street", "country"', "street: text\ncountry: NO"),
+        ("approve\nstreet: x\ncountry: DE", "'DE' is not one of", "country: NO"),
+        ("approve\nstreet: x\ncountry: NO\nfloor: up", "floor: 0", "country: NO"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_asked_about_again(
+    channels, text: str, problem: str, example: str
+) -> None:
+    """The mail back says what was wrong, with an answer that would have worked."""
+    approval, token = await channels.ask(**QUESTION)
+    (notice,) = await take(channels, reply(token, text))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert problem in notice.text
+    assert example in notice.example
+
+
+async def test_a_no_to_a_question_without_one_says_what_it_does(channels) -> None:
+    """It counts, and whoever said it reads that the run ends with it."""
+    approval, token = await channels.ask(**QUESTION)
+    (notice,) = await take(channels, reply(token, "no, ask the customer"))
+    assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
+    assert notice.headline == "Recorded: you rejected the question of reimbursement_agent"
+    assert "The agent's run ends with this." in notice.text
+
+
+async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels) -> None:
+    """The answer is false, and its reason is kept."""
+    approval, token = await channels.ask(**FRAGILE)
+    (notice,) = await take(channels, reply(token, "no, it is a stone"))
+    after = await channels.ledger.approval(approval.id)
+    assert after.decision.payload is False
+    assert "The agent goes on, and is told no." in notice.text
+
+
+async def test_a_yes_with_a_number_or_a_name_behind_it_is_a_reason(channels) -> None:
+    """What may not be done to the arguments of a call cannot be done to a question at all."""
+    approval, token = await channels.ask(**FRAGILE)
+    await take(channels, reply(token, "approve: message: it is glass"))
+    after = await channels.ledger.approval(approval.id)
+    assert after.state is State.APPROVED
+    assert after.decision.reason == "message: it is glass"
+
+
+async def test_the_card_quoted_without_marks_answers_nothing(channels, directory) -> None:
+    """Somebody's program copies our text below the yes: its empty fields are not values."""
+    approval, token = await channels.ask(**QUESTION)
+    _, text, _ = mail_of(approval, directory)
+    ours = sent_lines(approval, "mara", directory=directory, settings=SETTINGS)
+    assert "      (with the number)" in ours
+    await take(channels, reply(token, f"approve\n\n{text}"))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING

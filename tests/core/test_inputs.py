@@ -1,0 +1,299 @@
+"""From the schema of a request for input to a form, from a person's words to a value that fits."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import Any, Literal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter
+
+from builders import MARA, NOON, asked_approval, make_approval, make_call, make_origin, people
+from signoff.core.answering import example_of_yes
+from signoff.core.approval import Approval, Kind, State, ToolCall
+from signoff.core.command import Verdict, read_command
+from signoff.core.errors import PayloadError
+from signoff.core.inputs import Form, Said, read_form
+from signoff.core.parts import INPUT, approval_id
+
+
+class Address(BaseModel):
+    """Where to."""
+
+    street: str
+    floor: int = 0
+    country: Literal["NO", "SE"]
+    note: str | None = None
+
+
+class Review(BaseModel):
+    """What a reviewer says."""
+
+    approved: bool
+    comment: str = Field(description="What should be better")
+
+
+def asked(
+    schema: JsonValue = None, message: str = "Where to?", payload: JsonValue = None
+) -> ToolCall:
+    """Return a request for input."""
+    args = {"message": message, "payload": payload, "response_schema": schema}
+    return ToolCall(id="i-1", name=INPUT, args=args)
+
+
+def question(schema: JsonValue = None) -> Approval:
+    """Return an approval that asks for input, and that Mara is asked about."""
+    approval, _ = Approval.open(
+        make_origin(), asked(schema), hint="", template=None, now=NOON, kind=Kind.INPUT
+    )
+    return asked_approval(origin=approval.origin).model_copy(
+        update={
+            "kind": Kind.INPUT,
+            "call": approval.call,
+            "digest": approval.digest,
+            "template": approval.template,
+        }
+    )
+
+
+def say(approval: Approval, text: str) -> Approval:
+    """Let Mara answer in her own words."""
+    command = read_command(text, approval.template)
+    assert command.verdict is not Verdict.UNCLEAR, command.problem
+    act: Any = approval.approve if command.verdict is Verdict.APPROVE else approval.reject
+    more = {"values": command.values} if command.verdict is Verdict.APPROVE else {}
+    after, _ = act(
+        MARA, people(), channel="email", now=NOON + timedelta(1 / 24), reason=command.reason, **more
+    )
+    return after
+
+
+ANSWERS: dict[str, tuple[JsonValue, str, JsonValue]] = {
+    "an object": (
+        Address.model_json_schema(),
+        "approve\nstreet: Storgata 1\ncountry: NO",
+        {"street": "Storgata 1", "floor": 0, "country": "NO"},
+    ),
+    "an object with what may be left out": (
+        Address.model_json_schema(),
+        "approve\nstreet: x\nfloor: 4\ncountry: SE\nnote: ring twice",
+        {"street": "x", "floor": 4, "country": "SE", "note": "ring twice"},
+    ),
+    "a boolean": ({"type": "boolean"}, "yes: go on", True),
+    "a whole number": ({"type": "integer"}, "approve 7", 7),
+    "a number": ({"type": "number"}, "approve 2.5", 2.5),
+    "a text": ({"type": "string"}, "approve\nvalue: 0042", "0042"),
+    "a list": (TypeAdapter(list[int]).json_schema(), "approve\nvalue: [1, 2]", [1, 2]),
+    "a free object": ({"type": "object"}, 'approve\nvalue: {"a": 1}', {"a": 1}),
+    "anything, in words": (None, "approve\nvalue: the blue one", "the blue one"),
+    "anything, in JSON": (None, "approve\nvalue: 12", 12),
+    "Google's names of types": ({"type": "INTEGER"}, "approve 3", 3),
+    "a schema that is none": ({"type": "whatever"}, "approve\nvalue: x", "x"),
+    "nothing": ({"type": "null"}, "approve", None),
+    "a choice": ({"enum": ["a", "b"]}, "approve\nvalue: b", "b"),
+    "a choice as people write it": ({"enum": ["Norway", "Sweden"]}, "yes\nvalue: norway", "Norway"),
+    "a number or nothing": (
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "approve 3",
+        3,
+    ),
+    "a referred object": (
+        {"$ref": "#/$defs/A", "$defs": {"A": Address.model_json_schema()}},
+        "approve\nstreet: x\ncountry: NO",
+        {"street": "x", "floor": 0, "country": "NO"},
+    ),
+    "a review": (
+        Review.model_json_schema(),
+        "approve: well done",
+        {"approved": True, "comment": "well done"},
+    ),
+    "a review by fields": (
+        Review.model_json_schema(),
+        "approve\ncomment: well done",
+        {"approved": True, "comment": "well done"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_a_persons_words_become_the_value_that_the_schema_wants(case: str) -> None:
+    """What is written in a mail is what the workflow gets, of the right type."""
+    schema, text, wanted = ANSWERS[case]
+    after = say(question(schema), text)
+    assert after.state is State.APPROVED
+    assert after.decision is not None
+    assert after.decision.payload == wanted
+    assert type(after.decision.payload) is type(wanted)
+
+
+MISTAKES: dict[str, tuple[JsonValue, str, str, str, str]] = {
+    "left out": (Address.model_json_schema(), "approve\nstreet: x", "country", "", "country: NO"),
+    "no such choice": (
+        Address.model_json_schema(),
+        "approve\nstreet: x\ncountry: DE",
+        "country",
+        "DE",
+        "country: NO",
+    ),
+    "too large": ({"type": "integer", "maximum": 5}, "approve 6", "value", "6", "value: 3"),
+    "nothing said": ({"type": "string"}, "approve", "value", "", "value: text"),
+    "yes and no": (Review.model_json_schema(), "approve\napproved: no", "approved", "no", "reject"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) -> None:
+    """The person is told which field, what was read there, and what would do."""
+    schema, text, key, read, example = MISTAKES[case]
+    with pytest.raises(PayloadError) as raised:
+        say(question(schema), text)
+    assert (raised.value.key, raised.value.read) == (key, read)
+    assert raised.value.example.startswith(example)
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        ({"type": "boolean"}, Said(value=False)),
+        (Review.model_json_schema(), Said({"approved": False, "comment": "too long"})),
+        (Address.model_json_schema(), None),
+        ({"type": "string"}, None),
+        (None, None),
+    ],
+)
+def test_a_no_is_an_answer_only_where_the_schema_has_one(
+    schema: JsonValue, wanted: Said | None
+) -> None:
+    """A rejection is recorded in any case; its payload is the answer that says no."""
+    assert read_form(schema).refuse("too long") == wanted
+    after = say(question(schema), "reject: too long")
+    assert after.state is State.REJECTED
+    assert after.decision is not None
+    assert after.decision.payload == (wanted.value if wanted else None)
+
+
+def test_a_verdict_that_needs_more_than_a_reason_has_no_no() -> None:
+    """A no without a word would leave out what the schema requires."""
+    form = read_form(Review.model_json_schema())
+    assert form.refuse("") is None
+    assert form.refuse("why") is not None
+
+
+def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
+    """It cannot be looked at, so it cannot refuse anything either."""
+    form = read_form({"type": "object", "properties": {"a": {"$ref": "http://localhost:1/x"}}})
+    assert form.accept({"a": "anything"}) == {"a": "anything"}
+
+
+def test_an_approval_is_opened_once_for_each_time_that_an_id_asks() -> None:
+    """The nodes of a workflow ask under the same id in every run."""
+    origins = [make_origin().model_copy(update={"nth": nth}) for nth in (0, 1, 2)]
+    assert len({approval_id(one) for one in origins}) == 3
+    assert approval_id(origins[0]) == approval_id(make_origin())
+
+
+def test_the_digest_of_a_question_covers_all_that_it_asks() -> None:
+    """Message, payload and schema: what was shown is what is answered."""
+    digests = {
+        make_approval(call=call).digest
+        for call in (
+            asked(),
+            asked(message="Where from?"),
+            asked(payload={"order": 17}),
+            asked({"type": "string"}),
+            make_call(),
+        )
+    }
+    assert len(digests) == 5
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+names = st.text("abcdefghij_", min_size=1, max_size=8).filter(lambda name: name.strip("_"))
+texts = st.text(st.characters(categories=["L", "Nd"], max_codepoint=0x24F), min_size=1, max_size=20)
+parts: st.SearchStrategy[dict[str, JsonValue]] = st.one_of(
+    st.just({"type": "string"}),
+    st.just({"type": "integer"}),
+    st.just({"type": "number"}),
+    st.just({"type": "boolean"}),
+    st.just({"type": "array", "items": {"type": "integer"}}),
+    st.integers(-9, 9).map(lambda low: {"type": "integer", "minimum": low}),
+    st.lists(texts, min_size=1, max_size=3, unique=True).map(
+        lambda few: {"type": "string", "enum": few}
+    ),
+    st.integers(-999, 999).map(lambda one: {"type": "integer", "default": one}),
+    texts.map(lambda one: {"type": "string", "default": one}),
+    st.just({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}),
+)
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> dict[str, JsonValue]:
+    """Draw schemas of objects, some of their properties required."""
+    properties = draw(st.dictionaries(names, parts, min_size=1, max_size=5))
+    required = [name for name in properties if draw(st.booleans())]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+@given(st.one_of(objects(), parts))
+def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) -> None:
+    """What the help text shows can be written as it stands, and fits the schema."""
+    form = read_form(schema)
+    assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
+    command = read_command(form.example(), form.template)
+    assert command.verdict is Verdict.APPROVE, command.problem
+    answer = form.accept(command.values, command.reason)
+    Draft202012Validator(schema).validate(answer)
+
+
+@given(objects())
+def test_a_card_that_is_filled_in_as_it_is_shown_is_an_answer(schema: dict[str, JsonValue]) -> None:
+    """The fields that start as something may stay; those that are required have to be filled."""
+    form = read_form(schema)
+    assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
+    values = {name: form.fields[name] for name in form.shown if name not in form.required}
+    for name in form.required:
+        text = form.example_of(name)
+        command = read_command(f"approve\n{name}: {text}", form.template)
+        assert command.values is not None, command.problem
+        values |= command.values
+    Draft202012Validator(schema).validate(form.accept(values))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values, st.dictionaries(names, json_values, max_size=3))
+def test_no_schema_breaks_the_form(schema: JsonValue, values: dict[str, JsonValue]) -> None:
+    """Whatever stands there, a form comes of it, and an answer either fits or is refused."""
+    form = read_form(schema)
+    assert isinstance(form, Form)
+    assert form.example().startswith("approve")
+    with contextlib.suppress(PayloadError):
+        form.accept(values)
+
+
+@given(objects(), st.dictionaries(names, json_values, max_size=4))
+def test_an_answer_that_is_taken_fits_the_schema(
+    schema: dict[str, JsonValue], values: dict[str, JsonValue]
+) -> None:
+    """Nothing that the schema refuses is ever recorded."""
+    try:
+        answer = read_form(schema).accept(values)
+    except PayloadError:
+        return
+    Draft202012Validator(schema).validate(answer)
+
+
+def test_the_help_of_a_question_names_what_has_to_be_given() -> None:
+    """The example in a mail that says "not understood" is one that would have worked."""
+    call = asked(Address.model_json_schema())
+    assert example_of_yes(Kind.INPUT, call, None) == "approve\nstreet: text\ncountry: NO"
