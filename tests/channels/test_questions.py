@@ -121,7 +121,7 @@ async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels) -> N
     [
         ("approve", 'needs a value for "street", "country"', "street: text\ncountry: NO"),
         ("approve\nstreet: x\ncountry: DE", "'DE' is not one of", "country: NO"),
-        ("approve\nstreet: x\ncountry: NO\nfloor: up", "floor: 0", "country: NO"),
+        ("approve\nstreet: x\ncountry: NO\nfloor: up", "should be a whole number", "country: NO"),
     ],
 )
 async def test_an_answer_that_does_not_fit_is_asked_about_again(

@@ -240,6 +240,16 @@ class TestNodes:
         await refuse(office, run)
         assert office.executed() == []
 
+    async def test_a_node_that_raises_has_run(self, office: Office) -> None:
+        """The run fails with the node's own words, and the approval is used up."""
+        run = await office.submit("raising_node", "go")
+        run = await answer(office, run)
+        assert run.state is RunState.FAILED
+        assert "the bank hung up" in run.problem
+        assert office.executed() == [{"transferred": 50}]
+        (approval,) = await office.ledger.approvals(run.approvals)
+        assert approval.handoff is Handoff.FAILED
+
     async def test_the_same_node_in_the_next_run_is_asked_about_anew(self, office: Office) -> None:
         """Its id is its place in the workflow, which is the same in every run."""
         first = await office.submit("nodes", "go")

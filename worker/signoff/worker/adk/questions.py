@@ -144,6 +144,15 @@ def is_node(approval: Approval) -> bool:
     return approval.kind is Kind.CONFIRMATION and approval.origin.confirmation.startswith(NODE)
 
 
+def node_errors(events: Sequence[Event], invocation_id: str) -> dict[str, str]:
+    """Return what nodes of a workflow have raised, by the ids under which they ask."""
+    return {
+        f"{NODE}{event.node_info.path}": f"{event.error_code}: {event.error_message}"
+        for event in events
+        if event.invocation_id == invocation_id and event.error_code and event.node_info.path
+    }
+
+
 def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Request:
     args = call.args or {}
     kind, tool, asked = Kind.LONG_RUNNING, call.name or "", dict(args)

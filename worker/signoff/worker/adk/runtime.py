@@ -30,7 +30,7 @@ from signoff.worker.adk.history import (
 )
 from signoff.worker.adk.mend import lost_results, missing_events
 from signoff.worker.adk.orphans import orphans
-from signoff.worker.adk.questions import is_node
+from signoff.worker.adk.questions import is_node, node_errors
 from signoff.worker.adk.replies import message_of, reply, split
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
@@ -123,9 +123,23 @@ class AdkRuntime:
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with self.guard.expecting(approvals, fence):
             await self.guard.begin(nodes, fence)
-            turn = await self._drain(runner, run, message_of(to_say))
+            try:
+                turn = await self._drain(runner, run, message_of(to_say))
+            except Exception:
+                await self._end_those_that_raised(run, nodes, fence)
+                raise
             await self.guard.end(nodes, fence)
             return turn
+
+    async def _end_those_that_raised(
+        self, run: Run, nodes: Sequence[Approval], fence: Fence
+    ) -> None:
+        """Note of nodes that raised that they have run: they are not in doubt."""
+        session = await self._session(run) if nodes else None
+        raised = node_errors(session.events, run.invocation) if session is not None else {}
+        for node in nodes:
+            if problem := raised.get(node.origin.confirmation):
+                await self.guard.end([node], fence, why=f"it raised {problem}")
 
     def resumes_each(self, app: str) -> bool:
         """Say whether a pause of this app may be answered in parts.
