@@ -7,6 +7,8 @@ import pytest
 from signoff.broker import audit, stages
 from signoff.core.errors import IllegalMove
 from signoff.core.lifecycle import Handoff, State
+from signoff.core.longrunning import LongRunning
+from signoff.core.parts import Kind
 from signoff.core.policy import InDoubt, Resume
 from signoff.core.run import RunState
 from signoff.worker.adk.runtime import AdkRuntime
@@ -144,3 +146,31 @@ async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
     assert left.handoff is Handoff.FAILED
     with pytest.raises(IllegalMove):
         run.answered(second.id)
+
+
+@pytest.mark.parametrize("long_running", [(LongRunning(tool="ask_for_approval"),)], ids=["opted"])
+@pytest.mark.parametrize("first", [Kind.CONFIRMATION, Kind.INPUT, Kind.LONG_RUNNING])
+@pytest.mark.parametrize("app", ["ticket_resumable", "beside_resumable"])
+async def test_kinds_that_belong_together_may_be_answered_one_by_one(
+    office: Office, app: str, first: Kind
+) -> None:
+    """Whichever comes first: the others go on waiting, and each answer is given once."""
+    run = await office.submit(app, "ask:50 pay:A")
+    asked = await office.ask(run, resume=Resume.EACH)
+    asked.sort(key=lambda one: one.kind is not first)
+    for number, one in enumerate(asked):
+        values = {"value": 4711} if one.kind is Kind.INPUT else None
+        await office.desk.approve(one.id, MARA, channel="test", values=values)
+        run = await office.resume(run)
+        if number == 0:
+            assert run.state is RunState.PAUSED, run.problem
+            assert run.waiting == (asked[1].id,)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert paid_once(office)
+    assert ("4711" if app.startswith("beside") else "approved") in run.text
+    await audit.verify(office.ledger.store)
+
+
+def paid_once(office: Office) -> bool:
+    """Say whether A was paid, and once."""
+    return [line["paid"] for line in office.executed() if "paid" in line] == ["A"]
