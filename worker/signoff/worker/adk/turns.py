@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from signoff.core.errors import PauseNotRoutable
-from signoff.core.parts import Origin, ToolCall
+from signoff.core.parts import INPUT, Origin, ToolCall
 from signoff.core.run import Run
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
 from signoff.worker.adk.questions import Request
 from signoff.worker.port import Pause, Turn
 
 _REMEDIES = {
+    # Only of agents behind API servers: those of this process are asked about.
+    INPUT: "run the agent in a worker of Signoff's own (`[agents] folder`), which asks for input",
     CREDENTIAL: "give the tool a credential of its own (a service account, an API key), or sign in "
     "once where the agent keeps its credentials, and then ask again",
 }
