@@ -15,12 +15,19 @@ from signoff.broker.desk import Desk
 from signoff.channels.answers import Answer, Answers
 from signoff.channels.delivery import refuse
 from signoff.channels.email.addresses import normal_address, plus_parts
+from signoff.channels.email.identity import identity
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
-from signoff.channels.email.stored import StoredMail, load
+from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.outbox import backoff, drain
 from signoff.channels.tokens import Holder, find_holder
 from signoff.core.approval import Approval
-from signoff.core.errors import ApprovalNotFound, LeaseLost, LedgerUnavailable, UnreadableMail
+from signoff.core.errors import (
+    ApprovalNotFound,
+    Conflict,
+    LeaseLost,
+    LedgerUnavailable,
+    UnreadableMail,
+)
 from signoff.core.events import Event, What
 
 log = structlog.get_logger(__name__)
@@ -74,6 +81,10 @@ class Intake:
                 log.info("intake.lease_lost", item=item.id)
             except LedgerUnavailable:
                 raise
+            except Conflict as error:
+                # Somebody works on another copy of this mail; looking again will show it.
+                log.info("intake.disturbed", item=item.id, error=str(error))
+                await self._failed(item, str(error))
             except Exception as error:
                 log.exception("intake.failed", item=item.id, attempts=item.attempts)
                 await self._failed(item, f"{type(error).__name__}: {error}")
@@ -92,8 +103,16 @@ class Intake:
         tokens = self._tokens(stored, mail)
         holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
         known = [(token, holder) for token, holder in holders if holder is not None]
+        sign = mail.automatic or ("it is ours" if is_loop(stored) else "")
+        judged = [sign, str(is_bounce(stored, mail)), *("/".join(holder) for _, holder in known)]
+        same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
-        if sign := mail.automatic or ("it is ours" if is_loop(stored) else ""):
+        if await is_known(self._ledger, same):
+            await self._ledger.commit(also)
+            log.info("mail.known", mail=stored.id)
+            return
+        remember(also, same)
+        if sign:
             holder = known[0][1] if known else None
             await self._automatic(also, stored, mail, sign=sign, holder=holder)
         elif not known:

@@ -1,7 +1,6 @@
 """Mail in, over real connections: stored before it is acknowledged, or not acknowledged."""
 
 import asyncio
-import hashlib
 import json
 import logging
 from datetime import timedelta
@@ -15,7 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.email.stored import load, mail_key
+from signoff.channels.email.stored import load, mail_id, mail_key
 from signoff.channels.tokens import Holder, issue, new_token
 from signoff.core.errors import ConfigError
 
@@ -63,7 +62,9 @@ async def test_a_mail_is_stored_with_its_envelope(server, ledger, address):
     stored = await load(ledger, item.body["mail"])
     assert stored.raw == MAIL
     assert (stored.sender, stored.recipients) == ("mara@example.com", (address,))
-    assert item.body["mail"] == mail_key(hashlib.sha256(MAIL).hexdigest())
+    assert item.body["mail"] == mail_key(
+        mail_id(MAIL, sender="mara@example.com", recipients=[address])
+    )
     assert "stored" in answer
 
 

@@ -17,7 +17,7 @@ from signoff.channels.email.addresses import normal_address
 from signoff.core.errors import Conflict
 
 REMEMBERED: Final = timedelta(days=7)
-"""How long the same bytes are recognised after they were processed."""
+"""How long a mail is recognised after it was processed."""
 
 QUARANTINE: Final = timedelta(days=30)
 """How long a mail that cannot be read is kept for somebody to look at."""
@@ -28,7 +28,7 @@ class StoredMail:
     """A mail as it came in, not processed yet.
 
     Attributes:
-        id: The SHA-256 of its bytes.
+        id: The SHA-256 of what is stored; see `mail_id`.
         version: Of its record.
         raw: Its bytes.
         sender: The envelope's sender, "" for a bounce.
@@ -60,6 +60,16 @@ class StoredMail:
         return self.done(change)
 
 
+def mail_id(raw: bytes, *, sender: str, recipients: Sequence[str]) -> str:
+    """Return the id of a mail as it came in, bytes and envelope.
+
+    A mail server that sends again what it got no answer for sends the same. The envelope is part of
+    it because it says what the mail does: with another one it would be another mail.
+    """
+    envelope = json.dumps([sender, sorted(recipients)]).encode()
+    return hashlib.sha256(envelope + b"\n" + raw).hexdigest()
+
+
 def mail_key(mail_id: str) -> str:
     """Return the key of a mail's record."""
     return f"mail:{mail_id}"
@@ -70,23 +80,42 @@ def quarantine_key(mail_id: str) -> str:
     return f"quarantine:{mail_id}"
 
 
+def remember(change: Change, identity: str) -> Change:
+    """Add to a change that a mail was processed, of which other copies may come by other paths."""
+    return change.put_raw(_seen_key(identity), "{}", ttl=REMEMBERED)
+
+
+async def is_known(ledger: Ledger, identity: str) -> bool:
+    """Say whether another copy of a mail was processed.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    return await ledger.raw(_seen_key(identity)) is not None
+
+
+def _seen_key(identity: str) -> str:
+    return f"seen:{identity}"
+
+
 async def store(ledger: Ledger, raw: bytes, *, sender: str, recipients: Sequence[str]) -> bool:
     """Store a mail and put it before the intake, in one commit.
 
     Returns:
-        Whether it is new; False if the same bytes came before.
+        Whether it is new; False if the same bytes came before in the same envelope. Copies that
+        came by other paths are for the intake to recognise.
 
     Raises:
         LedgerUnavailable: It may not have been stored: it must not be acknowledged.
     """
-    mail_id = hashlib.sha256(raw).hexdigest()
+    key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
     record = {
         "raw": base64.b64encode(raw).decode(),
         "sender": sender,
         "recipients": list(recipients),
     }
-    change = Change().put_raw(mail_key(mail_id), json.dumps(record))
-    change.send(stages.INTAKE, mail_key(mail_id), {"mail": mail_key(mail_id)})
+    change = Change().put_raw(key, json.dumps(record))
+    change.send(stages.INTAKE, key, {"mail": key})
     try:
         await ledger.commit(change)
     except Conflict:
