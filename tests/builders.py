@@ -75,6 +75,7 @@ def ask(
     now: datetime = NOON,
     within: timedelta = timedelta(hours=4),
     on_timeout: OnTimeout = OnTimeout.REJECT,
+    second_step: bool = False,
 ) -> Approval:
     """Return the approval with these people asked by email; Mara and Cleo, unless it says whom."""
     asked = people or (MARA, CLEO)
@@ -83,6 +84,7 @@ def ask(
         ask=tuple(person.id for person in asked),
         within=within,
         on_timeout=on_timeout,
+        second_step=second_step,
     )
     entries = tuple(
         Asked(person=person.id, channel="email", address=person.email) for person in asked

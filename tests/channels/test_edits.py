@@ -24,7 +24,7 @@ LATER = NOON + timedelta(minutes=5)
 def edited(approval: Approval) -> Approval:
     """Return an approval that Mara has answered with another amount."""
     asked, _ = approval.ask(
-        Fallback(ask=("mara",)).terms(),
+        Fallback(ask=("mara",)).terms({}),
         (Asked(person="mara", channel="email", address=MARA.email),),
         now=NOON,
     )
@@ -134,7 +134,7 @@ async def test_a_question_about_a_call_in_doubt_is_never_taken_for_an_edit(
 ) -> None:
     """It supersedes an approval too, and only a person can say whether to run it again."""
     asked, _ = make_approval().ask(
-        Fallback(ask=("cleo",)).terms(),
+        Fallback(ask=("cleo",)).terms({}),
         (Asked(person="cleo", channel="email", address=CLEO.email),),
         now=NOON,
     )

@@ -104,7 +104,7 @@ async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger)
         await ledger.commit(Change().put_raw(key, "why"))
     _, (approval,) = await paused(ledger)
     was = await ledger.approval(approval.id)
-    nobody, _ = was.ask(Fallback().terms(), (), now=was.opened_at)
+    nobody, _ = was.ask(Fallback().terms({}), (), now=was.opened_at)
     await ledger.commit(Change().put(nobody, was=was))
     found = await look(file)
     assert "1 given up" in found["dead letters"][0].text

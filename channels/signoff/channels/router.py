@@ -76,6 +76,9 @@ class Router:
             return False
         try:
             approval = await self._ledger.approval(str(item.body["approval"]))
+            if approval.in_two_steps:
+                # What was proposed by mail is not worth more than an answer by mail.
+                return False
             before = await self._ledger.approval(approval.supersedes)
             decision = before.decision
             if decision is None or decision.proposal is None:

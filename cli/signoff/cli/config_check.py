@@ -84,20 +84,21 @@ def _policies(settings: Settings) -> Iterator[Found]:
             message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
             remedy = "Put it before that one, or take it out: the first that matches wins."
             yield ("policies", index), _error(message, remedy)
-        yield from _condition(index, policy.when)
+        yield from _condition(("policies", index, "when"), policy.when)
+        yield from _condition(("policies", index, "second_step"), policy.second_step)
         yield from _asked(settings, ("policies", index, "ask"), policy.ask)
         if catch_all is None and policy.when.strip() in {"", "true"}:
             catch_all = index
 
 
-def _condition(index: int, when: str) -> Iterator[Found]:
-    if not when:
+def _condition(loc: Loc, source: str) -> Iterator[Found]:
+    if not source:
         return
     try:
-        conditions.check(when)
+        conditions.check(source)
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
-        yield ("policies", index, "when"), _error(str(error).rstrip("."), remedy)
+        yield loc, _error(str(error).rstrip("."), remedy)
 
 
 def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
@@ -112,6 +113,7 @@ def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found
 
 def _default(settings: Settings) -> Iterator[Found]:
     yield from _asked(settings, ("default", "ask"), settings.default.ask)
+    yield from _condition(("default", "second_step"), settings.default.second_step)
     if settings.default.ask:
         return
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"

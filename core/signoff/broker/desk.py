@@ -21,6 +21,9 @@ from signoff.core.run import Run, RunState
 Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
 """A move of an approval, given the present."""
 
+Noted = Callable[[Change, Approval], None]
+"""Adds to a change what follows from a first step, such as a message to the person."""
+
 
 class Desk:
     """Submits runs and ends approvals; every channel, the command line and the timers use it.
@@ -93,9 +96,10 @@ class Desk:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
+        noted: Noted | None = None,
         watched: bool = False,
     ) -> Approval:
-        """Approve; see `Approval.approve`.
+        """Approve; see `Approval.approve`. What takes two steps is still pending after the first.
 
         Args:
             approval_id: Which.
@@ -104,6 +108,7 @@ class Desk:
             reason: In the person's words.
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
+            noted: Called where this is only the first of two steps.
             watched: Whether whoever answers looks on when the run goes on.
 
         Raises:
@@ -117,7 +122,28 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also, in_time=True, watched=watched)
+        return await self._end(approval_id, step, also, in_time=True, noted=noted, watched=watched)
+
+    async def confirm(
+        self, approval_id: str, person: Person, *, channel: str, mark: str, also: Change
+    ) -> Approval:
+        """Take the second step; see `Approval.confirm`.
+
+        Args:
+            approval_id: Which.
+            person: Who, as the channel has proven it by a second factor.
+            channel: How it came.
+            mark: Stands for the first step that the person was shown.
+            also: What must happen in the same commit.
+
+        Raises:
+            DecisionRefused: The person may not decide, or has nothing to confirm.
+        """
+
+        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+            return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
+
+        return await self._end(approval_id, step, also, in_time=True)
 
     async def reject(
         self,
@@ -167,6 +193,7 @@ class Desk:
         also: Change | None,
         *,
         in_time: bool = False,
+        noted: Noted | None = None,
         watched: bool = False,
     ) -> Approval:
         async def attempt() -> Approval:
@@ -179,6 +206,8 @@ class Desk:
                 change.before(was.deadline)
             if approval.state is not State.PENDING:
                 settle(change, approval, run, watched=watched)
+            elif noted is not None:
+                noted(change, approval)
             await self.ledger.commit(change)
             return approval
 

@@ -15,19 +15,14 @@ from pydantic import JsonValue
 
 from signoff.core.answering import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.digest import digest, require_canonical
-from signoff.core.errors import (
-    AlreadyDecided,
-    IllegalMove,
-    NotAnApprover,
-    OwnRequest,
-    TooLate,
-)
+from signoff.core.errors import IllegalMove, SecondStepNeeded, StepChanged
 from signoff.core.events import Event, What
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
-from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
 from signoff.core.people import Directory, Person
-from signoff.core.policy import OnTimeout, Terms
+from signoff.core.policy import Terms
+from signoff.core.question import Question
+from signoff.core.steps import FIRST, SECOND, mark_of
 
 __all__ = [
     "HANDOFFS",
@@ -45,54 +40,8 @@ __all__ = [
 ]
 
 
-class Approval(Value):
-    """What is asked, of whom, until when, and what came of it.
-
-    Attributes:
-        id: A function of the origin, so that publishing one pause twice opens one approval.
-        origin: The run, session and call it belongs to.
-        kind: What is asked for: a confirmation, input, or the result of a long-running call.
-        call: The tool and the arguments, as shown and as they will run.
-        digest: `signoff.core.digest` of the call.
-        hint: The tool's own words for the approver.
-        template: The payload template of `request_confirmation`, or the fields of the input that
-            is asked for; None where there is none.
-        state: See `TRANSITIONS`.
-        handoff: See `HANDOFFS`.
-        opened_at: When it was opened (UTC).
-        terms: The snapshot of the policy, None until it has been routed.
-        asked: Who is asked, and how the delivery went.
-        deadline: When it is too late (UTC), None until routed, or when it stays open.
-        decision: What ended it.
-        result: The tool's result as JSON text, once it was seen to finish.
-        starts: How many times the tool was started on this approval; more than once only where
-            the policy says that it may be run again.
-        supersedes: The approval that this one takes the place of: the call that was in doubt, or
-            the rejection that proposed this very call.
-        superseded_by: The approval of the call that its rejection proposed, once there is one: a
-            proposal is taken up once.
-        version: Counts the commits; the ledger refuses a write that is not based on the last one.
-    """
-
-    id: str
-    origin: Origin
-    kind: Kind = Kind.CONFIRMATION
-    call: ToolCall
-    digest: str
-    hint: str = ""
-    template: JsonValue = None
-    state: State = State.PENDING
-    handoff: Handoff = Handoff.NONE
-    opened_at: datetime
-    terms: Terms | None = None
-    asked: tuple[Asked, ...] = ()
-    deadline: datetime | None = None
-    decision: Decision | None = None
-    result: str = ""
-    starts: int = 0
-    supersedes: str = ""
-    superseded_by: str = ""
-    version: int = 0
+class Approval(Question):
+    """A question with its moves: each returns the next value and the events to record."""
 
     @classmethod
     def open(
@@ -135,10 +84,21 @@ class Approval(Value):
     ) -> tuple[Self, tuple[Event, ...]]:
         """Put the terms and the people in force; the deadline counts from now.
 
+        A second step that was needed before stays needed: a mail that bounces must not lower the
+        bar.
+
         Raises:
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
+        if self.in_two_steps:
+            terms = terms.model_copy(update={"second_step": True})
+        more: dict[str, JsonValue] = {
+            "policy": terms.policy,
+            "people": [one.person for one in asked],
+        }
+        if terms.second_step:
+            more["second_step"] = True
         approval = self.model_copy(
             update={"terms": terms, "asked": asked, "deadline": now + terms.within}
         )
@@ -148,58 +108,9 @@ class Approval(Value):
                 now=now,
                 by="router",
                 why="; ".join(notes),
-                more={"policy": terms.policy, "people": [one.person for one in asked]},
+                more=more,
             ),
         )
-
-    def delivered(
-        self, person: str, channel: str, receipt: str, *, now: datetime
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Note that a card has reached its channel."""
-        event = self.note(What.DELIVERED, now=now, by=channel, more={"to": person})
-        return self._with_asked(person, channel, receipt=receipt, problem=""), (event,)
-
-    def undelivered(
-        self, person: str, channel: str, problem: str, *, now: datetime
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Note that a card can never reach this person through this channel."""
-        event = self.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": person})
-        return self._with_asked(person, channel, problem=problem), (event,)
-
-    @property
-    def reachable(self) -> bool:
-        """Whether at least one of those who are asked got the card, or may still get it."""
-        return any(not asked.problem for asked in self.asked)
-
-    def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
-        """Refuse whoever may not decide, or may not any more.
-
-        Raises:
-            OwnRequest: The person is the requester, by any of his identities.
-            NotAnApprover: The person is not asked at this level.
-            AlreadyDecided: It has been decided.
-            TooLate: The deadline has passed, whether or not anybody has noticed yet.
-        """
-        if directory.same(person.id, self.origin.user) or person.owns(self.origin.user):
-            raise OwnRequest(f"{person.shown} asked for {self.call.name}() and cannot decide it.")
-        if all(asked.person != person.id for asked in self.asked):
-            raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
-        if self.state is not State.PENDING:
-            raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
-        if self.is_late(now) and not self.stays_open:
-            raise TooLate(
-                f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
-                "nothing was done. The request has to be made again."
-            )
-
-    def is_late(self, now: datetime) -> bool:
-        """Say whether this moment is not before the deadline any more."""
-        return self.deadline is not None and now >= self.deadline
-
-    @property
-    def stays_open(self) -> bool:
-        """Whether its deadline only marks it overdue, so that no answer comes too late."""
-        return self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
 
     def approve(
         self,
@@ -217,24 +128,55 @@ class Approval(Value):
         arguments then are a rejection that says what would be approved: the agent is asked to
         propose exactly that call. A request for input is approved by answering it.
 
+        Where the terms want a second step this is the first: it is kept and decides nothing until
+        the person confirms it. Another one of the same person takes its place.
+
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
+            SecondStepNeeded: A yes by this channel is not even a first step.
             PayloadError: The values do not fit the template, the schema or the arguments, or some
                 are missing.
         """
         self.may_decide(person, directory, now=now)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
-        return self._end(
-            Move.APPROVE if meaning.proposal is None else Move.REJECT,
-            Decision(
-                by=person.id,
-                at=now,
-                channel=channel,
-                reason=reason,
-                payload=meaning.payload,
-                proposal=meaning.proposal,
-            ),
+        decision = Decision(
+            by=person.id,
+            at=now,
+            channel=channel,
+            reason=reason,
+            payload=meaning.payload,
+            proposal=meaning.proposal,
         )
+        return self._first_step(decision) if self.in_two_steps else self._yes(decision)
+
+    def confirm(
+        self, person: Person, directory: Directory, *, channel: str, now: datetime, mark: str
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Take the second step: what the person has said before counts from now on.
+
+        Args:
+            person: Whose first step it is, and who has proven a second factor.
+            directory: The people.
+            channel: One of `signoff.core.steps.SECOND`.
+            now: The present.
+            mark: `signoff.core.steps.mark_of` the first step that the person was shown.
+
+        Raises:
+            DecisionRefused: The person may not decide; see `may_decide`.
+            SecondStepNeeded: There is no first step, or the channel proves no second factor.
+            StepChanged: The first step is not the one that was shown.
+        """
+        self.may_decide(person, directory, now=now)
+        step = self.step_of(person.id)
+        if channel not in SECOND or step is None:
+            raise SecondStepNeeded(self._two_steps())
+        if mark_of(step) != mark:
+            raise StepChanged(
+                f"Your answer to approval {self.id} has changed since you were shown it. "
+                "Look at it again before you confirm it."
+            )
+        update = {"at": now, "channel": channel, "first_step": step.channel}
+        return self._yes(step.model_copy(update=update))
 
     def reject(
         self, person: Person, directory: Directory, *, channel: str, now: datetime, reason: str = ""
@@ -325,33 +267,23 @@ class Approval(Value):
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
 
-    def outcome(self, directory: Directory | None = None) -> str:
-        """Say in words how it ended, and by whom: "approved by Mara Lind"."""
-        words = self.state.value.replace("_", " ")
-        if self.decision is None or not self.decision.by:
-            return words
-        person = directory.get(self.decision.by) if directory is not None else None
-        return f"{words} by {person.shown if person else self.decision.by}"
-
-    def note(
-        self,
-        what: What,
-        *,
-        now: datetime,
-        by: str = "",
-        why: str = "",
-        more: dict[str, JsonValue] | None = None,
-    ) -> Event:
-        """Return an event about this approval, which by itself changes nothing in it."""
-        return Event(
-            what=what,
-            at=now,
-            approval=self.id,
-            run=self.origin.run,
-            by=by,
-            why=why,
-            more=more or {},
+    def _first_step(self, step: Decision) -> tuple[Self, tuple[Event, ...]]:
+        if step.channel not in FIRST:
+            raise SecondStepNeeded(self._two_steps())
+        others = tuple(one for one in self.steps if one.by != step.by)
+        event = self.note(
+            What.FIRST_STEP, now=step.at, by=step.by, why=step.reason, more=self._details(step)
         )
+        return self.model_copy(update={"steps": (*others, step)}), (event,)
+
+    def _two_steps(self) -> str:
+        return (
+            f"Approval {self.id} takes two steps: answer the mail that asked you, and then "
+            "confirm your answer on the inbox page."
+        )
+
+    def _yes(self, decision: Decision) -> tuple[Self, tuple[Event, ...]]:
+        return self._end(Move.APPROVE if decision.proposal is None else Move.REJECT, decision)
 
     def _end(self, move: Move, decision: Decision) -> tuple[Self, tuple[Event, ...]]:
         to = TRANSITIONS.get((self.state, move))
@@ -360,27 +292,26 @@ class Approval(Value):
         approval = self.model_copy(
             update={"state": to, "decision": decision, "handoff": Handoff.RECORDED}
         )
+        event = self.note(
+            What(to.value),
+            now=decision.at,
+            by=decision.by,
+            why=decision.reason,
+            more=self._details(decision),
+        )
+        return approval, (event,)
+
+    def _details(self, decision: Decision) -> dict[str, JsonValue]:
         more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
         if decision.payload is not None:
             more["payload"] = decision.payload
         if decision.proposal is not None:
             more["proposal"] = decision.proposal
-        return approval, (
-            self.note(
-                What(to.value), now=decision.at, by=decision.by, why=decision.reason, more=more
-            ),
-        )
-
-    def _must_be_pending(self, move: str) -> None:
-        if self.state is not State.PENDING:
-            raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
-
-    def _with_asked(self, person: str, channel: str, **update: str) -> Self:
-        asked = tuple(
-            one.model_copy(update=update) if (one.person, one.channel) == (person, channel) else one
-            for one in self.asked
-        )
-        return self.model_copy(update={"asked": asked})
+        if decision.first_step:
+            more["first_step"] = decision.first_step
+        if decision.channel in SECOND:
+            more["second_factor"] = SECOND[decision.channel]
+        return more
 
 
 _HANDOFF_EVENTS = {

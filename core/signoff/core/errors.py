@@ -10,7 +10,9 @@ SignoffError
 │   │   ├── NotAnApprover       not asked at this level
 │   │   ├── OwnRequest          the requester never decides
 │   │   ├── AlreadyDecided
-│   │   └── TooLate             after the deadline, also if no sweeper has run
+│   │   ├── TooLate             after the deadline, also if no sweeper has run
+│   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
+│   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── PayloadError            the values do not fit the payload template
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
@@ -101,6 +103,14 @@ class AlreadyDecided(DecisionRefused):
 
 class TooLate(DecisionRefused):
     """The answer came after the deadline."""
+
+
+class SecondStepNeeded(DecisionRefused):
+    """A yes takes two steps here, and one of them is missing or cannot be taken this way."""
+
+
+class StepChanged(DecisionRefused):
+    """The person gave another answer after the one that is being confirmed was shown."""
 
 
 class PayloadError(ApprovalError):

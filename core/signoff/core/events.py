@@ -19,6 +19,7 @@ class What(StrEnum):
     UNROUTABLE = "unroutable"
     DELIVERED = "delivered"
     UNDELIVERED = "undelivered"
+    FIRST_STEP = "first_step"
     APPROVED = "approved"
     REJECTED = "rejected"
     TIMED_OUT = "timed_out"
@@ -34,6 +35,8 @@ class What(StrEnum):
     RESUMED = "resumed"
     NOT_RESUMED = "not_resumed"
     IN_DOUBT = "in_doubt"
+    ENROLLED = "enrolled"
+    UNENROLLED = "unenrolled"
     COMPLETED = "completed"
     FAILED = "failed"
 

@@ -98,6 +98,7 @@ class Decision(Value):
         payload: The values for the tool, following the payload template; None where there is none.
             For a request for input: the answer, as its schema wants it.
         proposal: For a rejection that says what would be approved: the arguments of that call.
+        first_step: The channel of the first step, where it took two; "" where it took one.
     """
 
     by: str = ""
@@ -106,6 +107,7 @@ class Decision(Value):
     reason: str = ""
     payload: JsonValue = None
     proposal: dict[str, JsonValue] | None = None
+    first_step: str = ""
 
 
 def approval_id(origin: Origin) -> str:

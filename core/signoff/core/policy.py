@@ -64,6 +64,9 @@ def _whole_ms(duration: timedelta) -> timedelta:
     return duration - duration % timedelta(milliseconds=1)
 
 
+Facts = Mapping[str, JsonValue]
+"""What is known of a call: app, agent, tool, args and user."""
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
@@ -131,9 +134,21 @@ class Rules(Value):
     resume: Resume = Resume.TOGETHER
     name_approver: bool = False
 
-    def _terms(self, policy: str, ask: tuple[str, ...]) -> Terms:
+
+class Routing(Rules):
+    """What policies and the default have in common.
+
+    Attributes:
+        second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
+            counts only when the person has confirmed it on the inbox page. ``"true"`` is always,
+            empty is never; what cannot be evaluated is true.
+    """
+
+    second_step: str = ""
+
+    def _terms(self, policy: str, ask: tuple[str, ...], facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
-        return Terms(policy=policy, ask=ask, **rules)
+        return Terms(policy=policy, ask=ask, second_step=_needed(self.second_step, facts), **rules)
 
 
 class Terms(Rules):
@@ -142,13 +157,15 @@ class Terms(Rules):
     Attributes:
         policy: The name of the policy it was taken from.
         ask: Ids of people, in the order of the policy; the first answer decides.
+        second_step: Whether a yes by mail counts only when the person has confirmed it.
     """
 
     policy: str
     ask: tuple[str, ...]
+    second_step: bool = False
 
 
-class Policy(Rules):
+class Policy(Routing):
     """One entry of the ordered list in signoff.toml; the first that matches wins.
 
     Attributes:
@@ -161,19 +178,19 @@ class Policy(Rules):
     when: str = ""
     ask: tuple[str, ...] = Field(min_length=1)
 
-    def terms(self) -> Terms:
-        """Return the snapshot that rules an approval."""
-        return self._terms(self.name, self.ask)
+    def terms(self, facts: Facts) -> Terms:
+        """Return the snapshot that rules an approval of a call with these facts."""
+        return self._terms(self.name, self.ask, facts)
 
 
-class Fallback(Rules):
+class Fallback(Routing):
     """Who is asked when no policy matches, or when nobody of the policy can be asked."""
 
     ask: tuple[str, ...] = ()
 
-    def terms(self) -> Terms:
+    def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""
-        return self._terms("default", self.ask)
+        return self._terms("default", self.ask, facts)
 
 
 class Choice(Value):
@@ -194,25 +211,28 @@ def choose(
     policies: Sequence[Policy],
     fallback: Fallback,
     directory: Directory,
-    facts: Mapping[str, JsonValue],
+    facts: Facts,
 ) -> Choice:
     """Choose whom to ask about one call.
 
     The first policy whose condition holds rules. A condition that cannot be evaluated ends the
     search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
     The requester (``facts["user"]``) is never among those who are asked; when nobody is left,
-    the fallback is asked instead.
+    the fallback is asked instead. A second step that the policy wants is wanted there too.
     """
     notes: list[str] = []
+    second_step = False
     chosen: Terms | None = None
     for policy in policies:
         try:
             matches = not policy.when or conditions.holds(policy.when, facts)
         except ConditionError as error:
             notes.append(f"policy {policy.name}: {error}; the default is asked")
+            second_step = _needed(policy.second_step, facts)
             break
         if matches:
-            chosen = policy.terms()
+            chosen = policy.terms(facts)
+            second_step = chosen.second_step
             break
     requester = str(facts.get("user", ""))
     if chosen is not None:
@@ -222,11 +242,23 @@ def choose(
         notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
     elif not notes:
         notes.append("no policy matches; the default is asked")
-    terms = fallback.terms()
+    terms = fallback.terms(facts)
+    if second_step:
+        terms = terms.model_copy(update={"second_step": True})
     people = _may_ask(terms, directory, requester, notes)
     if not people:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
     return Choice(terms=terms, people=people, notes=tuple(notes))
+
+
+def _needed(second_step: str, facts: Facts) -> bool:
+    """Say whether a call needs a second step; one that cannot be evaluated needs it."""
+    if not second_step:
+        return False
+    try:
+        return conditions.value(second_step, facts) is not False
+    except (KeyError, ConditionError):
+        return True
 
 
 def _may_ask(

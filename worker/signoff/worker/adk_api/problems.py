@@ -25,6 +25,7 @@ from signoff.core.errors import (
     OwnRequest,
     PayloadError,
     RunNotFound,
+    SecondStepNeeded,
     SignoffError,
     TooLate,
 )
@@ -39,6 +40,7 @@ KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     AppNotFound: (404, "no-such-app", "There is no such app"),
     OwnRequest: (403, "own-request", "Nobody decides his own request"),
     NotAnApprover: (403, "not-an-approver", "This person is not asked"),
+    SecondStepNeeded: (403, "second-step-needed", "It takes a second step that is not taken here"),
     AlreadyDecided: (409, "already-decided", "The call has been answered before"),
     TooLate: (409, "too-late", "The answer came after the deadline"),
     IllegalMove: (409, "already-decided", "The call does not wait for an answer"),

@@ -1,0 +1,28 @@
+"""The two steps of a yes that no single proof of the person can carry.
+
+The first step proves that the person reads their mail, the second that they hold their second
+factor. Neither is worth a decision without the other, so that who has got hold of a mailbox, or of
+a phone, still approves nothing. A no counts at once, by whatever channel it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from signoff.core.parts import Decision
+
+FIRST: Final = frozenset({"email"})
+"""The channels by which a first step can be taken."""
+
+SECOND: Final[Mapping[str, str]] = {"inbox": "totp"}
+"""The channels by which it can be confirmed, and the factor that each of them asks for."""
+
+
+def mark_of(step: Decision) -> str:
+    """Return what stands for a first step in a form: 32 letters and digits.
+
+    A person confirms what they were shown; another answer that came meanwhile has another mark.
+    """
+    return hashlib.sha256(step.model_dump_json().encode()).hexdigest()[:32]

@@ -1,0 +1,217 @@
+"""Where a policy wants a second step, a yes by mail alone decides nothing, whoever sends it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
+from signoff.core.approval import Approval, State
+from signoff.core.errors import (
+    AlreadyDecided,
+    ApprovalError,
+    DecisionRefused,
+    NotAnApprover,
+    SecondStepNeeded,
+    StepChanged,
+    TooLate,
+)
+from signoff.core.events import What
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy, Terms, choose
+from signoff.core.steps import FIRST, SECOND, mark_of
+
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
+DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])
+FACTS = {"app": "finance", "agent": "", "tool": "reimburse", "args": {"amount": 500}, "user": "u"}
+
+
+def two_steps(**parts: object) -> Approval:
+    """Return an approval that Mara and Cleo are asked about, and that takes two steps."""
+    return ask(make_approval(**parts), second_step=True)  # type: ignore[arg-type]
+
+
+def by_mail(approval: Approval, person: Person = MARA, **parts: object) -> Approval:
+    """Return the approval after a yes by mail."""
+    return approval.approve(person, DIRECTORY, channel="email", now=NOON, **parts)[0]  # type: ignore[arg-type]
+
+
+def confirm(approval: Approval, person: Person = MARA, **parts: object) -> Approval:
+    """Return the approval after a person has confirmed what they said last."""
+    step = approval.step_of(person.id)
+    usual = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
+    return approval.confirm(person, DIRECTORY, **(usual | parts))[0]  # type: ignore[arg-type]
+
+
+def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:
+    """It stays pending and open to others; what was said is on the record and in the audit."""
+    before = two_steps(template={"days": 0})
+    after, (event,) = before.approve(
+        MARA, DIRECTORY, channel="email", now=NOON, reason="fine", values={"days": 3}
+    )
+    assert (after.state, after.decision, after.handoff) == (State.PENDING, None, "none")
+    step = after.step_of("mara")
+    assert step is not None
+    assert (step.by, step.reason, step.payload) == ("mara", "fine", {"days": 3})
+    assert (event.what, event.by, event.why) == (What.FIRST_STEP, "mara", "fine")
+    assert event.more["payload"] == {"days": 3}
+    assert after.step_of("cleo") is None
+
+
+def test_the_confirmation_decides_exactly_what_was_said() -> None:
+    """Reason and values are those of the mail; the audit says by which two steps."""
+    noted = by_mail(two_steps(template={"days": 0}), reason="fine", values={"days": 3})
+    step = noted.step_of("mara")
+    assert step is not None
+    later = NOON + timedelta(minutes=5)
+    after, (event,) = noted.confirm(MARA, DIRECTORY, channel="inbox", now=later, mark=mark_of(step))
+    assert after.state is State.APPROVED
+    decision = after.decision
+    assert decision is not None
+    assert (decision.reason, decision.payload, decision.at) == ("fine", {"days": 3}, later)
+    assert (decision.channel, decision.first_step) == ("inbox", "email")
+    assert event.more["first_step"] == "email"
+    assert event.more["second_factor"] == "totp"
+    assert after.step_of("mara") is None
+
+
+def test_a_proposal_waits_for_its_confirmation_too() -> None:
+    """Other values are a rejection that proposes a call, which is worth a second step as well."""
+    noted = by_mail(two_steps(), values={"amount": 900})
+    assert noted.state is State.PENDING
+    after = confirm(noted)
+    assert after.state is State.REJECTED
+    assert after.decision is not None
+    assert after.decision.proposal == {"amount": 900, "purpose": "conference"}
+
+
+def test_a_no_counts_at_once() -> None:
+    """By mail, before and after a yes by mail."""
+    for before in (two_steps(), by_mail(two_steps())):
+        after, _ = before.reject(MARA, DIRECTORY, channel="email", now=NOON, reason="no")
+        assert after.state is State.REJECTED
+
+
+def test_another_yes_takes_the_place_of_the_first() -> None:
+    """One person has one first step, the latest; a confirmation of the earlier one is refused."""
+    first = by_mail(two_steps(template={"days": 0}), values={"days": 3})
+    shown = first.step_of("mara")
+    assert shown is not None
+    second = by_mail(first, values={"days": 30})
+    assert [step.payload for step in second.steps] == [{"days": 30}]
+    with pytest.raises(StepChanged):
+        confirm(second, mark=mark_of(shown))
+
+
+def test_the_page_alone_is_not_enough() -> None:
+    """Without a mail there is nothing to confirm, and a yes on the page is no first step."""
+    with pytest.raises(SecondStepNeeded):
+        confirm(two_steps())
+    for channel in ("inbox", "cli", "api"):
+        with pytest.raises(SecondStepNeeded):
+            two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
+
+
+def test_a_step_is_confirmed_by_nobody_else_and_in_time() -> None:
+    """Not by another approver, not after the deadline, not after the end."""
+    noted = by_mail(two_steps())
+    step = noted.step_of("mara")
+    assert step is not None
+    with pytest.raises(SecondStepNeeded):
+        confirm(noted, CLEO, mark=mark_of(step))
+    with pytest.raises(NotAnApprover):
+        confirm(noted, DAN, mark=mark_of(step))
+    with pytest.raises(TooLate):
+        confirm(noted, now=NOON + timedelta(hours=4))
+    ended = confirm(by_mail(noted, CLEO), CLEO)
+    with pytest.raises(AlreadyDecided):
+        confirm(ended, mark=mark_of(step))
+
+
+def test_a_second_step_stays_needed() -> None:
+    """Asking others, because nobody could be reached, does not lower the bar."""
+    again, _ = two_steps().ask(Terms(policy="default", ask=("cleo",)), (), now=NOON)
+    assert again.in_two_steps
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["approve", "confirm", "reject"]),
+        st.sampled_from((MARA, CLEO, RILEY, DAN)),
+        st.sampled_from(sorted(FIRST | set(SECOND) | {"cli", "api"})),
+        st.integers(0, 60),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -> None:
+    """Whatever happens in whatever order, who approved has answered by mail and confirmed it."""
+    approval, now = two_steps(), NOON
+    said: set[str] = set()
+    for move, person, channel, minutes in steps:
+        now += timedelta(minutes=minutes)
+        before = approval
+        try:
+            match move:
+                case "approve":
+                    approval, _ = before.approve(person, DIRECTORY, channel=channel, now=now)
+                    said.add(person.id)
+                case "reject":
+                    approval, _ = before.reject(person, DIRECTORY, channel=channel, now=now)
+                case _:
+                    approval = confirm(before, person, channel=channel, now=now)
+        except ApprovalError:
+            assert approval is before
+            continue
+        if before.state is not State.PENDING:
+            assert approval == before
+        if approval.state is State.APPROVED:
+            assert move == "confirm"
+            assert channel in SECOND
+            assert person.id in said
+            assert person.id in {"mara", "cleo"}
+
+
+@pytest.mark.parametrize(
+    ("second_step", "needed"),
+    [
+        ("", False),
+        ("true", True),
+        ("false", False),
+        ("args.amount > 10000", False),
+        ("args.amount > 100", True),
+        ("args.missing > 100", True),
+        ("has(args.missing) && args.missing > 100", False),
+        ("args.amount > 'x'", True),
+        ("args.amount", True),
+    ],
+)
+def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
+    """By the arguments of the call; what cannot be evaluated is needed."""
+    policy = Policy(name="p", ask=("mara",), second_step=second_step)
+    choice = choose([policy], Fallback(), people(), FACTS)
+    assert choice.terms.second_step is needed
+    default = choose([], Fallback(ask=("mara",), second_step=second_step), people(), FACTS)
+    assert default.terms.second_step is needed
+
+
+def test_the_default_asks_for_what_the_policy_asked_for() -> None:
+    """Where a policy leaves nobody, or cannot be evaluated, its second step is not lost."""
+    fallback = Fallback(ask=("cleo",))
+    nobody = Policy(name="p", ask=("gone",), second_step="true")
+    assert choose([nobody], fallback, people(), FACTS).terms.second_step
+    broken = Policy(name="p", when="args.amount > 'x'", ask=("mara",), second_step="true")
+    assert choose([broken], fallback, people(), FACTS).terms.second_step
+    other = Policy(name="p", when="tool == 'x'", ask=("mara",), second_step="true")
+    assert not choose([other], fallback, people(), FACTS).terms.second_step
+
+
+def test_refusals_say_what_to_do() -> None:
+    """The words are for the person who answered."""
+    with pytest.raises(DecisionRefused, match=r"answer the mail .* confirm .* inbox page"):
+        two_steps().approve(MARA, DIRECTORY, channel="cli", now=NOON)
