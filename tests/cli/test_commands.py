@@ -41,6 +41,7 @@ COMMANDS = {
     "doctor",
     "gateway",
     "health",
+    "mail explain",
     "mailbox list",
     "mailbox reply",
     "mailbox serve",

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from signoff.cli.boundary import Commands
-from signoff.cli.commands import approvals, audit, config, doctor, mailbox, runs, serve
+from signoff.cli.commands import approvals, audit, config, doctor, mail, mailbox, runs, serve
 from signoff.cli.commands.session import Session
 
 app = typer.Typer(
@@ -83,6 +83,7 @@ app.command()(serve.worker)
 app.command()(serve.channels)
 app.command()(serve.gateway)
 app.command()(serve.health)
+app.add_typer(mail.app, name="mail")
 app.add_typer(mailbox.app, name="mailbox")
 
 

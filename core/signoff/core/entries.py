@@ -86,6 +86,29 @@ def entries_below(lines: tuple[str, ...], template: JsonValue) -> Entries:
     return Entries(tuple(found), rest)
 
 
+def pairs_below(text: str) -> tuple[dict[str, str], str]:
+    """Read ``name: value`` lines right below the first line of an answer, whatever the names.
+
+    For where it is not known what was asked; such lines decide nothing.
+
+    Returns:
+        The pairs as typed, the first of a name, and the text without them.
+    """
+    lines = text.split("\n")
+    first = next((at for at, line in enumerate(lines) if plain_line(line)), len(lines))
+    pairs: dict[str, str] = {}
+    end = first + 1
+    for line in lines[first + 1 :]:
+        name, value = _split(plain_line(line))
+        name = name.strip(" *_`")
+        if plain_line(line) and not (name.replace("-", "_").isidentifier() and value):
+            break
+        if name:
+            pairs.setdefault(name, value)
+        end += 1
+    return pairs, "\n".join([*lines[: first + 1], *lines[end:]])
+
+
 def assignment(piece: str, template: JsonValue) -> tuple[str, str] | None:
     """Return the field and the raw text of ``name = text`` or ``name: text``, or None."""
     name, text = _split(piece)

@@ -165,15 +165,41 @@ CLOSINGS: Final = frozenset(
 """Lines that open a signature, without their trailing punctuation."""
 
 DEVICE_OPENINGS: Final = (
-    *("sent from ", "sent via ", "sent with ", "sent using ", "(sent from ", "get outlook for "),
-    *("from my iphone", "from my ipad", "from my android"),
+    *("sent from ", "sent via ", "sent with ", "sent using ", "sent by ", "get outlook for "),
+    *("get [outlook for ", "from my iphone", "from my ipad", "from my android", "from my mobile"),
     *("gesendet von ", "gesendet mit ", "von meinem ", "diese nachricht wurde von "),
-    *("envoyé de ", "envoyé depuis ", "envoyé avec ", "télécharger outlook "),
+    *("diese nachricht wurde mit ", "outlook für ", "holen sie sich outlook "),
+    *("envoyé de ", "envoyé depuis ", "envoyé avec ", "envoyé à partir ", "télécharger outlook "),
+    *("obtenez outlook ", "provenance : courrier", "provenance: courrier", "envoyé par "),
     *("enviado desde ", "enviado do ", "enviado de ", "enviado a partir ", "obtener outlook "),
-    *("inviato da ", "inviato con ", "verzonden vanaf ", "verzonden met ", "verstuurd vanaf "),
-    *("sendt fra ", "skickat från ", "発信元", "发自我的", "從我的 ", "获取 outlook "),
+    *("enviado por ", "enviado com ", "enviado con ", "enviado via ", "obter o outlook "),
+    *("baixe o outlook ", "inviato da ", "inviato con ", "inviato dal ", "ottieni outlook "),
+    *("scarica outlook ", "verzonden vanaf ", "verzonden met ", "verzonden via ", "verstuurd met "),
+    *("verstuurd vanaf ", "download outlook ", "outlook voor ", "sendt fra ", "sendt via "),
+    *("skickat från ", "hämta outlook ", "lähetetty ", "wysłano z ", "wysłane z "),
+    *("odesláno z ", "odoslané z ", "elküldve ", "küldve ", "отправлено с ", "отправлено из "),
+    *("надіслано з ", "gönderildi ", "iphone'umdan ", "trimis de pe ", "στάλθηκε από "),
+    *(
+        "発信元",
+        "送信元",
+        "发自我的",
+        "發自我的",
+        "从我的",
+        "從我的",
+        "获取 outlook ",
+        "取得 outlook ",
+    ),
+    *("나의 iphone", "נשלח מה", "أُرسلت من ", "dikirim dari ", "đã gửi từ "),
 )
 """First words of the line a phone puts under a mail."""
 
-DEVICE_ENDINGS: Final = ("から送信", "에서 보냄", "에서 전송", " gesendet", " 傳送")
+DEVICE_ENDINGS: Final = (
+    *("から送信", "から送信されました", "에서 보냄", "에서 전송", "에서 보냈습니다", "에서 전송됨"),
+    *("mobilgerät gesendet", "iphone gesendet", "ipad gesendet", "smartphone gesendet"),
+    *("handy gesendet", "tablet gesendet", "mail gesendet", "app gesendet", " 傳送", "傳送自"),
+    *("someone from mobile", "iphonestä", "den gönderildi", "dan gönderildi"),
+)
 """Last words of the same line in languages that put the device first."""
+
+APOLOGIES: Final = ("typo", "excuse", "brevity", "tippfehler", "kürze", "faute", "brièveté")
+"""Words by which a longer line of this kind is told from a sentence."""

@@ -76,6 +76,11 @@ class Part:
         return _charset_decoded(body, self.parameters.get("charset", ""))
 
 
+def text_of_bytes(raw: bytes) -> str:
+    """Return text that nothing is known about: UTF-8, and what is none, cp1252."""
+    return _charset_decoded(raw, "").removeprefix("\ufeff")
+
+
 def parse_mail(raw: bytes) -> Part:
     """Split a mail into its parts (RFC 5322, RFC 2046).
 

@@ -10,21 +10,23 @@ that was never given would run a tool.
 - A copied header block, a heading such as "-----Original Message-----", a rule of underscores, and
   our own cut marker end the person's text.
 - A line right below a long quoted line is the rest of that line, wrapped on its way.
+- A signature (below "-- ", or "Sent from my iPhone") is nobody's answer.
 
 One pass, with a bounded look ahead of a few lines; no regular expressions.
 """
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
-from signoff.channels.email.phrases import (
-    AUTHOR_LABELS,
-    HEADER_LABELS,
-    OPENINGS,
-    SEPARATORS,
-    WROTE,
-    WROTE_THEN,
+from signoff.channels.email.marks import (
+    after_attribution,
+    begins_header_block,
+    is_heading,
+    is_quoted,
+    quote_follows,
 )
+from signoff.core.text import is_device_line
 
 CUT_MARKER: Final = "──── reply above this line ────"
 """The line in our own mails below which nothing is the person's."""
@@ -33,17 +35,42 @@ LONGEST_TEXT: Final = 64 * 1024
 MOST_LINES: Final = 200
 
 _MARKER_WORDS: Final = "reply above this line"
-_LONGEST_LINE: Final = 1_000
-_LONGEST_ATTRIBUTION: Final = 600
-_ATTRIBUTION_LINES: Final = 7
-_HEADER_BLOCK_LINES: Final = 8
 _WRAPPED: Final = 50
-_DASHES: Final = "-–—─_=*"
-_COLONS: Final = ":："
+_LOOK_AHEAD: Final = 8
+_SIGNATURE_RULES: Final = frozenset({"--", "—", "–", "__"})
+_RULES: Final = frozenset("-–—─_=*#~+ᐧ \t")
+
+
+class Reply(NamedTuple):
+    """What a person wrote.
+
+    Attributes:
+        answer: The lines that are read as an answer: nothing quoted, no signature.
+        shown: The text as the person meant it to be read: with what they quoted to write below it,
+            and without what their programme quoted.
+    """
+
+    answer: str
+    shown: str
+
+
+class _Kind(Enum):
+    TEXT = auto()
+    QUOTE = auto()
+    INTRODUCTION = auto()
+    SIGNATURE = auto()
+
+
+_Line = tuple[_Kind, str]
 
 
 def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
-    """Return what the person wrote.
+    """Return the lines that are read as an answer: `read_reply`'s ``answer``."""
+    return read_reply(text, sent_lines).answer
+
+
+def read_reply(text: str, sent_lines: Collection[str] = ()) -> Reply:
+    """Tell what the person wrote from what came along.
 
     Args:
         text: The plain text of a mail.
@@ -56,38 +83,103 @@ def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
     scanned = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n")
     lines = [_visible(line) for line in scanned.split("\n", MOST_LINES)[:MOST_LINES]]
     ours = {_comparable(line) for line in sent_lines} - {""}
-    own: list[str] = []
+    told = list(_told_apart(lines, ours))
+    return Reply(_answer(told), _shown(told))
+
+
+def _told_apart(lines: list[str], ours: set[str]) -> Iterator[_Line]:
+    """Yield the lines with what they are, up to where the person's text ends."""
     at, quoted_length = 0, 0
+    signed = False
     while at < len(lines):
         line = lines[at]
-        if _is_quoted(line):
-            own += [""] if quoted_length == 0 else []
-            at, quoted_length = at + 1, len(line)
+        if is_quoted(line):
+            if not quoted_length and _introduces(lines[at : at + _LOOK_AHEAD]):
+                yield _Kind.INTRODUCTION, ""
+            yield _Kind.QUOTE, line
+            at, quoted_length, signed = at + 1, len(line), False
             continue
         if _ends_own_text(lines, at):
-            break
-        after = _after_attribution(lines, at)
+            return
+        after = after_attribution(lines, at)
         if after is not None:
-            if not _quote_follows(lines, after):
-                break
-            at, quoted_length = after, 0
+            if not quote_follows(lines, after):
+                return
+            yield _Kind.INTRODUCTION, line
+            at, quoted_length, signed = after, 0, False
             continue
-        between = at + 1 < len(lines) and _is_quoted(lines[at + 1])
+        between = at + 1 < len(lines) and is_quoted(lines[at + 1])
         if line and quoted_length and (quoted_length >= _WRAPPED or between):
+            yield _Kind.QUOTE, line
             at, quoted_length = at + 1, len(line)
             continue
         quoted_length = 0
-        if _comparable(line) not in ours:
-            own.append(line)
+        signed = signed or line.strip() in _SIGNATURE_RULES
+        if signed or is_device_line(line):
+            yield _Kind.SIGNATURE, line
+        elif _comparable(line) not in ours:
+            yield _Kind.TEXT, line
         at += 1
-    return "\n".join(own).strip("\n")
+
+
+def _introduces(quoted: list[str]) -> bool:
+    """Say whether quoted lines begin with what introduces a quotation, quoted too."""
+    bare = [line.lstrip("> ") for line in quoted]
+    return (
+        is_heading(bare[0])
+        or begins_header_block(bare, 0)
+        or after_attribution(bare, 0) is not None
+    )
+
+
+def _answer(told: list[_Line]) -> str:
+    answer: list[str] = []
+    before = _Kind.TEXT
+    for kind, line in told:
+        if kind is _Kind.TEXT:
+            answer.append(line)
+        elif kind is not before:
+            answer.append("")
+        before = kind
+    return "\n".join(answer).strip("\n")
+
+
+def _shown(told: list[_Line]) -> str:
+    """Put together what the person meant to be read.
+
+    Who writes between quoted lines has chosen them, and so has who quotes by hand; a quotation that
+    the programme introduced and put in one piece is the programme's.
+    """
+    pieces = [(kind, line) for kind, line in told if kind is not _Kind.SIGNATURE]
+    introduced = any(kind is _Kind.INTRODUCTION for kind, _ in pieces)
+    chosen = not introduced or _quotations(pieces) > 1
+    wrote = any(kind is _Kind.TEXT and line.strip() for kind, line in pieces)
+    while pieces and (_is_empty(pieces[-1]) or (wrote and pieces[-1][0] is not _Kind.TEXT)):
+        pieces.pop()
+    kept = {_Kind.TEXT, _Kind.QUOTE} if chosen else {_Kind.TEXT}
+    return "\n".join(line for kind, line in pieces if kind in kept).strip("\n")
+
+
+def _quotations(pieces: Sequence[_Line]) -> int:
+    """Count the runs of quoted lines with text between them."""
+    runs, inside = 0, False
+    for kind, line in pieces:
+        if kind is _Kind.QUOTE and not inside:
+            runs, inside = runs + 1, True
+        elif kind is _Kind.TEXT and line.strip():
+            inside = False
+    return runs
+
+
+def _is_empty(piece: _Line) -> bool:
+    return piece[0] is _Kind.TEXT and set(piece[1]) <= _RULES
 
 
 def _visible(line: str) -> str:
     """Drop what cannot be seen at the ends of a line and would hide a mark there."""
     return (
         line.replace("\N{NO-BREAK SPACE}", " ")
-        .strip("\ufeff\u200b\u200c\u200d\u200e\u200f\u2060")
+        .strip("\ufeff\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u2060")
         .rstrip()
     )
 
@@ -96,125 +188,11 @@ def _comparable(line: str) -> str:
     return " ".join(line.strip("> *\t").split()).casefold()
 
 
-def _is_quoted(line: str) -> bool:
-    return line.lstrip().startswith((">", "\N{FULLWIDTH GREATER-THAN SIGN}"))
-
-
 def _ends_own_text(lines: list[str], at: int) -> bool:
-    line = lines[at].strip()[:_LONGEST_LINE]
-    bare = line.strip(_DASHES + "# \ufffd|?").casefold()
+    bare = lines[at].strip("-–—─_=*# \ufffd|?\t").casefold()
     if bare == _MARKER_WORDS:
         return True
+    line = lines[at].strip()
     if len(line) >= 10 and not line.strip("_"):
         return True
-    heading = bare.strip(_COLONS + " ")
-    if heading in SEPARATORS and (line[0] in _DASHES or line[-1] in _DASHES + _COLONS):
-        return True
-    return _begins_header_block(lines, at)
-
-
-def _begins_header_block(lines: list[str], at: int) -> bool:
-    """Say whether a copied mail header begins here: three labels, among them the author's."""
-    if _label(lines[at]) not in HEADER_LABELS:
-        return False
-    labels: set[str] = set()
-    others = seen = 0
-    for line in lines[at : at + 2 * _HEADER_BLOCK_LINES]:
-        if not line.strip():
-            continue
-        label = _label(line)
-        if label in HEADER_LABELS:
-            labels.add(label)
-        else:
-            # One long list of recipients may run over two lines.
-            others += 1
-        seen += 1
-        if others > 2 or seen >= _HEADER_BLOCK_LINES:
-            break
-    return len(labels) >= 3 and bool(labels & AUTHOR_LABELS)
-
-
-def _label(line: str) -> str:
-    head = line.strip(" *|\t")[:40].replace("\N{FULLWIDTH COLON}", ":")
-    name, colon, _ = head.partition(":")
-    return name.strip(" *").casefold() if colon else ""
-
-
-def _after_attribution(lines: list[str], at: int) -> int | None:
-    """Return the line after an attribution that begins here, or None where none does."""
-    first = _core(lines[at])
-    if not first:
-        return None
-    if _is_dated_author(first) or _closes(first, dashed=lines[at].endswith("--")):
-        return at + 1
-    if not (first.startswith(OPENINGS) or first[0].isdigit() or "<" in first or "@" in first):
-        return None
-    text = first
-    for end in range(at + 1, min(at + _ATTRIBUTION_LINES, len(lines))):
-        if not _goes_on(text, lines[end]):
-            return None
-        text = f"{text} {_core(lines[end])}".rstrip()
-        if _closes(text, dashed=lines[end].endswith("--")):
-            return end + 1
-    return None
-
-
-def _goes_on(text: str, line: str) -> bool:
-    """Say whether an attribution that began as ``text`` may run on over this line."""
-    if len(text) > _LONGEST_ATTRIBUTION:
-        return False
-    if _is_quoted(line):
-        # An address may be folded so that its ">" stands first on a line.
-        return text.count("<") > text.count(">")
-    core = _core(line)
-    return not _is_dated(core) if core else _is_dated(text)
-
-
-def _core(line: str) -> str:
-    """Return a line without the dashes and stars around it, case-folded and shortened."""
-    return line[:_LONGEST_LINE].strip(" \t*-_|").casefold()
-
-
-def _is_dated(line: str) -> bool:
-    """Say whether a line opens like an attribution and holds a year or a time of day."""
-    if not line.startswith(OPENINGS) and not line[:1].isdigit():
-        return False
-    run, longest = 0, 0
-    for mark in line:
-        run = run + 1 if mark.isdigit() else 0
-        longest = max(longest, run)
-    return longest >= 4 or any(
-        line[place - 1 : place].isdigit() and line[place + 1 : place + 2].isdigit()
-        for place, mark in enumerate(line)
-        if mark in ":."
-    )
-
-
-def _is_dated_author(line: str) -> bool:
-    """Recognise "2013/7/20 Ada <ada@x.example>" and "2016-03-03 17:21 GMT+01:00 Ada"."""
-    date = line.split(" ", 1)[0].replace("/", "-").split("-")
-    dated = len(date) == 3 and all(part.isdigit() for part in date) and len(date[0]) == 4
-    return dated and (" gmt" in line or (line.endswith(">") and "@" in line))
-
-
-def _closes(text: str, *, dashed: bool) -> bool:
-    """Say whether text is "… wrote:", with a date or an address in it."""
-    if not any(mark.isdigit() or mark == "@" for mark in text):
-        return False
-    if not text.endswith(tuple(_COLONS)) and not dashed:
-        return False
-    bare = text.rstrip(_COLONS + " ")
-    if bare.endswith(WROTE):
-        return True
-    if bare.endswith(">") and _is_dated(text):
-        return True
-    return any(f" {phrase} " in text for phrase in WROTE_THEN) or (
-        "@" in text and any(phrase in text for phrase in WROTE_THEN[-2:])
-    )
-
-
-def _quote_follows(lines: list[str], at: int) -> bool:
-    for line in lines[at : at + 3]:
-        if line.strip():
-            return _is_quoted(line)
-    return False
+    return is_heading(line) or begins_header_block(lines, at)

@@ -17,7 +17,7 @@ from signoff.channels.email.addresses import parse_addresses, plus_parts
 from signoff.channels.email.automatic import automatic_sign
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.mime import Headers, Part, parse_mail
-from signoff.channels.email.quoting import CUT_MARKER, own_text
+from signoff.channels.email.quoting import CUT_MARKER, read_reply
 from signoff.core.errors import UnreadableMail
 
 __all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
@@ -49,7 +49,8 @@ class IncomingMail:
         references: The Message-IDs of its thread, the eldest first.
         recipients: Every address in To, Cc, Delivered-To, X-Original-To and Envelope-To.
         automatic: The sign that no person wrote it, or "".
-        own_text: What the person wrote; quoted mail is cut away.
+        own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
+        reply: The same as it was meant to be read, with what the person quoted by hand.
         html_only: Whether that came from HTML because no plain text was there.
         media_types: The media types of the mail and all its parts, outermost first.
     """
@@ -64,6 +65,7 @@ class IncomingMail:
     recipients: tuple[str, ...]
     automatic: str
     own_text: str
+    reply: str
     html_only: bool
     media_types: tuple[str, ...]
 
@@ -112,6 +114,7 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
     text, html_only = _text(mail)
+    reply = read_reply(text, sent_lines)
     return IncomingMail(
         message_id=next(_message_ids(headers.first("message-id")), ""),
         from_addresses=tuple(address for author in authors for address in author.addresses),
@@ -122,7 +125,8 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         references=tuple(_message_ids(headers.first("references"))),
         recipients=_recipients(headers),
         automatic=automatic_sign(mail, subject),
-        own_text=own_text(text, sent_lines),
+        own_text=reply.answer,
+        reply=reply.shown,
         html_only=html_only,
         media_types=tuple(part.media_type for part in mail.walk()),
     )

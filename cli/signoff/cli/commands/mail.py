@@ -1,0 +1,126 @@
+"""`signoff mail`: what became of mail, and why."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.boundary import REFUSED
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from signoff.channels.email.explain import Explanation
+
+app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
+
+
+@app.command()
+def explain(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE…", help="Saved messages; - is standard input."),
+    ],
+    *,
+    text: Annotated[
+        bool, typer.Option("--text", help="They are plain text, without a mail's header.")
+    ] = False,
+    template: Annotated[
+        str,
+        typer.Option(metavar="JSON", help="What the request asked for, as '{\"days\": 0}'."),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+) -> None:
+    """Say how saved replies are read, and why one was not understood; nothing is decided.
+
+    It needs no settings and no Redis. It ends with 1 if a file could not be read.
+    """
+    asked = _template(template)
+    failed = False
+    for file in files:
+        try:
+            read = _explain(file, asked, text=text)
+        except _Unreadable as error:
+            failed = True
+            _write(as_json, file, {"error": str(error)}, f"Not read: {error}")
+            continue
+        told = read.model_dump(mode="json", exclude={"sender"} if read.sender is None else None)
+        _write(as_json, file, told, "" if as_json else _report(read))
+    if failed:
+        raise typer.Exit(REFUSED)
+
+
+class _Unreadable(Exception):
+    """A file that cannot be read, with what to do."""
+
+
+def _template(text: str) -> JsonValue:
+    from signoff.core.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"--template is no JSON ({error}); write it as '{{\"days\": 0}}'."
+        ) from None
+
+
+def _explain(file: str, template: JsonValue, *, text: bool) -> Explanation:
+    from signoff.channels.email.explain import explain_mail, explain_text  # noqa: PLC0415
+    from signoff.core.errors import UnreadableMail  # noqa: PLC0415
+
+    try:
+        return (explain_text if text else explain_mail)(_bytes_of(file), template)
+    except UnreadableMail as error:
+        raise _Unreadable(str(error)) from error
+
+
+def _bytes_of(file: str) -> bytes:
+    """Return what is in a file, up to a byte over what is read of any mail."""
+    from signoff.channels.email.mime import LARGEST_MAIL  # noqa: PLC0415
+
+    if file == "-":
+        return sys.stdin.buffer.read(LARGEST_MAIL + 1)
+    path = Path(file)
+    if path.suffix == ".mbox":
+        raise _Unreadable("An mbox holds many messages; save the one that is meant by itself.")
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise _Unreadable("It is a folder; name the messages in it.")
+        with path.open("rb") as opened:
+            return opened.read(LARGEST_MAIL + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise _Unreadable(f"{why}; name a file that can be read.") from error
+
+
+def _write(as_json: bool, file: str, told: dict[str, Any], report: str) -> None:
+    if as_json:
+        # Only ASCII: file names and mails may hold what no encoding can carry.
+        typer.echo(json.dumps({"file": file, **told}))
+        return
+    shown = f"{file}\n{report}\n".encode("utf-8", "replace").decode("utf-8")
+    typer.echo(shown)
+
+
+def _report(read: Explanation) -> str:
+    from signoff.core.text import clean_text  # noqa: PLC0415
+
+    def indented(text: str) -> str:
+        return clean_text(text).replace("\n", "\n              ")
+
+    rows = [("Read as", read.verdict.value)]
+    rows += [("Why", read.problem)] if read.problem else []
+    rows += [("Would work", read.example)] if read.example else []
+    rows += [("Reason", read.reason)] if read.reason else []
+    rows += [("Value", f"{name} = {json.dumps(one)}") for name, one in read.values.items()]
+    if read.sender is not None:
+        rows.append(("From", ", ".join(read.sender.addresses) or "nobody"))
+        rows.append(("Proven", ", ".join(read.sender.proven) or f"nothing. {read.sender.why}"))
+    rows.append(("Own text", read.reply or "(none)"))
+    return "\n".join(f"  {name + ':':<12}{indented(text)}" for name, text in rows)

@@ -1,0 +1,155 @@
+"""`signoff mail explain`: how saved replies are read, and why one was not understood."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Invoke
+
+REPLY = """\
+From: Mara Lind <mara@example.com>
+To: approvals@signoff.example
+Subject: Re: Approval needed
+Content-Type: text/plain; charset=utf-8
+
+{body}
+
+Am Mo., 2. März 2026 um 10:00 Uhr schrieb Signoff <approvals@signoff.example>:
+
+> To say yes:  approve
+"""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Any:
+    """Saves a reply with these words and returns its path."""
+
+    def save(body: str, name: str = "reply.eml", head: str = "") -> str:
+        path = tmp_path / name
+        path.write_text(head + REPLY.format(body=body), encoding="utf-8")
+        return str(path)
+
+    return save
+
+
+def lines(output: str) -> list[dict[str, Any]]:
+    """Return the objects of JSON Lines."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
+    """Everything that is read in a message stands in its line."""
+    file = saved("Genehmigt, danke\ndays: 3\n\n-- \nMara")
+    result = invoke("mail", "explain", file, "--json")
+    assert result.exit_code == 0
+    (told,) = lines(result.output)
+    assert told.pop("sender") == {
+        "addresses": ["mara@example.com"],
+        "address": "mara@example.com",
+        "proven": [],
+        "why": "A saved message proves nothing: only the server that received it can.",
+    }
+    assert told == {
+        "file": file,
+        "automatic": False,
+        "sign": "",
+        "reply": "Genehmigt, danke\ndays: 3",
+        "first_line": "Genehmigt, danke",
+        "verdict": "approve",
+        "reason": "danke",
+        "values": {"days": "3"},
+        "problem": "",
+        "example": "",
+    }
+
+
+def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:
+    """With --text a file is the body alone, and nothing is said about who wrote it."""
+    path = tmp_path / "body.txt"
+    path.write_text("reject: too dear\n\nOn 3 May 2026, Signoff <a@x.example> wrote:\n> approve\n")
+    (told,) = lines(invoke("mail", "explain", "--text", "--json", str(path)).output)
+    assert (told["verdict"], told["reason"], told["reply"]) == (
+        "reject",
+        "too dear",
+        "reject: too dear",
+    )
+    assert "sender" not in told
+
+
+def test_an_automatic_mail_answers_nothing(invoke: Invoke, saved: Any) -> None:
+    """Whatever an automatic mail says, it is unclear, and its sign is named."""
+    file = saved("approve", head="Auto-Submitted: auto-replied\n")
+    (told,) = lines(invoke("mail", "explain", file, "--json").output)
+    assert (told["automatic"], told["sign"]) == (True, "Auto-Submitted: auto-replied")
+    assert told["verdict"] == "unclear"
+    assert "No person wrote this" in told["problem"]
+
+
+def test_a_template_gives_the_values_a_kind(invoke: Invoke, saved: Any) -> None:
+    """Who says what was asked for is told the values as the tool would get them."""
+    file = saved("approve\ndays: 3")
+    (told,) = lines(invoke("mail", "explain", file, "--template", '{"days": 0}', "--json").output)
+    assert told["values"] == {"days": 3}
+    file = saved("approve\ndays: many")
+    (told,) = lines(invoke("mail", "explain", file, "--template", '{"days": 0}', "--json").output)
+    assert told["verdict"] == "unclear"
+    assert 'I read "many"' in told["problem"]
+    assert told["example"] == "approve\ndays: 3"
+
+
+def test_a_template_that_is_no_json_is_wrong_usage(invoke: Invoke, saved: Any) -> None:
+    """The option says what it takes."""
+    result = invoke("mail", "explain", saved("approve"), "--template", "days")
+    assert result.exit_code == 2
+    assert "--template is no JSON" in result.output
+
+
+def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path: Path) -> None:
+    """Every other file is told, the bad ones say why, and the exit code is 1."""
+    bomb = tmp_path / "bomb.eml"
+    bomb.write_bytes(b"X: y\n" * 200_000 + b"\n" * 200_000)
+    many = tmp_path / "all.mbox"
+    many.write_text("From a\n\nFrom b\n\n")
+    bad = [str(tmp_path), str(tmp_path / "none.eml"), str(bomb), str(many), "nul\0.eml"]
+    result = invoke("mail", "explain", "--json", *bad, saved("ok"))
+    assert result.exit_code == 1
+    told = lines(result.output)
+    assert [one["file"] for one in told[:-1]] == bad
+    why = ["is a folder", "No such file", "read at most", "many messages", "null"]
+    assert all(words in one["error"] for words, one in zip(why, told[:-1], strict=True))
+    assert told[-1]["verdict"] == "approve"
+
+
+def test_people_are_told_the_problem_and_an_example(invoke: Invoke, saved: Any) -> None:
+    """Without --json the report says why it was not understood and what would have been."""
+    result = invoke("mail", "explain", saved("yes, but only half"))
+    assert result.exit_code == 0
+    for words in ("unclear", "I cannot act on a condition", "Would work: approve", "nothing."):
+        assert words in result.output
+
+
+def test_hostile_text_does_not_reach_the_terminal(invoke: Invoke, saved: Any) -> None:
+    """Control characters of a mail are not written to a terminal."""
+    result = invoke("mail", "explain", saved("\x1b[2Jhello\x07"))
+    assert "\x1b" not in result.output
+    assert "\x07" not in result.output
+
+
+def test_it_reads_standard_input_without_settings(tmp_path: Path) -> None:
+    """A dash is standard input; no settings, no Redis and no encoding is needed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "signoff.cli", "mail", "explain", "-", "--json"],
+        input=REPLY.format(body="承認します").encode(),
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PATH": "", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+    )
+    (told,) = lines(done.stdout.decode("ascii"))
+    assert (told["file"], told["verdict"], told["reply"]) == ("-", "approve", "承認します")
