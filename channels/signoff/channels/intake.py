@@ -131,7 +131,7 @@ class Intake:
     ) -> None:
         person = self._desk.directory.get(answer.holder.person)
         if person is not None and (mail.sender is None or not person.owns(mail.sender)):
-            addresses = ", ".join(mail.from_addresses[:3]) or stored.sender
+            addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
             await self._answers.stranger(answer, addresses[:254])
             return
         text = mail.own_text

@@ -188,11 +188,13 @@ def run_gateway(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     from signoff.channels.email.inbound import MailServer  # noqa: PLC0415
+    from signoff.channels.email.webhook import make_mail_router  # noqa: PLC0415
     from signoff.channels.gateway import make_gateway  # noqa: PLC0415
 
     parts = build(settings)
     mail = MailServer(settings.email, parts.ledger)
     app = make_gateway(parts.ledger, [mail])
+    app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     config = uvicorn.Config(
         app,
         host=settings.gateway.host,

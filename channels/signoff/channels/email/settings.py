@@ -10,7 +10,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from signoff.channels.email.addresses import normal_address
+from signoff.channels.email.signatures import key_of
 
+_SHORTEST_KEY, _LONGEST_KEY = 24, 64
 _DEFAULT_PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 
@@ -105,6 +107,46 @@ class InboundSettings(_Table):
     max_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 20)
 
 
+def _webhook_secret(secret: SecretStr) -> SecretStr:
+    key = key_of(secret.get_secret_value())
+    if key is None or not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
+        raise ValueError(
+            "it is not a secret of Standard Webhooks: whsec_ and 24 to 64 bytes in base64; "
+            'make one with: echo "whsec_$(openssl rand -base64 32)"'
+        )
+    return secret
+
+
+def _signing_key(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < _SHORTEST_KEY:
+        raise ValueError(f"it has fewer than {_SHORTEST_KEY} characters")
+    return secret
+
+
+class WebhookSettings(_Table):
+    """Mail in by HTTP, at the gateway's ``/inbound/mail``.
+
+    Attributes:
+        secrets: Of Standard Webhooks (``whsec_…``), for whoever posts raw messages. While one is
+            replaced by another, both stand here. Without any the path is not served.
+        mailgun_secrets: Signing keys of Mailgun, for its routes to
+            ``/inbound/mail/mailgun/mime``. Without any the path is not served.
+    """
+
+    secrets: tuple[Annotated[SecretStr, AfterValidator(_webhook_secret)], ...] = ()
+    mailgun_secrets: tuple[Annotated[SecretStr, AfterValidator(_signing_key)], ...] = ()
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys in the secrets."""
+        return tuple(key_of(one.get_secret_value()) or b"" for one in self.secrets)
+
+    @property
+    def mailgun_keys(self) -> tuple[bytes, ...]:
+        """The signing keys, as bytes."""
+        return tuple(one.get_secret_value().encode() for one in self.mailgun_secrets)
+
+
 class EmailSettings(_Table):
     """The email channel.
 
@@ -117,6 +159,7 @@ class EmailSettings(_Table):
             own addresses there.
         smtp: The server that takes our mail.
         inbound: Where the answers come in.
+        webhook: Who may post answers by HTTP.
     """
 
     sender: Sender = "Signoff <approvals@signoff.localhost>"
@@ -124,6 +167,7 @@ class EmailSettings(_Table):
     bounces: bool = True
     smtp: SmtpSettings = Field(default_factory=SmtpSettings)
     inbound: InboundSettings = Field(default_factory=InboundSettings)
+    webhook: WebhookSettings = Field(default_factory=WebhookSettings)
 
     @property
     def sender_name(self) -> str:

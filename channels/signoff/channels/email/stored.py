@@ -31,19 +31,21 @@ class StoredMail:
         id: The SHA-256 of what is stored; see `mail_id`.
         version: Of its record.
         raw: Its bytes.
-        sender: The envelope's sender, "" for a bounce.
+        sender: The envelope's sender, "" for a bounce, None where nobody told.
         recipients: The envelope's recipients.
     """
 
     id: str
     version: int
     raw: bytes
-    sender: str
+    sender: str | None
     recipients: tuple[str, ...]
 
     @property
     def traced(self) -> bytes:
         """Its bytes below the Return-Path that final delivery adds (RFC 5321, section 4.4)."""
+        if self.sender is None:
+            return self.raw
         if not self.sender:
             return b"Return-Path: <>\r\n" + self.raw
         sender = normal_address(self.sender)
@@ -60,7 +62,7 @@ class StoredMail:
         return self.done(change)
 
 
-def mail_id(raw: bytes, *, sender: str, recipients: Sequence[str]) -> str:
+def mail_id(raw: bytes, *, sender: str | None, recipients: Sequence[str]) -> str:
     """Return the id of a mail as it came in, bytes and envelope.
 
     A mail server that sends again what it got no answer for sends the same. The envelope is part of
@@ -98,11 +100,27 @@ def _seen_key(identity: str) -> str:
     return f"seen:{identity}"
 
 
-async def store(ledger: Ledger, raw: bytes, *, sender: str, recipients: Sequence[str]) -> bool:
+async def store(
+    ledger: Ledger,
+    raw: bytes,
+    *,
+    sender: str | None,
+    recipients: Sequence[str],
+    also: Change | None = None,
+) -> bool:
     """Store a mail and put it before the intake, in one commit.
 
+    Args:
+        ledger: Where.
+        raw: Its bytes.
+        sender: The envelope's sender, "" for a bounce. None where the path has no envelope: then
+            the Return-Path that stands in the mail counts.
+        recipients: The envelope's recipients, as far as they are known.
+        also: What is to happen in the same commit.
+
     Returns:
-        Whether it is new; False if the same bytes came before in the same envelope. Copies that
+        Whether it is new; False if the same bytes came before in the same envelope, and then `also`
+        has not happened. Copies that
         came by other paths are for the intake to recognise.
 
     Raises:
@@ -114,7 +132,7 @@ async def store(ledger: Ledger, raw: bytes, *, sender: str, recipients: Sequence
         "sender": sender,
         "recipients": list(recipients),
     }
-    change = Change().put_raw(key, json.dumps(record))
+    change = (also or Change()).put_raw(key, json.dumps(record))
     change.send(stages.INTAKE, key, {"mail": key})
     try:
         await ledger.commit(change)
@@ -140,6 +158,6 @@ async def load(ledger: Ledger, key: str) -> StoredMail | None:
         id=key.removeprefix("mail:"),
         version=version,
         raw=base64.b64decode(record["raw"]),
-        sender=str(record.get("sender", "")),
+        sender=record["sender"],
         recipients=tuple(record.get("recipients", ())),
     )

@@ -1,0 +1,104 @@
+"""Who has sent a webhook: an HMAC over what was sent, and when."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+WINDOW: Final = timedelta(minutes=5)
+"""How far the time of sending may be from the ledger's clock, in both directions."""
+
+PREFIX: Final = "whsec_"
+"""What a secret of Standard Webhooks begins with."""
+
+_MOST_SIGNATURES: Final = 10
+_LONGEST_ID: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What somebody has sent and signed.
+
+    Attributes:
+        id: The name that the sender gave it; the same when it is sent again.
+        timestamp: When it was sent, in seconds since the epoch, as text.
+        content: What the signature covers.
+        signatures: What it may be signed with; one has to fit.
+    """
+
+    id: str
+    timestamp: str
+    content: bytes
+    signatures: tuple[bytes, ...]
+
+
+def standard(headers: Mapping[str, str], body: bytes) -> Signed | None:
+    """Return what the headers of Standard Webhooks sign; None where they do not stand there.
+
+    Args:
+        headers: The request's, by lower-case names.
+        body: Its body.
+    """
+    name, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    signatures = []
+    for one in headers.get("webhook-signature", "").split()[:_MOST_SIGNATURES]:
+        version, _, encoded = one.partition(",")
+        if version == "v1":
+            signatures.append(_decoded(encoded) or b"")
+    if not name or len(name) > _LONGEST_ID or not signatures:
+        return None
+    return Signed(name, at, f"{name}.{at}.".encode() + body, tuple(signatures))
+
+
+def mailgun(fields: Mapping[str, str]) -> Signed | None:
+    """Return what the form of a Mailgun route signs; None where it is not signed.
+
+    It signs its token and its time, and not the mail.
+    """
+    token, at = fields.get("token", ""), fields.get("timestamp", "")
+    try:
+        signature = bytes.fromhex(fields.get("signature", ""))
+    except ValueError:
+        return None
+    if not token or len(token) > _LONGEST_ID or not signature:
+        return None
+    return Signed(token, at, f"{at}{token}".encode(), (signature,))
+
+
+def is_signed(signed: Signed, keys: Sequence[bytes]) -> bool:
+    """Say whether one of the keys has signed it with HMAC-SHA256; several let keys be changed."""
+    fits = False
+    for key in keys:
+        wanted = hmac.digest(key, signed.content, hashlib.sha256)
+        for one in signed.signatures:
+            fits = hmac.compare_digest(wanted, one) or fits
+    return fits
+
+
+def is_timely(signed: Signed, now: datetime) -> bool:
+    """Say whether it was sent within `WINDOW` of now."""
+    if not (signed.timestamp.isascii() and signed.timestamp.isdigit()):
+        return False
+    if len(signed.timestamp) > len("9999999999"):
+        return False
+    return abs(now.timestamp() - int(signed.timestamp)) <= WINDOW.total_seconds()
+
+
+def key_of(secret: str) -> bytes | None:
+    """Return the key in a secret of Standard Webhooks (``whsec_`` and base64), None in others."""
+    if not secret.startswith(PREFIX):
+        return None
+    return _decoded(secret.removeprefix(PREFIX))
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None

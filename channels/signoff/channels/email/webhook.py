@@ -1,0 +1,267 @@
+"""Mail in by HTTP: a provider posts the raw message, signed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.mime import LARGEST_MAIL
+from signoff.channels.email.settings import WebhookSettings
+from signoff.channels.email.signatures import (
+    WINDOW,
+    Signed,
+    is_signed,
+    is_timely,
+    mailgun,
+    standard,
+)
+from signoff.channels.email.stored import mail_id, store
+from signoff.core.errors import LedgerUnavailable
+
+log = structlog.get_logger(__name__)
+
+PATH: Final = "/inbound/mail"
+MAILGUN_PATH: Final = "/inbound/mail/mailgun"
+
+REMEMBERED: Final = 3 * WINDOW
+"""How long the id of a webhook is known: longer than its signature is good for."""
+
+_FORM_OVERHEAD: Final = 3
+"""A form may write each byte as three (``%0A``)."""
+
+_PATIENCE: Final = 30.0
+_MOST_FIELDS: Final = 100
+_DRAINED: Final = 16 * LARGEST_MAIL
+
+
+class _Problem(Exception):
+    """The request is not carried out; nothing was stored."""
+
+    def __init__(self, status: int, kind: str, title: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.title = status, kind, title
+
+    def response(self) -> JSONResponse:
+        """Return the answer: a problem document (RFC 9457)."""
+        content = {
+            "type": f"urn:signoff:problem:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": str(self),
+        }
+        headers = {"Retry-After": "5"} if self.status == 503 else None
+        return JSONResponse(
+            content, self.status, headers=headers, media_type="application/problem+json"
+        )
+
+
+def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> APIRouter:
+    """Return the routes by which providers post mail; none where no secret is set.
+
+    ``POST /inbound/mail`` takes a raw message, signed as Standard Webhooks has it;
+    ``POST /inbound/mail/mailgun`` the form that a Mailgun route posts to an address that ends in
+    ``mime``. Both say 200 when the mail is stored, and not before.
+    """
+    webhook = _Webhook(settings, ledger)
+    router = APIRouter()
+    if settings.secrets:
+        router.add_api_route(PATH, webhook.standard, methods=["POST"], include_in_schema=False)
+    if settings.mailgun_secrets:
+        for path in (MAILGUN_PATH, MAILGUN_PATH + "/mime"):
+            router.add_api_route(path, webhook.mailgun, methods=["POST"], include_in_schema=False)
+    return router
+
+
+class _Webhook:
+    def __init__(self, settings: WebhookSettings, ledger: Ledger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+
+    async def standard(self, request: Request) -> Response:
+        """Take the body as the mail."""
+        try:
+            raw = await _body(request, LARGEST_MAIL)
+            signed = standard(request.headers, raw)
+            await self._store(
+                signed, self._settings.keys, raw, "webhook-id, webhook-timestamp, webhook-signature"
+            )
+        except _Problem as problem:
+            return _refused(request, problem)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        return _taken()
+
+    async def mailgun(self, request: Request) -> Response:
+        """Take the field ``body-mime`` of a form as the mail."""
+        try:
+            body = await _body(request, LARGEST_MAIL * _FORM_OVERHEAD)
+            fields = await _fields(request, body)
+            signed = mailgun(fields)
+            raw = fields.get("body-mime", "").encode("utf-8", "surrogateescape")
+            if len(raw) > LARGEST_MAIL:
+                raise _too_large()
+            await self._store(
+                signed,
+                self._settings.mailgun_keys,
+                raw,
+                "token, timestamp, signature",
+                sender=fields.get("sender"),
+                recipients=fields.get("recipient", "").split(",")[:20],
+            )
+        except _Problem as problem:
+            return _refused(request, problem)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        return _taken()
+
+    async def _store(
+        self,
+        signed: Signed | None,
+        keys: Sequence[bytes],
+        raw: bytes,
+        names: str,
+        *,
+        sender: str | None = None,
+        recipients: Sequence[str] = (),
+    ) -> None:
+        """Store a mail, if it is signed, sent just now, and not known yet.
+
+        Raises:
+            _Problem: It is not, or cannot be stored now.
+        """
+        if signed is None or not is_signed(signed, keys):
+            raise _Problem(
+                401,
+                "not-signed",
+                "The request is not signed",
+                f"No configured secret has made this signature. It stands in {names}.",
+            )
+        if not raw.strip():
+            raise _Problem(
+                422,
+                "invalid",
+                "There is no mail in it",
+                "The body is empty; a raw message (RFC 5322) is wanted.",
+            )
+        recipients = [one.strip() for one in recipients if one.strip()]
+        key = f"webhook:{hashlib.sha256(signed.id.encode()).hexdigest()[:32]}"
+        same = mail_id(raw, sender=sender, recipients=recipients)
+        try:
+            (before,), now = await self._ledger.store.read_now([key])
+            if not is_timely(signed, now):
+                raise _Problem(
+                    401,
+                    "not-timely",
+                    "The request is too old",
+                    f"It says that it was sent at {signed.timestamp[:20]!r}, and it is "
+                    f"{int(now.timestamp())}; {_minutes(WINDOW)} minutes are allowed. "
+                    "Compare the clocks.",
+                )
+            if before is None:
+                also = Change().put_raw(key, same, ttl=REMEMBERED)
+                new = await store(
+                    self._ledger, raw, sender=sender, recipients=recipients, also=also
+                )
+                if not new:
+                    before = await self._ledger.raw(key)
+        except LedgerUnavailable as error:
+            log.warning("mail.deferred", at="webhook", error=str(error))
+            raise _Problem(
+                503,
+                "unavailable",
+                "Signoff cannot reach its Redis",
+                "The mail is not stored: send it again.",
+            ) from error
+        if before is not None and before[1] != same:
+            raise _Problem(
+                409,
+                "id-used",
+                "The id was used before",
+                "Another mail had this id. Give each mail an id of its own.",
+            )
+        log.info("mail.stored" if before is None else "mail.known", by="webhook", size=len(raw))
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Return the body, and hold no more than `most` bytes of it on the way.
+
+    Raises:
+        _Problem: It is larger, or too slow.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > _DRAINED:
+        raise _too_large()
+    body, length = bytearray(), 0
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for chunk in request.stream():
+                length += len(chunk)
+                if length > _DRAINED:
+                    break
+                # A client reads the answer only when it has sent all: the rest is forgotten.
+                if length <= most:
+                    body += chunk
+    except TimeoutError as error:
+        raise _Problem(
+            408,
+            "too-slow",
+            "The body did not come in time",
+            f"All of it has to come within {_PATIENCE:.0f} seconds.",
+        ) from error
+    if length > most:
+        raise _too_large()
+    return bytes(body)
+
+
+async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
+    """Return the text fields of a form.
+
+    Raises:
+        _Problem: It is none.
+    """
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    try:
+        form = await Request(request.scope, receive).form(
+            max_files=0, max_fields=_MOST_FIELDS, max_part_size=len(body) + 1
+        )
+    except (HTTPException, MultiPartException, ValueError, LookupError) as error:
+        raise _Problem(
+            422, "invalid", "The body is not a form", "A form of Mailgun's is wanted."
+        ) from error
+    return {name: value for name, value in form.items() if not isinstance(value, UploadFile)}
+
+
+def _too_large() -> _Problem:
+    words = f"A mail may have {LARGEST_MAIL:,} bytes. Nothing in it was looked at."
+    return _Problem(413, "too-large", "The body is too large", words)
+
+
+def _refused(request: Request, problem: _Problem) -> Response:
+    peer = request.client.host if request.client else ""
+    log.info("mail.webhook_refused", peer=peer, kind=problem.kind)
+    return problem.response()
+
+
+def _taken() -> Response:
+    return JSONResponse({"status": "stored"})
+
+
+def _minutes(span: timedelta) -> int:
+    return span // timedelta(minutes=1)

@@ -1,0 +1,277 @@
+"""Mail in by HTTP: signed, in time, once, and stored before it is acknowledged."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from pydantic import ValidationError
+
+from services import missing
+from signoff.broker import stages
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.email.mime import LARGEST_MAIL
+from signoff.channels.email.settings import WebhookSettings
+from signoff.channels.email.signatures import WINDOW
+from signoff.channels.email.stored import load
+from signoff.channels.email.webhook import MAILGUN_PATH, PATH, make_mail_router
+from signoff.channels.gateway import make_gateway
+
+MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
+OLD, NEW = ("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2))
+KEY = "mailgun-signing-key-0123456789"
+HOW_TO = Path(__file__).parents[3] / "docs/how-to/connect-a-mailbox.md"
+
+
+def client(ledger, **settings):
+    """Return a client of a gateway that takes mail by HTTP."""
+    app = make_gateway(ledger)
+    app.include_router(
+        make_mail_router(WebhookSettings(**(settings or {"secrets": (OLD, NEW)})), ledger)
+    )
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway")
+
+
+def signature(secret, name, at, body):
+    """Sign as the specification of Standard Webhooks has it."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    made = hmac.new(key, f"{name}.{at}.".encode() + body, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(made).decode()
+
+
+async def signed(ledger, body=MAIL, *, secret=NEW, name="msg_1", late=0, **headers):
+    """Return the headers of a post."""
+    at = str(int((await ledger.now()).timestamp()) + late)
+    made = {
+        "webhook-id": name,
+        "webhook-timestamp": at,
+        "webhook-signature": signature(secret, name, at, body),
+        "content-type": "message/rfc822",
+    }
+    return {key: value for key, value in (made | headers).items() if value is not None}
+
+
+async def waiting(ledger):
+    """Return the mails that wait for the intake."""
+    items = (await ledger.claim(stages.INTAKE)).items
+    return [await load(ledger, item.body["mail"]) for item in items]
+
+
+@pytest.mark.parametrize("secret", [OLD, NEW])
+async def test_a_signed_mail_is_stored(ledger, secret):
+    """Byte for byte, without an envelope; while a secret is replaced, both are good."""
+    async with client(ledger) as http:
+        answer = await http.post(PATH, content=MAIL, headers=await signed(ledger, secret=secret))
+    assert (answer.status_code, answer.json()) == (200, {"status": "stored"})
+    (mail,) = await waiting(ledger)
+    assert (mail.raw, mail.traced, mail.sender, mail.recipients) == (MAIL, MAIL, None, ())
+
+
+async def test_one_of_several_signatures_is_enough(ledger):
+    """A provider that changes its secret signs with both for a while."""
+    headers = await signed(ledger)
+    headers["webhook-signature"] = f"v1a,xx v1,AAAA {headers['webhook-signature']}"
+    async with client(ledger) as http:
+        assert (await http.post(PATH, content=MAIL, headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"secret": "whsec_" + base64.b64encode(b"x" * 32).decode()},
+        {"webhook-id": "msg_2"},
+        {"webhook-timestamp": "1000000000"},
+        {"webhook-signature": "v1,"},
+        {"webhook-signature": "v2,AAAA"},
+        {"webhook-signature": "v1,\u00fc".encode()},
+        {"webhook-signature": None},
+        {"webhook-id": None},
+        {"webhook-id": ""},
+        {"body": MAIL + b"x"},
+        {"late": -int(WINDOW.total_seconds()) - 2},
+        {"late": int(WINDOW.total_seconds()) + 2},
+    ],
+    ids=str,
+)
+async def test_what_is_not_signed_or_not_in_time_is_refused(ledger, wrong):
+    """Nothing of it is stored, and the answer is a problem document."""
+    wrong = dict(wrong)
+    content = wrong.pop("body", MAIL)
+    headers = await signed(ledger, **wrong)
+    async with client(ledger) as http:
+        answer = await http.post(PATH, content=content, headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == 401
+    assert await waiting(ledger) == []
+
+
+async def test_a_post_that_comes_again_is_stored_once(ledger):
+    """Sent again or replayed it is acknowledged; under the same id another mail is refused."""
+    headers = await signed(ledger)
+    async with client(ledger) as http:
+        for _ in range(3):
+            assert (await http.post(PATH, content=MAIL, headers=headers)).status_code == 200
+        other = await http.post(
+            PATH, content=MAIL + b"x", headers=await signed(ledger, MAIL + b"x")
+        )
+        again = await http.post(PATH, content=MAIL, headers=await signed(ledger, name="msg_2"))
+    assert (other.status_code, other.json()["type"]) == (409, "urn:signoff:problem:id-used")
+    assert again.status_code == 200
+    assert len(await waiting(ledger)) == 1
+
+
+async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(ledger, snapshot):
+    """Both are there or neither, and the memory of the id outlasts its signature."""
+    before = await snapshot()
+    async with client(ledger) as http:
+        await http.post(PATH, content=MAIL, headers=await signed(ledger))
+    new = sorted(set(await snapshot()) - set(before))
+    marks = set()
+    async with ledger.store.translated_client() as redis:
+        for key in (key.decode() for key in new):
+            if re.search(r":(mail|webhook):", key):
+                marks.add((await redis.get(key)).split(" ")[1])
+            if ":webhook:" in key:
+                assert 2 * WINDOW.total_seconds() * 1000 < await redis.pttl(key)
+    assert len(marks) == 1
+
+
+async def test_the_size_is_capped_announced_or_not(ledger):
+    """A body over the cap is refused without being held or looked at."""
+
+    async def chunks():
+        for _ in range(20):
+            yield b"x" * (LARGEST_MAIL // 10)
+
+    async with client(ledger) as http:
+        announced = await http.post(PATH, content=b"x" * (LARGEST_MAIL + 1))
+        streamed = await http.post(PATH, content=chunks())
+        huge = await http.post(PATH, content=b"", headers={"content-length": "999999999999"})
+        largest = MAIL + b"x" * (LARGEST_MAIL - len(MAIL))
+        fits = await http.post(PATH, content=largest, headers=await signed(ledger, largest))
+        empty = await http.post(PATH, content=b"", headers=await signed(ledger, b"", name="e"))
+    assert [one.status_code for one in (announced, streamed, huge)] == [413] * 3
+    assert (fits.status_code, empty.status_code) == (200, 422)
+
+
+async def test_without_redis_the_provider_is_told_to_come_again():
+    """What could not be stored is not acknowledged."""
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+    at = "1785578400"
+    headers = {
+        "webhook-id": "m",
+        "webhook-timestamp": at,
+        "webhook-signature": signature(NEW, "m", at, MAIL),
+    }
+    async with client(ledger) as http:
+        answer = await http.post(PATH, content=MAIL, headers=headers)
+    await ledger.close()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+async def test_without_a_secret_nothing_is_served(ledger):
+    """Each path is there only with a secret of its own."""
+    async with client(ledger, mailgun_secrets=(KEY,)) as http:
+        assert (await http.post(PATH, content=MAIL)).status_code == 404
+    async with client(ledger) as http:
+        assert (await http.post(MAILGUN_PATH, content=MAIL)).status_code == 404
+        assert (await http.get(PATH)).status_code == 405
+
+
+async def form(ledger, *, key=KEY, late=0, **fields):
+    """Return the form that a Mailgun route posts."""
+    at, token = str(int((await ledger.now()).timestamp()) + late), secrets.token_hex(25)
+    made = hmac.new(key.encode(), f"{at}{token}".encode(), hashlib.sha256).hexdigest()
+    return {
+        "timestamp": at,
+        "token": token,
+        "signature": made,
+        "sender": "mara@example.com",
+        "recipient": "approvals@signoff.example",
+        "body-mime": MAIL.decode(),
+    } | fields
+
+
+@pytest.mark.parametrize("multipart", [False, True])
+async def test_a_mailgun_route_is_understood(ledger, multipart):
+    """Its form has the raw message and the envelope; both ways of writing a form are read."""
+    fields = await form(ledger)
+    parts = {"files": {name: (None, value) for name, value in fields.items()}}
+    async with client(ledger, mailgun_secrets=(KEY,)) as http:
+        sent = parts if multipart else {"data": fields}
+        for _ in range(2):
+            assert (await http.post(MAILGUN_PATH + "/mime", **sent)).status_code == 200
+    (mail,) = await waiting(ledger)
+    assert (mail.raw, mail.sender) == (MAIL, "mara@example.com")
+    assert mail.recipients == ("approvals@signoff.example",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"key": "another"}, 401),
+        ({"late": -400}, 401),
+        ({"signature": "no hex"}, 401),
+        ({"token": ""}, 401),
+        ({"timestamp": "1"}, 401),
+        ({"body-mime": ""}, 422),
+        ({"body-mime": "x" * (LARGEST_MAIL + 1)}, 413),
+    ],
+    ids=["key", "late", "hex", "token", "timestamp", "empty", "large"],
+)
+async def test_a_wrong_form_is_refused(ledger, wrong, status):
+    """Nothing of it is stored."""
+    async with client(ledger, mailgun_secrets=(KEY,)) as http:
+        answer = await http.post(MAILGUN_PATH, data=await form(ledger, **wrong))
+        garbage = await http.post(
+            MAILGUN_PATH, content=b"--x", headers={"content-type": "multipart/form-data"}
+        )
+    assert (answer.status_code, garbage.status_code) == (status, 422)
+    assert await waiting(ledger) == []
+
+
+@pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_AAAA", "whsec_!" + "A" * 60])
+def test_a_secret_that_is_none_is_refused(secret):
+    """What is wrong is said, and not what the secret is."""
+    with pytest.raises(ValidationError, match="openssl rand"):
+        WebhookSettings(secrets=(secret,))
+    with pytest.raises(ValidationError, match="24 characters"):
+        WebhookSettings(mailgun_secrets=(secret[:20],))
+
+
+async def test_the_example_in_the_docs_works(ledger, tmp_path):
+    """The commands with openssl and curl, as they stand there, post a mail to a real server."""
+    for program in ("curl", "openssl", "bash"):
+        if shutil.which(program) is None:
+            missing(program, f"apt-get install {program}")
+    example = re.search(r"```sh\n(SECRET=.*?)```", HOW_TO.read_text(), re.DOTALL)
+    assert example is not None
+    app = make_gateway(ledger)
+    app.include_router(make_mail_router(WebhookSettings(secrets=(NEW,)), ledger))
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, lifespan="off"))
+    script = example.group(1).replace("SECRET=whsec_…", f"SECRET={NEW}")
+    script = script.replace("https://signoff.example.com", f"http://127.0.0.1:{port}")
+    (tmp_path / "reply.eml").write_bytes(MAIL)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 -- no signal for it
+        await asyncio.sleep(0.01)
+    done = await asyncio.to_thread(
+        subprocess.run, ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False
+    )
+    server.should_exit = True
+    await serving
+    assert json.loads(done.stdout) == {"status": "stored"}, done.stderr
+    assert [mail.raw for mail in await waiting(ledger)] == [MAIL]
