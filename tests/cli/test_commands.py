@@ -20,6 +20,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.core.approval import Approval, State
+from signoff.core.parts import Kind
 from signoff.core.people import Directory
 from signoff.core.run import Run, RunState
 
@@ -172,6 +173,17 @@ def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
     """No approvals: a sentence for people, an empty list for machines."""
     assert "Nothing waits" in invoke("approvals", "list").output
     assert json.loads(invoke("approvals", "list", "--json").output) == []
+
+
+def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
+    """What ADK calls every request for input says nothing to a person."""
+    from signoff.cli.commands import show
+
+    call = waiting.call.model_copy(update={"args": {"message": "Which account?\nSay."}})
+    asked = waiting.model_copy(update={"kind": Kind.INPUT, "call": call})
+    table = show.approvals_table([asked], Directory([]), asked.opened_at)
+    (cell,) = [str(one) for one in table.columns[2].cells]
+    assert cell == "finance: Which account? Say."
 
 
 def test_one_approval_is_shown_with_card_people_and_timeline(

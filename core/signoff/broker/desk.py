@@ -152,13 +152,16 @@ class Desk:
         *,
         channel: str,
         reason: str = "",
+        values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
         watched: bool = False,
     ) -> Approval:
         """Reject; see `approve` for arguments and errors."""
 
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            return approval.reject(person, self.directory, channel=channel, now=now, reason=reason)
+            return approval.reject(
+                person, self.directory, channel=channel, now=now, reason=reason, values=values
+            )
 
         return await self._end(approval_id, step, also, in_time=True, watched=watched)
 

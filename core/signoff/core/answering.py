@@ -78,6 +78,12 @@ def meaning_of_yes(
     return Meaning(payload=fill(template, values))
 
 
-def refusal_of_input(call: ToolCall, reason: str) -> Said | None:
-    """Return the answer to a request for input that says no; None where there is none."""
-    return form_of(call).refuse(reason)
+def refusal_of_input(
+    call: ToolCall, reason: str, values: Mapping[str, JsonValue] | None = None
+) -> Said | None:
+    """Return the answer to a request for input that says no; None where there is none.
+
+    Raises:
+        PayloadError: The values that were given with it do not fit.
+    """
+    return form_of(call).refuse(reason, values)

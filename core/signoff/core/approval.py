@@ -179,17 +179,23 @@ class Approval(Question):
         return self._yes(step.model_copy(update=update))
 
     def reject(
-        self, person: Person, directory: Directory, *, channel: str, now: datetime, reason: str = ""
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str = "",
+        values: Mapping[str, JsonValue] | None = None,
     ) -> tuple[Self, tuple[Event, ...]]:
-        """Reject, with a reason that the model will read.
-
-        A request for input that can be answered with a no is answered with it.
+        """Reject, with a reason for the model; a request for input with the answer that says no.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
+            PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
-        no = refusal_of_input(self.call, reason) if self.kind is Kind.INPUT else None
+        no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
         return self._end(
             Move.REJECT,

@@ -109,12 +109,45 @@ class Form:
             )
         return self._fitting(self._with_reason(given, reason))
 
-    def refuse(self, reason: str = "") -> Said | None:
-        """Return the answer of a person who says no; None where the schema has no way to say it."""
+    def read(self, answer: JsonValue) -> tuple[bool, dict[str, JsonValue] | None]:
+        """Return whether a whole answer, as a programme sends it, is a yes, and its values.
+
+        Raises:
+            PayloadError: It has another form, or does not say yes or no where that is asked.
+        """
+        if not self.fields:
+            if not isinstance(answer, bool):
+                raise _not_of_kind(LONE_FIELD, answer, "true or false", "true")
+            return answer, None
+        if self.lone:
+            return True, {LONE_FIELD: answer}
+        if not isinstance(answer, dict):
+            raise _not_of_kind(LONE_FIELD, answer, "an object", json.dumps(self.fields))
+        if not self.verdict:
+            return True, dict(answer)
+        said = answer.get(self.verdict)
+        if not isinstance(said, bool):
+            raise _not_of_kind(self.verdict, said, "true or false", f'"{self.verdict}": true')
+        return said, dict(answer)
+
+    def refuse(
+        self, reason: str = "", values: Mapping[str, JsonValue] | None = None
+    ) -> Said | None:
+        """Return the answer of a person who says no; None where the schema has no way to say it.
+
+        Args:
+            reason: The person's reason.
+            values: The other fields of the answer, where a whole one was given.
+
+        Raises:
+            PayloadError: The values that were given do not fit.
+        """
         if not self.fields:
             return Said(value=False)
         if not self.verdict:
             return None
+        if values is not None:
+            return Said(self._fitting(self._with_reason(self._checked(values), reason)))
         try:
             return Said(self._fitting(self._with_reason({self.verdict: False}, reason)))
         except PayloadError:
@@ -237,6 +270,12 @@ def _object_form(root: Schema, whole: Schema, properties: dict[str, JsonValue]) 
     shown = tuple(name for name in parts if name != form.verdict and _is_shown(form, name))
     starts = {name: form.defaults[name] for name in shown if name in form.defaults}
     return replace(form, shown=shown, fields={**form.fields, **starts})
+
+
+def _not_of_kind(key: str, answer: JsonValue, wanted: str, example: str) -> PayloadError:
+    read = brief(json.dumps(answer, ensure_ascii=False))
+    message = f'"{key}" should be {wanted}, but I read {read}; for example: {example}'
+    return PayloadError(message, key=key, read=read, example=example)
 
 
 def _called(parts: Mapping[str, Schema], kind: str, names: frozenset[str]) -> str:

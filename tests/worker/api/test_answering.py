@@ -14,14 +14,16 @@ from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
 from signoff.core.errors import PayloadError
 from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Kind
+from signoff.core.parts import INPUT, Kind, ToolCall
 from signoff.core.people import Person
 from signoff.core.run import Run
+from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api import answering
-from signoff.worker.adk_api.answering import Answering, Turn, values_of
+from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
+from signoff.worker.adk_api.verdicts import Verdict, values_of, verdict_of
 
 
 def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
@@ -36,12 +38,12 @@ def about(run: Run) -> RunRequest:
 
 def yes(call: str = "adk-0", payload: JsonValue = None) -> Answer:
     """Return a yes."""
-    return Answer(call, confirmed=True, payload=payload, reason="")
+    return Answer(call, CONFIRMATION, {"confirmed": True, "payload": payload})
 
 
 def no(call: str = "adk-0", reason: str = "") -> Answer:
     """Return a no."""
-    return Answer(call, confirmed=False, payload=None, reason=reason)
+    return Answer(call, CONFIRMATION, {"confirmed": False, "payload": {"reason": reason}})
 
 
 @pytest.fixture
@@ -230,12 +232,112 @@ async def test_before_anybody_is_asked_an_answer_is_to_come_again(
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
 
 
-async def test_a_request_for_input_is_not_answered_with_a_yes(
-    taking: Answering, ledger: Ledger
+def _input(schema: JsonValue) -> Approval:
+    call = ToolCall(id="adk-0", name=INPUT, args={"message": "?", "response_schema": schema})
+    approval, _ = Approval.open(
+        make_origin(), call, hint="", template=None, now=NOON, kind=Kind.INPUT
+    )
+    return approval
+
+
+FORM: JsonValue = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
+    "required": ["approved"],
+}
+OBJECT: JsonValue = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "response", "verdict"),
+    [
+        (None, {"result": "0042"}, Verdict(yes=True, values={"value": "0042"})),
+        (None, {"city": "Oslo"}, Verdict(yes=True, values={"value": {"city": "Oslo"}})),
+        ({"type": "string"}, {"result": "0042"}, Verdict(yes=True, values={"value": "0042"})),
+        ({"type": "integer"}, {"result": "42"}, Verdict(yes=True, values={"value": 42})),
+        ({"type": "integer"}, {"result": 42}, Verdict(yes=True, values={"value": 42})),
+        ({"type": "boolean"}, {"result": True}, Verdict(yes=True)),
+        ({"type": "boolean"}, {"result": "false"}, Verdict(yes=False)),
+        (OBJECT, {"n": 3}, Verdict(yes=True, values={"n": 3})),
+        (OBJECT, {"result": '{"n": 3}'}, Verdict(yes=True, values={"n": 3})),
+        (FORM, {"approved": True}, Verdict(yes=True, values={"approved": True})),
+        (
+            FORM,
+            {"approved": False, "note": "no"},
+            Verdict(yes=False, values={"approved": False, "note": "no"}),
+        ),
+    ],
+)
+def test_input_is_the_answer_itself(
+    schema: JsonValue, response: JsonValue, verdict: Verdict
 ) -> None:
-    """What it waits for is another kind of answer, under another name."""
+    """It is unwrapped as ADK does, except that a text that is asked for stays one."""
+    approval = _input(schema)
+    assert verdict_of(approval, Answer("adk-0", INPUT, response)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("schema", "response", "words"),
+    [
+        ({"type": "boolean"}, {"result": "yes"}, "true or false"),
+        ({"type": "boolean"}, {"result": 1}, "true or false"),
+        ({"type": "boolean"}, {}, "true or false"),
+        (OBJECT, {"result": "three"}, "an object"),
+        (OBJECT, {"result": '{"n": 3, "n": 4}'}, "an object"),
+        (FORM, {"note": "fine"}, '"approved" should be true or false'),
+        (FORM, {"approved": "yes"}, '"approved" should be true or false'),
+        (FORM, {"approved": None}, '"approved" should be true or false'),
+    ],
+)
+def test_input_of_another_kind_is_refused(
+    schema: JsonValue, response: JsonValue, words: str
+) -> None:
+    """Whether it is a yes is not guessed, where the schema asks."""
+    with pytest.raises(PayloadError, match=words):
+        verdict_of(_input(schema), Answer("adk-0", INPUT, response))
+
+
+def test_a_no_that_sends_back_what_was_shown_has_no_reason() -> None:
+    """ADK's page sends the arguments with every answer; one may be called `reason`."""
+    origin = make_origin()
+    call = ToolCall(id="c", name="leave", args={"reason": "tired"})
+    approval, _ = Approval.open(origin, call, hint="", template=None, now=NOON)
+    said: JsonValue = {"confirmed": False, "payload": {"reason": "tired"}}
+    assert verdict_of(approval, Answer("adk-0", CONFIRMATION, said)) == Verdict(yes=False)
+
+
+async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: Ledger) -> None:
+    """A yes to a confirmation is no answer to a request for input under the same id."""
     run, (was,) = await paused(ledger)
     await ledger.commit(Change().put(was.model_copy(update={"kind": Kind.INPUT}), was=was))
-    with pytest.raises(Problem, match="waits for input") as refused:
+    with pytest.raises(Problem, match="answered as 'adk_request_input'") as refused:
         await taking.take(as_person(MARA), about(run), [yes()])
-    assert refused.value.status == 422
+    assert (refused.value.status, refused.value.kind) == (400, "unknown-name")
+
+
+async def test_the_latest_question_under_an_id_is_the_one_that_is_answered(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A node of a workflow asks under the same id each time it runs."""
+    run, (first,) = await paused(ledger)
+    person = as_person(MARA)
+    await taking.take(person, about(run), [yes()])
+    second, _ = Approval.open(
+        first.origin.model_copy(update={"nth": 1}),
+        make_call(),
+        hint="",
+        template=None,
+        now=await ledger.now(),
+    )
+    assert first.terms is not None
+    second, _ = second.ask(first.terms, first.asked, now=await ledger.now())
+    was = await ledger.run(run.id)
+    paused_again = was.paused([second.id])
+    await ledger.commit(Change().put(second, was=None).put(paused_again, was=was))
+    await taking.take(person, about(run), [no()])
+    assert (await ledger.approval(second.id)).state is State.REJECTED
+    gone = await ledger.run(run.id)
+    # Its run has no list of either any more.
+    await ledger.commit(Change().put(gone.model_copy(update={"approvals": ()}), was=gone))
+    with pytest.raises(Problem, match="already rejected"):
+        await taking.take(person, about(run), [yes()])

@@ -13,6 +13,7 @@ from rich.text import Text
 from signoff.core.approval import Approval, State
 from signoff.core.card import card, one_line, shown
 from signoff.core.events import Event
+from signoff.core.parts import Kind
 from signoff.core.people import Directory
 from signoff.core.policy import format_duration
 from signoff.core.run import Run
@@ -84,7 +85,7 @@ def approvals_table(approvals: Iterable[Approval], directory: Directory, now: da
             made,
             one.id,
             state_text(one.state.value),
-            f"{one.origin.app}: {one.call.name}()",
+            f"{one.origin.app}: {_asked_for(one)}",
             _name(directory, one.origin.user),
             ", ".join(people) if pending else "",
             coarse(now - one.opened_at),
@@ -211,6 +212,13 @@ def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in found:
         made.add_row(Text(name), Text(value))
     out.print(made)
+
+
+def _asked_for(approval: Approval) -> str:
+    """Return the question of a request for input, the call of everything else."""
+    if approval.kind is not Kind.INPUT:
+        return f"{approval.call.name}()"
+    return _short(str(approval.call.args.get("message") or "")) or "input"
 
 
 def _name(directory: Directory, identity: str) -> str:

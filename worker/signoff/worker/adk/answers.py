@@ -87,6 +87,8 @@ def input_value(approval: Approval) -> JsonValue:
     reason = decision.reason if decision is not None else ""
     if approval.state is State.APPROVED:
         return decision.payload if decision is not None else None
+    if approval.state is State.REJECTED and decision is not None and decision.payload is not None:
+        return decision.payload
     no = form_of(approval.call).refuse(reason if approval.state is State.REJECTED else "")
     if no is not None:
         return no.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,16 +17,17 @@ from signoff.broker.desk import Desk
 from signoff.broker.follow import follow
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
+from signoff.core.card import topic
 from signoff.core.errors import AlreadyDecided, ApprovalNotFound, DecisionRefused, NotAnApprover
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Kind, Origin, approval_id
-from signoff.core.payload import LONE_FIELD, check_payload
+from signoff.core.parts import Origin, approval_id
 from signoff.core.people import Person
 from signoff.core.run import RunState
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, problem_of
+from signoff.worker.adk_api.verdicts import Verdict, verdict_of
 
 log = structlog.get_logger(__name__)
 
@@ -86,43 +88,57 @@ class Answering:
         found = [await self._routed(one) for one in found]
         pause = (await self.desk.ledger.run(found[0].origin.run)).pause
         now = await self.desk.ledger.now()
-        for approval, answer in zip(found, answers, strict=True):
-            await self._try(caller, person, approval, answer, now)
-        for approval, answer in zip(found, answers, strict=True):
-            await self._commit(caller, person, approval, answer)
+        told = [(one, verdict_of(one, said)) for one, said in zip(found, answers, strict=True)]
+        for approval, verdict in told:
+            await self._try(caller, person, approval, verdict, now)
+        for approval, verdict in told:
+            await self._commit(caller, person, approval, verdict)
         run = await self.desk.ledger.run(found[0].origin.run)
         still = run.pause == pause and run.state is RunState.PAUSED
         return Turn(run.id, pause, len(run.waiting) if still else 0)
 
     async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
         """Return the approval of a call; one that the caller may not see is not there."""
+        approval = await self._latest(request, answer.call)
+        if not caller.may_see(request.app_name) or not (
+            caller.may_use(request.app_name, request.user_id)
+            or await self._is_asked(caller, approval)
+        ):
+            raise _no_such_call()
+        return approval
+
+    async def _latest(self, request: RunRequest, call: str) -> Approval:
+        """Return the approval of the latest question that was put under this id.
+
+        Raises:
+            Problem: 404 if there is none.
+        """
+        ledger = self.desk.ledger
         origin = Origin(
             run="",
             app=request.app_name,
             user=request.user_id,
             session=request.session_id,
             invocation="",
-            confirmation=answer.call,
+            confirmation=call,
         )
-        try:
-            approval = await self.desk.ledger.approval(approval_id(origin))
-            while approval.handoff is Handoff.IN_DOUBT:
-                # The question whether it shall run again goes by the same id in the session.
-                origin = origin.model_copy(update={"again": approval.origin.again + 1})
-                approval = await self.desk.ledger.approval(approval_id(origin))
-        except ApprovalNotFound:
-            raise _no_such_call() from None
-        if not caller.may_see(request.app_name) or not (
-            caller.may_use(request.app_name, request.user_id)
-            or await self._is_asked(caller, approval)
-        ):
+        runs = await ledger.session_runs(origin.app, origin.user, origin.session)
+        ids = [one for run in runs for one in run.approvals]
+        asked = [one for one in await ledger.approvals(ids) if one.origin.confirmation == call]
+        if asked:
+            return max(asked, key=lambda one: (one.origin.nth, one.origin.again))
+        # It was answered in a pause that is over, of which its run has no list any more.
+        found: Approval | None = None
+        with contextlib.suppress(ApprovalNotFound):
+            while True:
+                found = await ledger.approval(approval_id(origin))
+                # The question whether it shall run again goes by the same id in the session, and
+                # so does that of a node which is run again.
+                name = "again" if found.handoff is Handoff.IN_DOUBT else "nth"
+                origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
+        if found is None:
             raise _no_such_call()
-        if approval.kind is not Kind.CONFIRMATION:
-            raise _mismatch(
-                f"{approval.call.name} waits for {approval.kind.value.replace('_', ' ')}, which is "
-                "answered through the other channels; a yes to a call is all that is taken here."
-            )
-        return approval
+        return found
 
     async def _is_asked(self, caller: Caller, approval: Approval) -> bool:
         if caller.person is None:
@@ -136,7 +152,7 @@ class Answering:
                 403,
                 "nobody",
                 "This caller answers for nobody",
-                f"An answer to {found[0].call.name}() has to come from somebody who is asked. "
+                f"An answer to {topic(found[0])} has to come from somebody who is asked. "
                 + caller.remedy,
             )
         return caller.person
@@ -165,42 +181,42 @@ class Answering:
                 503,
                 "not-asked-yet",
                 "Nobody has been asked yet",
-                f"It is not said yet who answers {approval.call.name}(): the policies are applied "
+                f"It is not said yet who answers {topic(approval)}: the policies are applied "
                 "by `signoff channels`. Does it run? Then send the answer again.",
                 headers={"Retry-After": "2"},
             ) from None
         return approval
 
     async def _try(
-        self, caller: Caller, person: Person, approval: Approval, answer: Answer, now: datetime
+        self, caller: Caller, person: Person, approval: Approval, verdict: Verdict, now: datetime
     ) -> None:
         """Find out whether an answer would be taken; this changes nothing."""
-        directory = self.desk.directory
+        move = approval.approve if verdict.yes else approval.reject
         try:
-            if answer.confirmed:
-                values = values_of(approval, answer.payload)
-                approval.approve(person, directory, channel=CHANNEL, now=now, values=values)
-            else:
-                approval.reject(person, directory, channel=CHANNEL, now=now)
+            move(
+                person,
+                self.desk.directory,
+                channel=CHANNEL,
+                now=now,
+                reason=verdict.reason,
+                values=verdict.values,
+            )
         except DecisionRefused as error:
             raise await self._refused(caller, person, approval.id, error) from error
 
     async def _commit(
-        self, caller: Caller, person: Person, approval: Approval, answer: Answer
+        self, caller: Caller, person: Person, approval: Approval, verdict: Verdict
     ) -> None:
+        move = self.desk.approve if verdict.yes else self.desk.reject
         try:
-            if answer.confirmed:
-                after = await self.desk.approve(
-                    approval.id,
-                    person,
-                    channel=CHANNEL,
-                    values=values_of(approval, answer.payload),
-                    watched=True,
-                )
-            else:
-                after = await self.desk.reject(
-                    approval.id, person, channel=CHANNEL, reason=answer.reason, watched=True
-                )
+            after = await move(
+                approval.id,
+                person,
+                channel=CHANNEL,
+                reason=verdict.reason,
+                values=verdict.values,
+                watched=True,
+            )
         except DecisionRefused as error:
             raise await self._refused(caller, person, approval.id, error) from error
         log.info(
@@ -244,30 +260,6 @@ class Answering:
         return problem
 
 
-def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | None:
-    """Return the payload of a yes as values by field.
-
-    Args:
-        approval: What is answered.
-        payload: As it came; None for none.
-
-    Raises:
-        PayloadError: It has a key too many, or a value of another kind; see
-            `signoff.core.payload.check_payload`.
-    """
-    if payload is None:
-        return None
-    if approval.template is None:
-        # Not a template, but the arguments that would be approved; see Approval.approve.
-        checked = check_payload({} if payload == {} else dict(approval.call.args), payload)
-    else:
-        checked = check_payload(approval.template, payload)
-    if approval.template is not None and not isinstance(approval.template, dict):
-        return {LONE_FIELD: checked}
-    # As it came: what a template leaves open has to be filled by the answer itself.
-    return payload if isinstance(payload, dict) else None
-
-
 def _mismatch(detail: str) -> Problem:
     return Problem(422, "invalid", "The body has the wrong form", detail)
 
@@ -278,5 +270,6 @@ def _no_such_call() -> Problem:
         "not-found",
         "There is no such call",
         "No call with this function_response.id waits, or has waited, in this session of this user "
-        "in this app. The id is that of the adk_request_confirmation call.",
+        "in this app. The id is that of the call that waits, such as the adk_request_confirmation "
+        "call.",
     )

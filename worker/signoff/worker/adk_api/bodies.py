@@ -12,8 +12,7 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from signoff.core.payload import LONGEST_TEXT
-from signoff.core.text import brief, clean_text
+from signoff.core.text import brief
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api.problems import Problem, invalid
 
@@ -21,9 +20,6 @@ LARGEST: Final = 1 << 20
 """The largest body, in bytes."""
 
 _DRAINED: Final = 16 * LARGEST
-
-_ANSWER_KEYS: Final = frozenset({"confirmed", "payload", "hint"})
-"""The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
 
 
 class RunRequest(BaseModel):
@@ -47,19 +43,17 @@ class RunRequest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer to a confirmation.
+    """One function response, as it was sent.
 
     Attributes:
-        call: The id of the ``adk_request_confirmation`` call.
-        confirmed: Yes or no.
-        payload: The values that came with a yes, None where there are none.
-        reason: The words that came with a no.
+        call: The id of the call that it answers.
+        name: The name of that call.
+        response: What it says; `signoff.worker.adk_api.verdicts` reads it.
     """
 
     call: str
-    confirmed: bool
-    payload: JsonValue
-    reason: str
+    name: str
+    response: JsonValue
 
 
 async def read_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
@@ -234,59 +228,24 @@ def _answers(responses: list[types.FunctionResponse]) -> list[Answer]:
 
 
 def _answer(response: types.FunctionResponse) -> Answer:
-    if response.name != CONFIRMATION:
+    if not response.name:
         raise Problem(
             400,
             "unknown-name",
             "This name is not taken",
-            f"function_response.name is {brief(response.name or '')!r}; "
-            f"what can be answered is {CONFIRMATION!r}.",
+            "function_response.name is missing; it is that of the call that waits, such as "
+            f"{CONFIRMATION!r}.",
         )
     if not response.id or set(response.model_dump(exclude_none=True)) - {"id", "name", "response"}:
         raise _not_taken(
-            f"function_response has exactly id, name and response; id is that of the "
-            f"{CONFIRMATION} call."
+            "function_response has exactly id, name and response; id is that of the call that "
+            f"waits, such as {CONFIRMATION}."
         )
-    given: Any = response.response
-    # The form in which ADK's own clients wrap it (google.adk.tools.tool_confirmation).
-    if isinstance(given, dict) and set(given) == {"response"}:
-        inner = given["response"]
-        given = (
-            parse_json(inner, "function_response.response.response")
-            if (isinstance(inner, str))
-            else inner
-        )
-    if not isinstance(given, dict):
-        raise _field("response", given, '{"confirmed": true}', "is a JSON object")
-    for key in given:
-        if key not in _ANSWER_KEYS:
-            raise _field(key, given[key], '{"confirmed": true, "payload": null}', "is not a field")
-    confirmed = given.get("confirmed")
-    if not isinstance(confirmed, bool):
-        # ADK itself takes "yes" and 1 for true; an approval is not to be guessed.
-        raise _field("confirmed", confirmed, '"confirmed": true', "is true or false")
-    payload = given.get("payload")
-    return Answer(
-        call=response.id,
-        confirmed=confirmed,
-        payload=payload if confirmed else None,
-        reason="" if confirmed else _reason(payload),
-    )
+    return Answer(response.id, response.name, response.response)
 
 
-def _reason(payload: JsonValue) -> str:
-    """Return the reason that a no came with; other values of a no mean nothing to anybody."""
-    reason = payload.get("reason") if isinstance(payload, dict) else None
-    if reason is None:
-        return ""
-    if not isinstance(reason, str) or len(reason) > LONGEST_TEXT:
-        example = '"payload": {"reason": "over budget"}'
-        raise _field("reason", reason, example, f"is text of at most {LONGEST_TEXT:,} characters")
-    # It is shown on cards and reaches a model.
-    return clean_text(reason).strip()
-
-
-def _field(key: str, read: object, example: str, wanted: str) -> Problem:
+def wrong_field(key: str, read: object, example: str, wanted: str) -> Problem:
+    """Return the problem that a field of an answer is."""
     shown = brief(json.dumps(read, ensure_ascii=False, default=str))
     return Problem(
         422,

@@ -1,0 +1,160 @@
+"""What a function response says about the call that it answers: yes or no, and with which values.
+
+Three kinds of calls wait, and each is answered under the name of its call, as ADK has it:
+
+- ``adk_request_confirmation``, and ``adk_request_input`` of a node that asks whether it may run:
+  ``{"confirmed": true, "payload": …}``.
+- ``adk_request_input``: the answer itself, ``{"result": …}`` around anything that is no object.
+- a long-running tool: ``{"confirmed": true, "payload": …}`` too. What the tool returns is built
+  from that by the settings, whichever channel the answer came by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from signoff.core.answering import form_of
+from signoff.core.approval import Approval
+from signoff.core.inputs import Form
+from signoff.core.parts import INPUT, Kind
+from signoff.core.payload import LONE_FIELD, LONGEST_TEXT, check_payload
+from signoff.core.schema import misfit
+from signoff.core.text import brief, clean_text
+from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import is_node
+from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
+from signoff.worker.adk_api.problems import Problem
+
+_ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
+"""The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What somebody says to a call that waits.
+
+    Attributes:
+        yes: Yes or no.
+        values: The values that came with it, by field; None where there are none.
+        reason: The words that came with a no.
+    """
+
+    yes: bool
+    values: dict[str, JsonValue] | None = None
+    reason: str = ""
+
+
+def name_of(approval: Approval) -> str:
+    """Return the name under which the call of an approval is answered."""
+    if approval.kind is Kind.INPUT or is_node(approval):
+        return INPUT
+    return approval.call.name if approval.kind is Kind.LONG_RUNNING else CONFIRMATION
+
+
+def verdict_of(approval: Approval, answer: Answer) -> Verdict:
+    """Return what an answer says about the call of an approval.
+
+    Raises:
+        Problem: 400 for a name that is not that of the call, 422 for an answer of another form.
+        PayloadError: A value does not fit, or one too many is there.
+    """
+    if answer.name != name_of(approval):
+        raise Problem(
+            400,
+            "unknown-name",
+            "This name is not taken",
+            f"function_response.name is {brief(answer.name)!r}; "
+            f"this call is answered as {name_of(approval)!r}.",
+        )
+    if approval.kind is Kind.INPUT:
+        return _of_input(form_of(approval.call), answer.response)
+    return _of_confirmation(approval, answer.response)
+
+
+def _of_input(form: Form, given: JsonValue) -> Verdict:
+    yes, values = form.read(_unwrapped(form, given))
+    return Verdict(yes, values)
+
+
+def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
+    """Return the answer in a response (google.adk.workflow.utils._rehydration_utils).
+
+    ADK's page wraps what was typed as text, and ADK reads JSON in it where it can. What the schema
+    takes as text stays text: an "0042" that was asked for is no 42.
+    """
+    if not isinstance(given, dict) or set(given) != {"result"}:
+        return given
+    value = given["result"]
+    if not isinstance(value, str) or (form.lone and misfit(form.schema, value) is None):
+        return value
+    with contextlib.suppress(Problem):
+        return parse_json(value, "function_response.response.result")  # type: ignore[no-any-return]
+    return value
+
+
+def _of_confirmation(approval: Approval, given: JsonValue) -> Verdict:
+    # The form in which ADK's own clients wrap it (google.adk.tools.tool_confirmation).
+    if isinstance(given, dict) and set(given) == {"response"}:
+        inner = given["response"]
+        given = (
+            parse_json(inner, "function_response.response.response")
+            if isinstance(inner, str)
+            else inner
+        )
+    if not isinstance(given, dict):
+        raise wrong_field("response", given, '{"confirmed": true}', "is a JSON object")
+    for key in given:
+        if key not in _ANSWER_KEYS:
+            example = '{"confirmed": true, "payload": null}'
+            raise wrong_field(key, given[key], example, "is not a field")
+    confirmed = given.get("confirmed")
+    if not isinstance(confirmed, bool):
+        # ADK itself takes "yes" and 1 for true; an approval is not to be guessed.
+        raise wrong_field("confirmed", confirmed, '"confirmed": true', "is true or false")
+    payload = given.get("payload")
+    if confirmed:
+        return Verdict(yes=True, values=values_of(approval, payload))
+    # ADK's page sends back what it was shown, whatever is answered.
+    shown = payload in (approval.template, approval.call.args)
+    return Verdict(yes=False, reason="" if shown else _reason(payload))
+
+
+def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | None:
+    """Return the payload of a yes as values by field.
+
+    Args:
+        approval: What is answered.
+        payload: As it came; None for none.
+
+    Raises:
+        PayloadError: It has a key too many, or a value of another kind; see
+            `signoff.core.payload.check_payload`.
+    """
+    if payload is None:
+        return None
+    if approval.template is None:
+        # Not a template, but the arguments that would be approved; see Approval.approve.
+        checked = check_payload({} if payload == {} else dict(approval.call.args), payload)
+    else:
+        checked = check_payload(approval.template, payload)
+    if approval.template is not None and not isinstance(approval.template, dict):
+        return {LONE_FIELD: checked}
+    # As it came: what a template leaves open has to be filled by the answer itself.
+    return payload if isinstance(payload, dict) else None
+
+
+def _reason(payload: JsonValue) -> str:
+    """Return the reason that a no came with; other values of a no mean nothing to anybody."""
+    reason = payload.get("reason") if isinstance(payload, dict) else None
+    if reason is None:
+        return ""
+    if not isinstance(reason, str) or len(reason) > LONGEST_TEXT:
+        example = '"payload": {"reason": "over budget"}'
+        raise wrong_field(
+            "reason", reason, example, f"is text of at most {LONGEST_TEXT:,} characters"
+        )
+    # It is shown on cards and reaches a model.
+    return clean_text(reason).strip()
