@@ -100,6 +100,8 @@ def test_each_settings_example_is_valid(
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "pw")
     if "username" not in code:
         monkeypatch.delenv("SIGNOFF_EMAIL__SMTP__PASSWORD")
+    if "[inbox]" in code:
+        monkeypatch.setenv("SIGNOFF_INBOX__SECRET_KEY", "k" * 44)
     file = tmp_path / "signoff.toml"
     file.write_text(code, encoding="utf-8")
     require(load_settings(file))

@@ -31,6 +31,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.channels.delivery import Delivery
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake
 from signoff.channels.router import Router
 from signoff.core.approval import Approval, Kind
@@ -205,6 +206,7 @@ class Channels:
     channel: FakeChannel
     policies: tuple[Policy, ...] = (Policy(name="expenses", ask=("mara",), within="4h"),)
     fallback: Fallback = field(default_factory=lambda: Fallback(ask=("cleo",)))
+    inbox: InboxSettings = field(default_factory=InboxSettings)
     opened: int = 0
 
     @property
@@ -220,7 +222,7 @@ class Channels:
     @property
     def delivery(self) -> Delivery:
         """The delivery through the channel."""
-        return Delivery(self.ledger, self.channel, directory=self.directory)
+        return Delivery(self.ledger, self.channel, directory=self.directory, inbox=self.inbox)
 
     @property
     def intake(self) -> Intake:

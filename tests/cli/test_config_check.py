@@ -206,6 +206,25 @@ BAD = {
         "error",
     ),
     "no host": (GOOD + '[redis]\nurl = "redis:///0"\n', "redis.url", "no host", "error"),
+    "a second step without a page": (
+        GOOD.replace('name = "large"', 'name = "large"\nsecond_step = "true"'),
+        "policies[0].second_step",
+        "no page",
+        "error",
+    ),
+    "a second step of the default without a page": (
+        GOOD + 'second_step = "tool == 1"\n',
+        "default.second_step",
+        "no page",
+        "error",
+    ),
+    "a second step that is no condition": (
+        GOOD.replace('name = "large"', 'name = "large"\nsecond_step = "amount > 1"')
+        + f'[inbox]\nurl = "https://x.example"\nsecret_key = "{"k" * 32}"\n',
+        "policies[0].second_step",
+        "uses 'amount'",
+        "error",
+    ),
     "a database that is no number": (
         GOOD + '[redis]\nurl = "redis://localhost/signoff"\n',
         "redis.url",

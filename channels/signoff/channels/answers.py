@@ -174,7 +174,15 @@ class Answers:
     async def _decide(self, answer: Answer, person: Person, command: Command) -> None:
         holder, also = answer.holder, answer.also
         if command.verdict is Verdict.APPROVE:
-            _refuse_other_arguments(await self._ledger.approval(holder.approval), command)
+            before = await self._ledger.approval(holder.approval)
+            _refuse_other_arguments(before, command)
+            again = before.step_of(person.id) is not None
+
+            def noted(change: Change, after: Approval) -> None:
+                if (step := after.step_of(person.id)) is not None:
+                    words = phrases.first_step(after, step, again=again)
+                    self._send(change, answer, About.FIRST_STEP, words)
+
             approval = await self._desk.approve(
                 holder.approval,
                 person,
@@ -182,6 +190,7 @@ class Answers:
                 reason=command.reason,
                 values=command.values,
                 also=also,
+                noted=noted,
             )
         else:
             approval = await self._desk.reject(
@@ -271,6 +280,12 @@ class Answers:
         if await self._ledger.raw(guard) is not None:
             return
         change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
+        self._send(change, answer, about, words)
+
+    @staticmethod
+    def _send(change: Change, answer: Answer, about: About, words: Words) -> None:
+        """Add a notice that answers one answer."""
+        holder = answer.holder
         change.send(
             stages.deliver(holder.channel),
             f"notice:{about}:{holder.approval}:{holder.person}:{answer.source}",

@@ -12,6 +12,7 @@ from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.ledger import Ledger
 from signoff.channels import phrases
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.outbox import (
     MOST_ATTEMPTS,
     approval_of,
@@ -41,12 +42,21 @@ class Delivery:
         ledger: The ledger.
         channel: The channel.
         directory: The people.
+        inbox: The page that messages link to, if there is one.
     """
 
-    def __init__(self, ledger: Ledger, channel: Channel, *, directory: Directory) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        channel: Channel,
+        *,
+        directory: Directory,
+        inbox: InboxSettings | None = None,
+    ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
+        self._inbox = inbox or InboxSettings()
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -122,6 +132,7 @@ class Delivery:
             example=words.example,
             good=approval.state is State.APPROVED and not item.body.get("problem"),
             thread=asked.receipt,
+            link=self._inbox.link_to(approval.id) if approval.state is State.PENDING else "",
             reply_to=str(item.body.get("reply_to", "")),
         )
 

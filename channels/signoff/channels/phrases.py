@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from pydantic import JsonValue
+
 from signoff.core.answering import example_of_yes, refusal_of_input
 from signoff.core.approval import Approval, Decision, Kind, State
 from signoff.core.card import one_line, shown, topic
@@ -36,6 +38,7 @@ class About(StrEnum):
     LATE = "late"
     NOT_YOURS = "not_yours"
     STRANGER = "stranger"
+    FIRST_STEP = "first_step"
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
@@ -77,6 +80,26 @@ def not_understood(approval: Approval, problem: str, *, example: str = "") -> Wo
         f"Nothing is decided yet: your answer about {topic(approval)} was not clear",
         one_paragraph(problem),
         example or example_of_yes(approval.kind, approval.call, approval.template),
+    )
+
+
+def first_step(approval: Approval, step: Decision, *, again: bool) -> Words:
+    """Return that a yes was noted, and what makes it count."""
+    until = f" until {moment(approval.deadline)}" if approval.deadline else ""
+    parts = ["It takes the place of your earlier answer."] if again else []
+    parts += _given(approval, step)
+    parts.append(
+        f"This request takes two steps, and your mail was the first. Confirm it{until} on the "
+        "page behind the link, with a code from your authenticator app. Nothing is decided before "
+        "that."
+    )
+    parts.append(
+        "If you have changed your mind, or that mail was not yours, answer the request with a no: "
+        "that counts at once."
+    )
+    return Words(
+        f"One more step: confirm your yes to {topic(approval)}",
+        "\n\n".join(parts),
     )
 
 
@@ -163,28 +186,40 @@ def _goes_on(rest: str) -> bool:
 
 def _details(approval: Approval, decision: Decision) -> list[str]:
     """Return the reason, the values and what happens now."""
+    return [*_given(approval, decision), _follows(approval, decision)]
+
+
+def _given(approval: Approval, decision: Decision) -> list[str]:
+    """Return the reason and the values."""
     parts = []
     if reason := _reason(decision):
         parts.append(f"Reason: {reason}")
-    if decision.payload is not None and approval.state is State.APPROVED:
+    if decision.payload is not None and approval.state is not State.REJECTED:
         values = decision.payload
         pairs = values.items() if isinstance(values, dict) else [("value", values)]
         given = ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
         parts.append(f"With {one_line(given)}.")
-    if decision.proposal is not None:
-        wanted = {
-            name: value
-            for name, value in decision.proposal.items()
-            if approval.call.args.get(name) != value
-        }
-        given = ", ".join(f"{name} = {shown(value)}" for name, value in wanted.items())
-        parts.append(
-            f"What was shown will not be run. The agent is told that you would approve "
-            f"{one_line(given)}, and may propose that."
-        )
-    else:
-        parts.append(_consequence(approval))
+    if decision.proposal is not None and approval.state is State.PENDING:
+        parts.append(f"With {_wanted(approval, decision.proposal)} instead of what was shown.")
     return parts
+
+
+def _wanted(approval: Approval, proposal: dict[str, JsonValue]) -> str:
+    """Return what a proposal has that the call has not."""
+    values = {
+        name: value for name, value in proposal.items() if approval.call.args.get(name) != value
+    }
+    return one_line(", ".join(f"{name} = {shown(value)}" for name, value in values.items()))
+
+
+def _follows(approval: Approval, decision: Decision) -> str:
+    """Return what happens now."""
+    if decision.proposal is None:
+        return _consequence(approval)
+    return (
+        "What was shown will not be run. The agent is told that you would approve "
+        f"{_wanted(approval, decision.proposal)}, and may propose that."
+    )
 
 
 def asks_input(approval: Approval) -> bool:

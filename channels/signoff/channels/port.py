@@ -44,6 +44,7 @@ class Message:
         example: For a notice: an answer that would have worked, "" for none.
         good: For an outcome: whether the call goes on.
         thread: The receipt of the card, so that what follows appears beside it; "" for none.
+        link: The page where the person can look at it and answer, "" where there is none.
         reply_to: What the person's own message was called, "" where there was none.
     """
 
@@ -60,6 +61,7 @@ class Message:
     example: str = ""
     good: bool = False
     thread: str = ""
+    link: str = ""
     reply_to: str = ""
 
 

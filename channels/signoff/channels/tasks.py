@@ -14,6 +14,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.delivery import Delivery
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake, SentLines
 from signoff.channels.port import Channel
 from signoff.channels.router import Router
@@ -39,6 +40,7 @@ class Services:
         directory: The people.
         channels: The ways to reach them.
         mailbox: The address of ours that answers come to.
+        inbox: The page that messages link to, if there is one.
         sent_lines: What a card's mail consists of; see `Intake`.
     """
 
@@ -49,6 +51,7 @@ class Services:
     directory: Directory
     channels: Iterable[Channel]
     mailbox: str
+    inbox: InboxSettings | None = None
     sent_lines: SentLines | None = None
 
 
@@ -63,7 +66,9 @@ def drains(services: Services) -> dict[str, Drain]:
     intake = Intake(services.desk, mailbox=services.mailbox, sent_lines=services.sent_lines)
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
-        delivery = Delivery(services.ledger, channel, directory=services.directory)
+        delivery = Delivery(
+            services.ledger, channel, directory=services.directory, inbox=services.inbox
+        )
         found[stages.deliver(channel.name)] = delivery.drain
     return found
 

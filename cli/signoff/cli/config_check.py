@@ -21,7 +21,7 @@ _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 def check(settings: Settings) -> list[Fault]:
     """Return everything that is wrong, errors before warnings, each in the order of the file."""
     found: list[Found] = []
-    for rule in (_people, _policies, _default, _long_running, _email, _gateway, _places):
+    for rule in (_people, _policies, _default, _long_running, _email, _gateway, _inbox, _places):
         found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
@@ -189,6 +189,15 @@ def _gateway(settings: Settings) -> Iterator[Found]:
         if not token.person and not token.users:
             message = "it lets nobody do anything"
             yield loc, _warning(message, "Set `users`, or `person`.")
+
+
+def _inbox(settings: Settings) -> Iterator[Found]:
+    rules = [(("policies", at), one.second_step) for at, one in enumerate(settings.policies)]
+    for loc, second_step in [*rules, (("default",), settings.default.second_step)]:
+        if second_step not in {"", "false"} and not settings.inbox.url:
+            message = "there is no page on which anybody could take a second step"
+            remedy = "Set url and secret_key under [inbox], or take second_step out."
+            yield (*loc, "second_step"), _error(message, remedy)
 
 
 def _places(settings: Settings) -> Iterator[Found]:

@@ -162,7 +162,13 @@ def run_channels(settings: Settings) -> int:
             directory=parts.desk.directory,
             channels=[EmailChannel(settings.email)],
             mailbox=settings.email.mailbox,
-            sent_lines=partial(sent_lines, directory=parts.desk.directory, settings=settings.email),
+            inbox=settings.inbox,
+            sent_lines=partial(
+                sent_lines,
+                directory=parts.desk.directory,
+                settings=settings.email,
+                inbox=settings.inbox,
+            ),
         )
     )
     return _consume(

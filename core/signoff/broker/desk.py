@@ -125,7 +125,7 @@ class Desk:
         return await self._end(approval_id, step, also, in_time=True, noted=noted, watched=watched)
 
     async def confirm(
-        self, approval_id: str, person: Person, *, channel: str, mark: str, also: Change
+        self, approval_id: str, person: Person, *, channel: str, mark: str
     ) -> Approval:
         """Take the second step; see `Approval.confirm`.
 
@@ -134,7 +134,6 @@ class Desk:
             person: Who, as the channel has proven it by a second factor.
             channel: How it came.
             mark: Stands for the first step that the person was shown.
-            also: What must happen in the same commit.
 
         Raises:
             DecisionRefused: The person may not decide, or has nothing to confirm.
@@ -143,7 +142,7 @@ class Desk:
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
             return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
 
-        return await self._end(approval_id, step, also, in_time=True)
+        return await self._end(approval_id, step, None, in_time=True)
 
     async def reject(
         self,

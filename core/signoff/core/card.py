@@ -62,6 +62,7 @@ class Card(Value):
         fields: The payload template to fill, empty where there is none.
         optional: Names of more fields, which may be given as well.
         yes_or_no: Whether a no is an answer that the agent goes on with.
+        in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
     """
 
     approval: str
@@ -79,6 +80,7 @@ class Card(Value):
     fields: tuple[Row, ...] = ()
     optional: tuple[str, ...] = ()
     yes_or_no: bool = True
+    in_two_steps: bool = False
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -101,6 +103,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         deadline=approval.deadline,
         digest=approval.digest,
         fields=_rows(fields_of(approval.template)),
+        in_two_steps=approval.in_two_steps,
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
 

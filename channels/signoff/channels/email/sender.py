@@ -9,6 +9,7 @@ import structlog
 from signoff.channels.email.render import plain_text, recipient, render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approval import Approval
 from signoff.core.card import card
@@ -66,7 +67,12 @@ def _result(error: MailError) -> Result:
 
 
 def sent_lines(
-    approval: Approval, person: str, *, directory: Directory, settings: EmailSettings
+    approval: Approval,
+    person: str,
+    *,
+    directory: Directory,
+    settings: EmailSettings,
+    inbox: InboxSettings | None = None,
 ) -> frozenset[str]:
     """Return the lines of the card that a person was sent, so that they are not taken for theirs.
 
@@ -81,6 +87,7 @@ def sent_lines(
         name="",
         address="",
         at=approval.opened_at,
+        link=inbox.link_to(approval.id) if inbox is not None else "",
     )
     return frozenset(
         line

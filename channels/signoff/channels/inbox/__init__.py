@@ -1,0 +1,1 @@
+"""The inbox page: where a person sees what waits for them, and answers signed in."""

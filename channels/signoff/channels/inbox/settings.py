@@ -1,0 +1,89 @@
+"""The settings of the inbox page: the table `[inbox]`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
+
+from signoff.channels.email.settings import is_loopback
+from signoff.core.policy import Duration
+
+ROOT: Final = "/inbox"
+"""The path below which all pages are."""
+
+_SHORTEST_KEY: Final = 32
+
+
+def _base(text: str) -> str:
+    if not text:
+        return text
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a URL: {error}") from error
+    host = parts.hostname or ""
+    if parts.scheme not in {"http", "https"} or not host or parts.username is not None:
+        raise ValueError(f"{text!r} is not a URL like https://approvals.example.com")
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        raise ValueError(f"{text!r} has a path: the pages are below {ROOT}/ of a host of their own")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError(f"{text!r} would carry sessions unencrypted: put TLS before it, https://")
+    if not text.isascii() or not text.isprintable():
+        raise ValueError(f"{text!r} is not a URL in ASCII")
+    # As browsers write an origin: they leave out the usual port.
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    shown = f"[{host}]" if ":" in host else host
+    port = "" if parts.port in {None, usual} else f":{parts.port}"
+    return f"{parts.scheme}://{shown}{port}"
+
+
+class InboxSettings(BaseModel):
+    """The inbox page, which people sign in to with a code from an authenticator app.
+
+    Attributes:
+        url: Where people reach it: ``"https://approvals.example.com"``. What stands there passes
+            on to the gateway. Cards then carry a link. Without it there is no page.
+        secret_key: Seals the secrets of the authenticator apps in Redis; at least 32 characters
+            that nobody can guess (`openssl rand -base64 32`), the same for all gateways. With
+            another key everybody has to be enrolled anew.
+        idle: After how long without a request a session ends.
+        longest: After how long it ends in any case.
+        fresh: For how long after a code was given the session decides without another one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: Annotated[str, AfterValidator(_base)] = ""
+    secret_key: SecretStr = SecretStr("")
+    idle: Duration = timedelta(minutes=30)
+    longest: Duration = timedelta(hours=12)
+    fresh: Duration = timedelta(minutes=5)
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        key = self.secret_key.get_secret_value()
+        if bool(self.url) != bool(key):
+            raise ValueError("url and secret_key come together: set both or none")
+        if key and len(key) < _SHORTEST_KEY:
+            raise ValueError(
+                f"secret_key has less than {_SHORTEST_KEY} characters: take openssl rand -base64 32"
+            )
+        return self
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is reached by TLS; only this machine itself may do without."""
+        return self.url.startswith("https:")
+
+    def link_to(self, approval: str) -> str:
+        """Return the address of the page of an approval, "" where there is no page."""
+        return f"{self.url}{page_of(approval)}" if self.url else ""
+
+
+def page_of(approval: str) -> str:
+    """Return the path of the page of an approval."""
+    return f"{ROOT}/approvals/{approval}"

@@ -1,0 +1,190 @@
+"""Where a policy wants a second step: what a mail is worth, and what its writer is told."""
+
+from email.message import EmailMessage
+
+import pytest
+
+from builders import MARA
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import store
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.port import Kind
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Edits, Fallback, Policy
+from signoff.core.run import RunState
+from signoff.core.steps import mark_of
+
+MAILBOX = "approvals@signoff.example"
+INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
+POLICY = Policy(name="expenses", ask=("mara",), within="4h", second_step="args.amount > 100")
+
+
+@pytest.fixture
+def office(channels):
+    """The stages of the channels, under a policy that wants a second step above 100."""
+    channels.inbox, channels.policies = INBOX, (POLICY,)
+    channels.mails = 0
+    return channels
+
+
+async def take(office, token, text):
+    """Answer with a token, and return what Mara is told."""
+    office.mails += 1
+    local, _, domain = MAILBOX.partition("@")
+    mail = EmailMessage()
+    mail["From"], mail["To"] = MARA.email, f"{local}+{token}@{domain}"
+    mail["Subject"], mail["Message-ID"] = "Re: Approval needed", f"<{office.mails}@mail.example>"
+    mail.set_content(text)
+    await store(office.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
+    office.channel.delivered.clear()
+    await office.intake.drain()
+    await office.delivery.drain()
+    return list(office.channel.delivered)
+
+
+async def test_a_yes_is_noted_and_decides_nothing(office):
+    """The run waits on; the person is told that it counts once it is confirmed, where and when."""
+    approval, token = await office.ask()
+
+    (told,) = await take(office, token, "approve: fine by me")
+
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.step_of("mara").reason) == (State.PENDING, "fine by me")
+    assert (await office.ledger.run(after.origin.run)).state is RunState.PAUSED
+    assert (told.kind, told.headline) == (
+        Kind.NOTICE,
+        "One more step: confirm your yes to reimburse",
+    )
+    assert told.link == f"https://approvals.example.com/inbox/approvals/{approval.id}"
+    assert "Reason: fine by me" in told.text
+    assert f"{after.deadline:%H:%M} UTC" in told.text
+    assert (await office.whats(approval))[-1] is What.FIRST_STEP
+
+
+async def test_each_answer_is_told_once_and_the_last_counts(office):
+    """Another yes takes the place of the first, with its values, and says so."""
+    approval, token = await office.ask(template={"days": 0}, amount=500)
+    await take(office, token, "approve 3")
+
+    (told,) = await take(office, token, "approve 5")
+
+    assert "takes the place of your earlier answer" in told.text
+    assert "days = 5" in told.text
+    after = await office.ledger.approval(approval.id)
+    assert [step.payload for step in after.steps] == [{"days": 5}]
+
+
+async def test_other_values_are_noted_too(office):
+    """They would be a rejection with a proposal, and wait for the second step as well."""
+    approval, token = await office.ask(amount=500)
+    (told,) = await take(office, token, "approve with amount=300")
+    assert "With amount = 300 instead of what was shown." in told.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_no_counts_at_once_also_after_a_yes(office):
+    """Whoever sees a yes that is not theirs can stop it by mail."""
+    approval, token = await office.ask()
+    await take(office, token, "approve")
+    (told,) = await take(office, token, "reject: that was not me")
+    assert told.kind is Kind.OUTCOME
+    assert (await office.ledger.approval(approval.id)).state is State.REJECTED
+
+
+async def test_a_confirmed_yes_resumes_and_is_told(office):
+    """The second step decides in the words of the first, and everybody hears of it."""
+    approval, token = await office.ask()
+    await take(office, token, "approve: fine")
+    step = (await office.ledger.approval(approval.id)).step_of("mara")
+    office.channel.delivered.clear()
+
+    await office.desk.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
+    await office.delivery.drain()
+
+    (told,) = office.channel.delivered
+    assert told.headline == "Recorded: you approved reimburse"
+    assert told.link == ""
+    after = await office.ledger.approval(approval.id)
+    assert (after.decision.reason, after.decision.channel) == ("fine", "inbox")
+    assert (await office.ledger.run(after.origin.run)).state is RunState.ANSWERED
+
+
+async def test_below_the_threshold_a_mail_decides(office):
+    """The policy says what is worth a second step, and the rest is as it was."""
+    approval, token = await office.ask(amount=50)
+    await take(office, token, "approve")
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_mail_that_bounces_does_not_lower_the_bar(office):
+    """The default is asked instead, and its yes is worth no more by mail."""
+    office.fallback = Fallback(ask=("cleo",))
+    approval, _ = await office.ask()
+    change_to = await office.ledger.approval(approval.id)
+    from signoff.broker.change import Change
+    from signoff.channels.delivery import refuse
+
+    change = Change()
+    now = await office.ledger.now()
+    refuse(change, change_to, "mara", channel="email", reason="no such user", now=now)
+    await office.ledger.commit(change)
+    await office.router.drain()
+    after = await office.ledger.approval(approval.id)
+    assert [one.person for one in after.asked] == ["mara", "cleo"]
+    assert after.in_two_steps
+
+
+async def test_what_was_proposed_by_mail_is_asked_about(office):
+    """`edits = "approve"` takes a proposal for an answer, which by mail would be one step only."""
+    free = Policy(name="p", ask=("mara",), within="4h", edits=Edits.APPROVE)
+    office.policies = (free,)
+    first, token = await office.ask(amount=5000)
+    await take(office, token, "approve with amount=4000")
+    rejected = await office.ledger.approval(first.id)
+    assert rejected.decision.proposal == {"amount": 4000}
+    office.policies = (free.model_copy(update={"second_step": "true"}),)
+    from builders import make_call, make_origin
+    from signoff.broker import stages
+    from signoff.broker.change import Change
+    from signoff.core.approval import Approval
+
+    run = await office.desk.submit("finance", "again", user="riley")
+    opened, events = Approval.open(
+        make_origin(run=run.id, session=run.session, confirmation="adk-2"),
+        make_call(amount=4000),
+        hint="",
+        template=None,
+        now=await office.ledger.now(),
+        supersedes=first.id,
+    )
+    change = Change().put(opened, was=None).note(events)
+    submitted = await office.ledger.run(run.id)
+    change.put(submitted.paused([opened.id]), was=submitted)
+    change.send(stages.ROUTE, opened.id, {"approval": opened.id})
+    await office.ledger.commit(change)
+
+    office.channel.delivered.clear()
+    await office.router.drain()
+    await office.delivery.drain()
+
+    assert (await office.ledger.approval(opened.id)).state is State.PENDING
+    assert [one.kind for one in office.channel.delivered] == [Kind.CARD]
+
+
+@pytest.mark.parametrize("amount", [50, 500])
+async def test_the_card_says_beforehand_what_it_takes(office, amount):
+    """Every card links to its page; one in two steps says that a mail is not enough."""
+    await office.ask(amount=amount)
+    (card,) = office.channel.delivered
+    settings = EmailSettings(mailbox=MAILBOX)
+    for text in (plain_text(card, settings), html(card, settings)):
+        assert card.link in text
+        assert ("A yes by mail is not enough for this." in text) is (amount > 100)
+        assert card.token not in card.link
+    office.inbox = InboxSettings()
+    await office.ask(amount=50)
+    bare = office.channel.delivered[-1]
+    assert bare.link == ""
+    assert "on its page" not in html(bare, settings)
