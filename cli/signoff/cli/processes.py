@@ -33,9 +33,10 @@ from signoff.broker.store import Store
 from signoff.cli import log as logs
 from signoff.cli.api import serve_adk
 from signoff.cli.config_check import require
+from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
-from signoff.core.errors import AppNotFound, ConfigError, LedgerUnavailable, SignoffError
+from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
 
 log = structlog.get_logger(__name__)
 
@@ -211,7 +212,7 @@ async def _serve(settings: Settings) -> int:
         lifespan="off",
         timeout_graceful_shutdown=10,
     )
-    server = _Server(config, lambda port: _ready("gateway", port=port, inbound=mail.port))
+    server = Server(config, lambda port: _ready("gateway", port=port, inbound=mail.port))
     # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
@@ -224,41 +225,10 @@ async def _serve(settings: Settings) -> int:
         await stack.enter_async_context(app.router.lifespan_context(app))
         beating = asyncio.create_task(_beat(parts.ledger, "gateway"))
         stack.callback(beating.cancel)
-        listening = stack.enter_context(_listen(settings.gateway.host, settings.gateway.port))
+        listening = stack.enter_context(listen(settings.gateway.host, settings.gateway.port))
         await server.serve(sockets=[listening])
     log.info("stopped", kind="gateway")
     return 0 if server.started else _FAILED
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        ConfigError: The address or port cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another host or "
-            "port, or stop what listens there",
-            key="gateway",
-        ) from error
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
-        super().__init__(config)
-        self._announce = announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        if self.started and self.servers:
-            self._announce(int(self.servers[0].sockets[0].getsockname()[1]))
 
 
 def prepare(settings: Settings) -> None:
