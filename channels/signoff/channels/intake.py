@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -37,8 +37,31 @@ MOST_ATTEMPTS: Final = 5
 
 _SEVERAL: Final = "Your mail went to several requests at once; answer each of them by itself."
 
+_AHEAD: Final = 8
+"""How many mails are read ahead of the one that is processed: each may have 1 MiB."""
+
+_PATIENCE: Final = 0.1
+"""Seconds that the others wait for a mail whose turn it is; one that takes longer comes last."""
+
 SentLines = Callable[[Approval, str], Collection[str]]
 """Returns the lines of the card that a person was sent."""
+
+
+class Read(Protocol):
+    """Reads a mail, as `read_mail` does and with its errors."""
+
+    def __call__(self, raw: bytes, sent_lines: Collection[str] = (), /) -> Awaitable[IncomingMail]:
+        """Return what stands in it."""
+        ...
+
+
+async def read_here(raw: bytes, sent_lines: Collection[str] = (), /) -> IncomingMail:
+    """Read a mail in a thread of this process: reading costs CPU, and others share the loop."""
+    return await asyncio.to_thread(read_mail, raw, sent_lines)
+
+
+Opened = tuple[StoredMail | None, IncomingMail | UnreadableMail | None]
+"""A mail as it is stored, and read; None where it has been processed meanwhile."""
 
 
 class Intake:
@@ -51,14 +74,23 @@ class Intake:
         desk: Decides.
         mailbox: The address of ours that answers come to.
         sent_lines: What we sent, so that it is not taken for the person's words.
+        read: Reads mails; `Readers.read` does it where it can do no harm.
     """
 
-    def __init__(self, desk: Desk, *, mailbox: str, sent_lines: SentLines | None = None) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        mailbox: str,
+        sent_lines: SentLines | None = None,
+        read: Read = read_here,
+    ) -> None:
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
+        self._read = read
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -71,34 +103,66 @@ class Intake:
     async def work(self, items: Sequence[Item]) -> None:
         """Process leased mails in the order in which they came; one that fails stops no other.
 
+        They are read beside each other, and one that takes long to read is processed last.
+
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        for item in items:
-            try:
-                await self._one(item)
-            except LeaseLost:
-                log.info("intake.lease_lost", item=item.id)
-            except LedgerUnavailable:
-                raise
-            except Conflict as error:
-                # Somebody works on another copy of this mail; looking again will show it.
-                log.info("intake.disturbed", item=item.id, error=str(error))
-                await self._failed(item, str(error))
-            except Exception as error:
-                log.exception("intake.failed", item=item.id, attempts=item.attempts)
-                await self._failed(item, f"{type(error).__name__}: {error}")
+        window = asyncio.Semaphore(_AHEAD)
+        readings = [asyncio.ensure_future(self._open(item, window)) for item in items]
+        try:
+            late = dict(zip(readings, items, strict=True))
+            for reading in readings:
+                await asyncio.wait({reading}, timeout=_PATIENCE)
+                if reading.done():
+                    await self._try(late.pop(reading), reading, window)
+            while late:
+                await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+                for reading in [one for one in late if one.done()]:
+                    await self._try(late.pop(reading), reading, window)
+        finally:
+            for reading in readings:
+                reading.cancel()
+            await asyncio.gather(*readings, return_exceptions=True)
 
-    async def _one(self, item: Item) -> None:
+    async def _open(self, item: Item, window: asyncio.Semaphore) -> Opened:
+        """Load and read a mail, as soon as there is room for it."""
+        await window.acquire()
         stored = await load(self._ledger, str(item.body["mail"]))
         if stored is None:
+            return None, None
+        try:
+            return stored, await self._read(stored.traced)
+        except UnreadableMail as error:
+            return stored, error
+
+    async def _try(
+        self, item: Item, reading: asyncio.Future[Opened], window: asyncio.Semaphore
+    ) -> None:
+        try:
+            await self._one(item, *await reading)
+        except LeaseLost:
+            log.info("intake.lease_lost", item=item.id)
+        except LedgerUnavailable:
+            raise
+        except Conflict as error:
+            # Somebody works on another copy of this mail; looking again will show it.
+            log.info("intake.disturbed", item=item.id, error=str(error))
+            await self._failed(item, str(error))
+        except Exception as error:
+            log.exception("intake.failed", item=item.id, attempts=item.attempts)
+            await self._failed(item, f"{type(error).__name__}: {error}")
+        finally:
+            window.release()
+
+    async def _one(
+        self, item: Item, stored: StoredMail | None, mail: IncomingMail | UnreadableMail | None
+    ) -> None:
+        if stored is None or mail is None:
             await self._ledger.commit(Change().ack(item))
             return
-        try:
-            # Reading costs CPU, and others share this loop.
-            mail = await asyncio.to_thread(read_mail, stored.traced)
-        except UnreadableMail as error:
-            await self._quarantine(item, stored, str(error))
+        if isinstance(mail, UnreadableMail):
+            await self._quarantine(item, stored, str(mail))
             return
         tokens = self._tokens(stored, mail)
         holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
@@ -138,7 +202,7 @@ class Intake:
         if self._sent_lines is not None:
             approval = await self._ledger.approval(answer.holder.approval)
             lines = self._sent_lines(approval, answer.holder.person)
-            text = (await asyncio.to_thread(read_mail, stored.traced, lines)).own_text
+            text = (await self._read(stored.traced, lines)).own_text
         await self._answers.take(answer, text, problem=_SEVERAL if several else "")
 
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:

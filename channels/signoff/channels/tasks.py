@@ -15,7 +15,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.delivery import Delivery
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.intake import Intake, SentLines
+from signoff.channels.intake import Intake, Read, SentLines, read_here
 from signoff.channels.port import Channel
 from signoff.channels.router import Router
 from signoff.core.errors import LedgerError
@@ -42,6 +42,7 @@ class Services:
         mailbox: The address of ours that answers come to.
         inbox: The page that messages link to, if there is one.
         sent_lines: What a card's mail consists of; see `Intake`.
+        read: Reads mails; see `Intake`.
     """
 
     ledger: Ledger
@@ -53,6 +54,7 @@ class Services:
     mailbox: str
     inbox: InboxSettings | None = None
     sent_lines: SentLines | None = None
+    read: Read = read_here
 
 
 def drains(services: Services) -> dict[str, Drain]:
@@ -63,7 +65,12 @@ def drains(services: Services) -> dict[str, Drain]:
         fallback=services.fallback,
         directory=services.directory,
     )
-    intake = Intake(services.desk, mailbox=services.mailbox, sent_lines=services.sent_lines)
+    intake = Intake(
+        services.desk,
+        mailbox=services.mailbox,
+        sent_lines=services.sent_lines,
+        read=services.read,
+    )
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(

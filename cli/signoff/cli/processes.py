@@ -35,6 +35,7 @@ from signoff.cli.api import serve_adk
 from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
+from signoff.cli.server import Server, listen
 from signoff.cli.settings import Settings
 from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
 
@@ -151,9 +152,12 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
 
     parts = build(settings)
+    limits = settings.email.limits
+    readers = Readers(most=limits.readers, seconds=limits.seconds)
     drains = tasks.drains(
         tasks.Services(
             ledger=parts.ledger,
@@ -170,6 +174,7 @@ def run_channels(settings: Settings) -> int:
                 settings=settings.email,
                 inbox=settings.inbox,
             ),
+            read=readers.read,
         )
     )
     return _consume(
@@ -178,6 +183,7 @@ def run_channels(settings: Settings) -> int:
         stages=list(drains),
         threads=CHANNEL_THREADS,
         register=lambda loop: tasks.register(parts.celery, loop, drains),
+        close=readers.close,
     )
 
 

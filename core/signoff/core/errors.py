@@ -34,7 +34,8 @@ SignoffError
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
 └── MailError
     ├── UnreadableMail
-    │   └── MailTooLarge
+    │   ├── MailTooLarge
+    │   └── MailTooCostly       reading it took too long, or too much memory
     ├── MailDeferred            try again later
     └── MailRefused             no use in trying again
 
@@ -242,6 +243,10 @@ class UnreadableMail(MailError):
 
 class MailTooLarge(UnreadableMail):
     """The message is over one of the caps on size, depth or number of parts."""
+
+
+class MailTooCostly(UnreadableMail):
+    """Reading the message took too much time or memory, and was broken off."""
 
 
 class MailDeferred(MailError):

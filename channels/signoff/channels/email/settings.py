@@ -147,6 +147,18 @@ class WebhookSettings(_Table):
         return tuple(one.get_secret_value().encode() for one in self.mailgun_secrets)
 
 
+class LimitSettings(_Table):
+    """What mail that comes in may cost.
+
+    Attributes:
+        readers: How many mails one process of the channels reads at the same time.
+        seconds: Of CPU time for reading one mail; one that takes more is laid aside.
+    """
+
+    readers: int = Field(default=2, ge=1, le=64)
+    seconds: int = Field(default=2, ge=1, le=60)
+
+
 class EmailSettings(_Table):
     """The email channel.
 
@@ -160,6 +172,7 @@ class EmailSettings(_Table):
         smtp: The server that takes our mail.
         inbound: Where the answers come in.
         webhook: Who may post answers by HTTP.
+        limits: What mail that comes in may cost.
     """
 
     sender: Sender = "Signoff <approvals@signoff.localhost>"
@@ -168,6 +181,7 @@ class EmailSettings(_Table):
     smtp: SmtpSettings = Field(default_factory=SmtpSettings)
     inbound: InboundSettings = Field(default_factory=InboundSettings)
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
+    limits: LimitSettings = Field(default_factory=LimitSettings)
 
     @property
     def sender_name(self) -> str:

@@ -1,0 +1,28 @@
+"""A reader of mails that does what stands in them: hangs, eats memory, dies, prints."""
+
+import os
+import sys
+
+from signoff.channels.email import reader
+from signoff.channels.email.reading import IncomingMail, read_mail
+
+
+def odd(raw: bytes, sent_lines=()) -> IncomingMail:
+    """Read a mail, unless it says otherwise."""
+    while b"hang" in raw:
+        pass
+    if b"sleep" in raw:
+        sys.stdin.buffer.read()
+    if b"eat" in raw:
+        return bytes(1 << 40)
+    if b"die" in raw:
+        os._exit(3)
+    if b"bug" in raw:
+        raise KeyError("a bug")
+    sys.stdout.write("noise")
+    return read_mail(raw, sent_lines)
+
+
+reader.read_mail = odd
+if __name__ == "__main__":
+    reader.main(int(sys.argv[1]), int(sys.argv[2]))
