@@ -35,7 +35,6 @@ from signoff.cli.api import serve_adk
 from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
-from signoff.cli.server import Server, listen
 from signoff.cli.settings import Settings
 from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
 
