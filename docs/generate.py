@@ -178,14 +178,15 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or value in ("", (), {}):
+    secret = hasattr(value, "get_secret_value")
+    if value is None or value is PydanticUndefined or value in ("", (), {}) or secret:
         return ""
     if isinstance(value, timedelta):
         return f"`{format_duration(value)}`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    if hasattr(value, "get_secret_value"):
-        return ""
+    if isinstance(value, tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(f"`{one}`" for one in value)
     return f"`{value.value if isinstance(value, Enum) else value}`"
 
 

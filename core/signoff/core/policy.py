@@ -115,6 +115,18 @@ class Resume(StrEnum):
     """At each decision, where the app is resumable; another app goes on when all are decided."""
 
 
+class EmailProof(StrEnum):
+    """What must be proven about an answer by mail before it counts."""
+
+    TOKEN = "token"  # noqa: S105 -- the name of a level
+    """It came to the secret address of the card. The sender may be anybody, but no other person
+    of the directory."""
+    TOKEN_FROM = "token+from"  # noqa: S105 -- the same
+    """Its From besides is an address of the person who was asked, which can be forged."""
+    TOKEN_FROM_DMARC = "token+from+dmarc"  # noqa: S105 -- the same
+    """The domain of that address besides vouches for the mail, and for where it was sent."""
+
+
 class Rules(Value):
     """What policies, the default and the snapshot of an approval have in common.
 
@@ -125,6 +137,8 @@ class Rules(Value):
         edits: What an approval with other values is worth.
         resume: When a pause that waits for several approvals goes on.
         name_approver: Whether the model is told who rejected its call.
+        email: What must be proven about an answer by mail; None leaves it to
+            ``[email.authentication] require``.
     """
 
     within: Duration = timedelta(hours=24)
@@ -133,6 +147,7 @@ class Rules(Value):
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER
     name_approver: bool = False
+    email: EmailProof | None = None
 
 
 class Routing(Rules):

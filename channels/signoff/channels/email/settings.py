@@ -1,4 +1,4 @@
-"""The settings of the email channel: the tables `[email]`, `[email.smtp]` and `[email.inbound]`."""
+"""The settings of the email channel: the table `[email]` and those below it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    model_validator,
+)
 
 from signoff.channels.email.addresses import normal_address
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.settings import AuthenticationSettings
 from signoff.channels.email.signatures import key_of
+from signoff.core.policy import EmailProof
 
 _SHORTEST_KEY, _LONGEST_KEY = 24, 64
 _DEFAULT_PORTS = {"none": 25, "starttls": 587, "tls": 465}
@@ -173,6 +183,7 @@ class EmailSettings(_Table):
         inbound: Where the answers come in.
         webhook: Who may post answers by HTTP.
         limits: What mail that comes in may cost.
+        authentication: What must be proven about who wrote them.
     """
 
     sender: Sender = "Signoff <approvals@signoff.localhost>"
@@ -182,6 +193,7 @@ class EmailSettings(_Table):
     inbound: InboundSettings = Field(default_factory=InboundSettings)
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
+    authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
 
     @property
     def sender_name(self) -> str:
@@ -197,6 +209,27 @@ class EmailSettings(_Table):
     def domain(self) -> str:
         """The domain of our Message-IDs."""
         return self.mailbox.rpartition("@")[2]
+
+    @property
+    def verifies_dkim(self) -> bool:
+        """Whether DKIM signatures are verified here."""
+        wanted, domain = self.authentication.dkim, self.domain.lower()
+        return not domain.endswith("localhost") if wanted is None else wanted
+
+    def authenticator(self) -> Authenticator:
+        """Return what finds out who wrote a mail."""
+        return self.authentication.authenticator(dkim=self.verifies_dkim)
+
+    @property
+    def strongest(self) -> EmailProof:
+        """The most that this set-up can prove about who wrote a mail."""
+        able = self.verifies_dkim or self.authentication.authserv_id
+        return EmailProof.TOKEN_FROM_DMARC if able else EmailProof.TOKEN_FROM
+
+    @property
+    def required(self) -> EmailProof:
+        """What must be proven about an answer whose policy does not say."""
+        return self.authentication.require or self.strongest
 
     def reply_address(self, token: str) -> str:
         """Return the address to which an answer with this token goes."""

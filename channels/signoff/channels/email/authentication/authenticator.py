@@ -1,0 +1,217 @@
+"""Finds out who wrote a mail: asks the mail server in front of us, or verifies here."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from signoff.channels.email.authentication.dmarc import wants_strict_dkim
+from signoff.channels.email.authentication.domains import aligned
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.channels.email.authentication.results import Results, topmost
+from signoff.channels.email.authentication.signatures import (
+    Signature,
+    signatures_in,
+    verify,
+)
+from signoff.channels.email.mime import Headers
+
+_MOST_VERIFIED: Final = 5
+_TOLD: Final = ("subject", "date", "message-id")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Authenticator:
+    """Finds out who wrote a mail.
+
+    Args:
+        authserv_id: What our mail server calls itself in ``Authentication-Results``; "" for none.
+        relays: From where such a server hands us mail. What comes from elsewhere may have been
+            handed in by anybody, with any field on top.
+        dkim: Whether signatures are verified here too.
+        strict: Whether only the very domain of the From may vouch, and not its organisation.
+        txt: Asks the DNS.
+    """
+
+    def __init__(
+        self,
+        *,
+        authserv_id: str = "",
+        relays: Iterable[Network] = (),
+        dkim: bool = False,
+        strict: bool = False,
+        txt: Txt | None = None,
+    ) -> None:
+        self._server = authserv_id
+        self._relays = tuple(relays)
+        self._strict = strict
+        self._txt = (txt or Txt()) if dkim else None
+
+    async def prove(
+        self, raw: bytes, headers: Headers, sender: str | None, *, peer: str, now: datetime
+    ) -> Proof:
+        """Return what is proven about who wrote a mail.
+
+        Args:
+            raw: The mail as it came in.
+            headers: Its fields.
+            sender: The one address of its From, None where there is none.
+            peer: The address that handed it to us, "" where we have fetched it from the mailbox.
+            now: The present.
+        """
+        if sender is None or headers.broken:
+            why = "it has no From with one address that can be read in one way only"
+            return Proof(address="", proven=Proven.NONE, why=why)
+        letter = _Letter(raw, headers, sender, signatures_in(headers))
+        said = self._said(letter, peer)
+        if said.proven is Proven.DMARC or self._txt is None:
+            return said
+        verified = await self._verified(letter, self._txt, now)
+        if verified.proven is Proven.DMARC or not self._server:
+            return verified
+        return replace(verified, why=f"{said.why}; {verified.why}")
+
+    def _said(self, letter: _Letter, peer: str) -> Proof:
+        """Return what the mail server in front of us proves."""
+        if not self._server:
+            return letter.claimed("nothing that could prove it is looked at")
+        if peer and not self._trusted(peer):
+            return letter.claimed(f"it came from {peer}, which is not one of our mail servers")
+        results = topmost(letter.headers, self._server)
+        if results is None:
+            return letter.claimed(f"{self._server} has put no results on top of it")
+        return self._judged(letter, results)
+
+    def _judged(self, letter: _Letter, results: Results) -> Proof:
+        dmarc = results.of("dmarc")
+        # Two of them: text of the sender has got into the field.
+        if len(dmarc) > 1:
+            return letter.claimed(f"the results of {self._server} are ambiguous")
+        if not dmarc or dmarc[0].value == "none":
+            return self._by_dkim(letter, results)
+        if dmarc[0].value != "pass" or dmarc[0].domain("header.from") != letter.domain:
+            return letter.claimed(f"{self._server} says that dmarc={dmarc[0].value}")
+        return self._by_dmarc(letter, results)
+
+    def _by_dmarc(self, letter: _Letter, results: Results) -> Proof:
+        sent = any(
+            one.value == "pass" and self._may_vouch(one.domain("smtp.mailfrom"), letter.domain)
+            for one in results.of("spf")
+        )
+        # Which signature has passed is not said here; with none at all, it was SPF.
+        own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
+        by_sender = sent or not letter.headers.every("dkim-signature")
+        recipients = None if by_sender else letter.covered(own or letter.found)
+        why = f"{self._server} says that dmarc=pass for {letter.domain}"
+        return letter.vouched(self._by, letter.domain, why, recipients)
+
+    def _by_dkim(self, letter: _Letter, results: Results) -> Proof:
+        best: Proof | None = None
+        for one in results.of("dkim"):
+            signer = one.domain("header.d", "header.i")
+            if one.value != "pass" or not self._may_vouch(signer, letter.domain):
+                continue
+            start = "".join(one.properties.get("header.b", "").split())
+            exact = "header.d" in one.properties
+            meant = [
+                signature
+                for signature in letter.found
+                if aligned(signature.domain, signer, strict=exact)
+                and signature.value.startswith(start)
+            ]
+            why = f"{self._server} says that dkim=pass for {signer}"
+            proof = letter.vouched(self._by, signer, why, letter.covered(meant))
+            best = best if best is not None and best.recipients else proof
+        return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
+
+    async def _verified(self, letter: _Letter, txt: Txt, now: datetime) -> Proof:
+        """Return what its signatures prove."""
+        own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
+        if not own:
+            return letter.claimed(f"it has no DKIM signature of {letter.domain}")
+        best: Proof | None = None
+        problems: dict[str, None] = {}
+        temporary = False
+        for signature in own[:_MOST_VERIFIED]:
+            problem = await verify(letter.raw, letter.headers, signature, txt, now=now)
+            if problem == "" and signature.domain != letter.domain:
+                problem = await _misaligned(letter.domain, txt)
+            if problem is None:
+                temporary = True
+                problems[f"the DNS could not be asked about {signature.domain}"] = None
+            elif problem:
+                problems[f"the DKIM signature of {signature.domain}: {problem}"] = None
+            else:
+                proof = letter.signed(signature)
+                best = best if best is not None and best.recipients else proof
+        why = "; ".join(problems)
+        return best or replace(letter.claimed(why), temporary=temporary)
+
+    @property
+    def _by(self) -> str:
+        return f"Authentication-Results of {self._server}"
+
+    def _may_vouch(self, domain: str, author: str) -> bool:
+        return aligned(domain, author, strict=self._strict)
+
+    def _trusted(self, peer: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self._relays)
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A mail that is looked at."""
+
+    raw: bytes
+    headers: Headers
+    sender: str
+    found: tuple[Signature, ...]
+
+    @property
+    def domain(self) -> str:
+        return self.sender.rpartition("@")[2].lower()
+
+    def covered(self, signatures: Sequence[Signature]) -> tuple[str, ...]:
+        """Return the recipients that all of these cover: which one has passed is unknown."""
+        if not signatures:
+            return ()
+        first, *rest = [signature.recipients(self.headers) for signature in signatures]
+        return tuple(one for one in first if all(one in other for other in rest))
+
+    def claimed(self, why: str) -> Proof:
+        return Proof(address=self.sender, proven=Proven.FROM, why=why)
+
+    def vouched(self, by: str, domain: str, why: str, recipients: tuple[str, ...] | None) -> Proof:
+        return Proof(
+            address=self.sender,
+            proven=Proven.DMARC,
+            by=by,
+            domain=domain,
+            why=why,
+            recipients=recipients,
+        )
+
+    def signed(self, signature: Signature) -> Proof:
+        by = f"DKIM signature of {signature.domain}, verified here"
+        why = f"the DKIM signature of {signature.domain} holds"
+        present = (name for name in _TOLD if self.headers.every(name))
+        if bare := [name for name in present if name not in signature.covers]:
+            why += f"; it does not cover {', '.join(bare)}"
+        return self.vouched(by, signature.domain, why, signature.recipients(self.headers))
+
+
+async def _misaligned(author: str, txt: Txt) -> str | None:
+    strict = await wants_strict_dkim(author, txt)
+    if strict is None:
+        return None
+    return f"{author} lets only itself sign (adkim=s)" if strict else ""

@@ -1,0 +1,89 @@
+"""TXT records of the DNS: the keys of signatures, and the policies of domains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import dns.asyncresolver
+import dns.exception
+import dns.nameserver
+import dns.resolver
+
+_CACHED: Final = 1000
+_MOST_RECORDS: Final = 10
+_LARGEST: Final = 4096
+_LONGEST_NAME: Final = 253
+_RESTS: Final = 30.0
+"""Seconds for which a name that could not be asked for is not asked for again: one slow domain
+must not take its time of every mail."""
+
+
+class Txt:
+    """Asks for TXT records, and remembers the answers as long as they say.
+
+    Args:
+        nameservers: ``address`` or ``address:port`` of each; the system's where there are none.
+        timeout: Seconds for one answer, retries included.
+    """
+
+    def __init__(self, nameservers: Sequence[str] = (), *, timeout: float = 5) -> None:
+        self._nameservers = tuple(nameservers)
+        self._timeout = timeout
+        self._resolver: dns.asyncresolver.Resolver | None = None
+        self._away: dict[str, float] = {}
+
+    async def records(self, name: str) -> tuple[bytes, ...] | None:
+        """Return the records of a name, none where it has none; None if it cannot be asked now."""
+        if not _is_name(name):
+            return ()
+        now = time.monotonic()
+        if self._away.get(name, now) > now:
+            return None
+        try:
+            answer = await self._asker().resolve(name + ".", "TXT", search=False)
+        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer, dns.resolver.YXDOMAIN):
+            return ()
+        except (dns.exception.DNSException, OSError):
+            # SERVFAIL among them: the domain's own servers may be back in a minute.
+            if len(self._away) >= _CACHED:
+                self._away.clear()
+            self._away[name] = time.monotonic() + _RESTS
+            return None
+        found = tuple(b"".join(record.strings) for record in answer)
+        return tuple(record for record in found[:_MOST_RECORDS] if len(record) <= _LARGEST)
+
+    def _asker(self) -> dns.asyncresolver.Resolver:
+        if self._resolver is None:
+            resolver = dns.asyncresolver.Resolver(configure=not self._nameservers)
+            if self._nameservers:
+                resolver.nameservers = [_server(one) for one in self._nameservers]
+            resolver.lifetime = self._timeout
+            resolver.cache = dns.resolver.LRUCache(_CACHED)
+            self._resolver = resolver
+        return self._resolver
+
+
+def host_and_port(server: str) -> tuple[str, int]:
+    """Split ``192.0.2.1``, ``192.0.2.1:5353``, ``2001:db8::1`` or ``[2001:db8::1]:5353``."""
+    if server.startswith("["):
+        host, _, port = server[1:].partition("]")
+        return host, int(port.removeprefix(":") or 53)
+    host, _, port = server.rpartition(":") if server.count(":") == 1 else (server, "", "53")
+    return host, int(port)
+
+
+def _server(server: str) -> dns.nameserver.Nameserver:
+    host, port = host_and_port(server)
+    return dns.nameserver.Do53Nameserver(host, port)
+
+
+def _is_name(name: str) -> bool:
+    """Hold what a mail says a name is to what a name can be."""
+    return 0 < len(name) <= _LONGEST_NAME and all(
+        0 < len(label) <= 63
+        and label.isascii()
+        and label.replace("-", "").replace("_", "").isalnum()
+        for label in name.split(".")
+    )

@@ -1,0 +1,172 @@
+"""DKIM signatures (RFC 6376, RFC 8463): which there are, what they cover, and whether they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import dkim  # type: ignore[import-untyped]
+
+from signoff.channels.email.addresses import parse_addresses
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.mime import Headers
+
+_ALGORITHMS: Final = {"rsa-sha256": "rsa", "ed25519-sha256": "ed25519"}
+_SMALLEST_KEY: Final = 1024  # RFC 8301 section 3.2
+_MOST: Final = 20
+_MOST_FIELDS: Final = 1000
+_MOST_SIGNED: Final = 200
+# Some expressions of the library take the square of such a run; no mail program writes one.
+_LONG_RUN: Final = re.compile(rb"[ \t\r\n]{65}")
+_FOREIGN_ERRORS: Final = (
+    *(dkim.DKIMException, ArithmeticError, AssertionError, AttributeError),
+    *(LookupError, TypeError, ValueError),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One DKIM-Signature field, read but not verified.
+
+    Attributes:
+        index: Which of the mail's signatures it is, 0 for the topmost.
+        domain: Who signs (``d=``), in lower case.
+        selector: Where the key is (``s=``).
+        value: The signature (``b=``), without white space.
+        covers: The names of the fields that are signed (``h=``), in lower case.
+        tags: All its tags.
+    """
+
+    index: int
+    domain: str
+    selector: str
+    value: str
+    covers: tuple[str, ...]
+    tags: dict[str, str]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the body is signed: with ``l=`` somebody can add to it."""
+        return "l" not in self.tags
+
+    def recipients(self, headers: Headers) -> tuple[str, ...]:
+        """Return the addresses of To and Cc that are signed.
+
+        A field that is there twice is signed once, and could then be read in the other place.
+        """
+        found: list[str] = []
+        for name in ("to", "cc"):
+            values = headers.every(name)
+            if self.whole and name in self.covers and len(values) == 1:
+                found += parse_addresses(values[0]).addresses
+        return tuple(found)
+
+
+def signatures_in(headers: Headers) -> tuple[Signature, ...]:
+    """Return the signatures of a mail that can be read, the topmost first."""
+    found = []
+    for index, value in enumerate(headers.every("dkim-signature")[:_MOST]):
+        tags = parse_tags(value)
+        if tags is None or not {"d", "s", "b", "h"} <= set(tags):
+            continue
+        covers = tuple(name.strip().lower() for name in tags["h"].split(":"))
+        found.append(
+            Signature(
+                index=index,
+                domain=tags["d"].lower(),
+                selector=tags["s"],
+                value="".join(tags["b"].split()),
+                covers=covers,
+                tags=tags,
+            )
+        )
+    return tuple(found)
+
+
+def parse_tags(value: str) -> dict[str, str] | None:
+    """Read ``a=1; b=2`` (RFC 6376, section 3.2); None where it is no such list."""
+    tags: dict[str, str] = {}
+    for piece in value.split(";"):
+        name, found, content = piece.partition("=")
+        if not piece.strip():
+            continue
+        if not found or name.strip() in tags:
+            return None
+        tags[name.strip()] = content.strip()
+    return tags
+
+
+async def verify(
+    raw: bytes, headers: Headers, signature: Signature, txt: Txt, *, now: datetime
+) -> str | None:
+    """Return why a signature does not hold, "" if it holds; None if its key cannot be had now."""
+    if problem := _unusable(headers, signature, now):
+        return problem
+    name = f"{signature.selector}._domainkey.{signature.domain}"
+    records = await txt.records(name)
+    if records is None:
+        return None
+    if len(records) != 1:
+        return f"there is no key at {name}" if not records else f"there are several keys at {name}"
+    if problem := _unusable_key(records[0], signature):
+        return f"the key at {name} {problem}"
+    # Hashing costs CPU, and others share this loop.
+    return await asyncio.to_thread(_checked, raw, signature, records[0])
+
+
+def _unusable(headers: Headers, signature: Signature, now: datetime) -> str:
+    """Say why a signature does not count, whatever its key is."""
+    tags, expires = signature.tags, signature.tags.get("x", "")
+    readable = not expires or (expires.isascii() and expires.isdecimal() and len(expires) <= 12)
+    size = len(signature.covers) > _MOST_SIGNED or len(headers.fields) > _MOST_FIELDS
+    problems = {
+        f"its algorithm {tags.get('a', '')} does not count": tags.get("a") not in _ALGORITHMS,
+        "its version is not 1": tags.get("v") != "1",
+        "it covers only a part of the text (l=), and somebody could add to it": not signature.whole,
+        "it does not cover the From": "from" not in signature.covers,
+        "it has more fields than are looked at": size,
+        "when it expires cannot be read": not readable,
+        "it has expired": bool(expires) and readable and int(expires) <= now.timestamp(),
+    }
+    return next((problem for problem, found in problems.items() if found), "")
+
+
+def _unusable_key(record: bytes, signature: Signature) -> str:
+    """Say why a key does not count for a signature (RFC 6376, section 3.6.1)."""
+    tags = parse_tags(record.decode("ascii", "replace"))
+    if tags is None or tags.get("v", "DKIM1") != "DKIM1":
+        return "cannot be read"
+
+    def listed(name: str, default: str) -> set[str]:
+        return {one.strip() for one in tags.get(name, default).split(":")}
+
+    identity = signature.tags.get("i", "").rpartition("@")[2].lower()
+    narrow = "s" in listed("t", "") and identity not in {"", signature.domain}
+    problems = {
+        "has been revoked": not tags.get("p"),
+        "is for another algorithm": tags.get("k", "rsa") != _ALGORITHMS[signature.tags["a"]],
+        "is for another hash": "sha256" not in listed("h", "sha256"),
+        "is not for mail": listed("s", "*").isdisjoint({"*", "email"}),
+        "is marked as a test (t=y)": "y" in listed("t", ""),
+        "is not for subdomains (t=s)": narrow,
+    }
+    return next((problem for problem, found in problems.items() if found), "")
+
+
+def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
+    lines = re.split(rb"\r?\n", raw)
+    body = lines.index(b"") if b"" in lines else len(lines)
+    if _LONG_RUN.search(b"\r\n".join(lines[:body])):
+        return "its header has too much white space to be looked at"
+    if signature.tags.get("c", "").partition("/")[2].strip() == "relaxed":
+        # The library would take the square of the longest run of spaces for the same.
+        lines[body:] = [line.rstrip(b" \t") for line in lines[body:]]
+    try:
+        verifier = dkim.DKIM(b"\r\n".join(lines), minkey=_SMALLEST_KEY)
+        good = verifier.verify(idx=signature.index, dnsfunc=lambda _name, timeout=0: key)
+    except _FOREIGN_ERRORS as error:
+        return f"it does not hold: {' '.join(str(error).split())[:120]}"
+    return "" if good else "it does not hold: something that it covers was changed"

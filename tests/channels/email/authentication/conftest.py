@@ -1,0 +1,14 @@
+"""A DNS server of our own, keys to sign with, and mails that are signed."""
+
+from __future__ import annotations
+
+import pytest
+
+from channels.email.authentication.zone import Zone, serving
+
+
+@pytest.fixture
+async def zone():
+    """A running DNS server whose records the test sets."""
+    async with serving(Zone()) as running:
+        yield running

@@ -1,0 +1,312 @@
+"""Who has written a mail: real signatures, real DNS, and everything that must not pass."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from channels.email.authentication.zone import Signer, Zone, letter
+from signoff.channels.email.authentication import signatures
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.channels.email.mime import parse_mail
+from signoff.channels.email.reading import read_mail
+
+CARD = "approvals+token@signoff.example"
+COMPANY = Signer("example.com")
+PASS = "Authentication-Results: mx.signoff.example; dmarc=pass header.from=example.com\r\n"
+SERVER = "mx.signoff.example"
+
+
+async def prove(
+    raw: bytes,
+    zone: Zone | None = None,
+    *,
+    server: str = "",
+    peer: str = "",
+    strict: bool = False,
+    now: datetime | None = None,
+) -> Proof:
+    """Return what is proven about a mail, with signatures verified where there is a zone."""
+    authenticator = Authenticator(
+        authserv_id=server,
+        relays=[ipaddress.ip_network("127.0.0.0/8")],
+        dkim=zone is not None,
+        strict=strict,
+        txt=Txt([zone.server], timeout=0.5) if zone is not None else None,
+    )
+    mail = read_mail(raw)
+    headers = parse_mail(raw).headers
+    now = now or datetime.now(UTC)
+    return await authenticator.prove(raw, headers, mail.sender, peer=peer, now=now)
+
+
+@pytest.mark.parametrize("algorithm", ["rsa-sha256", "ed25519-sha256"])
+@pytest.mark.parametrize("form", [(b"simple", b"simple"), (b"relaxed", b"relaxed")])
+async def test_a_signature_of_the_authors_domain_proves_it(
+    zone: Zone, algorithm: str, form: tuple[bytes, bytes]
+) -> None:
+    """RSA and Ed25519, in both forms; and it vouches for the address that it was written to."""
+    signer = Signer("example.com", algorithm=algorithm)
+    zone.publish(signer)
+    raw = signer.sign(letter(text="approve  \r\n\r\n-- \r\nMara\r\n\r\n"), canonicalize=form)
+    proof = await prove(raw, zone)
+    assert (proof.proven, proof.domain, proof.address) == (
+        Proven.DMARC,
+        "example.com",
+        "mara@example.com",
+    )
+    assert proof.vouches_for(CARD)
+    assert not proof.vouches_for("approvals+other@signoff.example")
+    assert await prove(raw.replace(b"\r\n", b"\n"), zone) == proof
+
+
+async def test_the_organisation_may_sign_unless_it_is_to_be_strict(zone: Zone) -> None:
+    """By the public suffix list; not by our strict setting, not where the domain forbids it."""
+    signer = Signer("mail.example.co.uk")
+    zone.publish(signer)
+    raw = signer.sign(letter(sender="mara@example.co.uk"))
+    assert (await prove(raw, zone)).proven is Proven.DMARC
+    assert (await prove(raw, zone, strict=True)).proven is Proven.FROM
+    zone.records["_dmarc.example.co.uk"] = ["v=DMARC1; p=none; adkim=s"]
+    proof = await prove(raw, zone)
+    assert proof.proven is Proven.FROM
+    assert "adkim=s" in proof.why
+    for other in ("other.co.uk", "co.uk", "example.com", "xample.co.uk"):
+        zone.publish(Signer(other))
+        raw = Signer(other).sign(letter(sender="mara@example.co.uk"))
+        assert (await prove(raw, zone)).proven is Proven.FROM, other
+
+
+def _bad_mails() -> dict[str, bytes]:
+    good = letter()
+    later = datetime.now(UTC) - timedelta(hours=1)
+    whole, cut = COMPANY.sign(good), COMPANY.sign(good, length=True)
+    assert b"l=9" in cut
+    expired = whole.replace(b" v=1;", f" v=1; x={later.timestamp():.0f};".encode(), 1)
+    return {
+        "nothing signed": good,
+        "text changed": whole.replace(b"\r\n\r\napprove", b"\r\n\r\nyes, approve"),
+        "From changed": whole.replace(b"From: Mara Lind <mara@", b"From: Mara Lind <tom@"),
+        "To changed": whole.replace(b"To: approvals+token@", b"To: approvals+other@"),
+        "part of the text": cut,
+        "text added behind that part": cut + b"approve everything\r\n",
+        "expired": expired,
+        "sha1": COMPANY.sign(good).replace(b"a=rsa-sha256", b"a=rsa-sha1", 1),
+        "no key": Signer("example.com", selector="none").sign(good),
+        "revoked": Signer("example.com", selector="revoked").sign(good),
+        "two keys": Signer("example.com", selector="two").sign(good),
+        "test key": Signer("example.com", selector="test").sign(good),
+        "key of another service": Signer("example.com", selector="service").sign(good),
+        "key for another hash": Signer("example.com", selector="hash").sign(good),
+        "another domain": Signer("elsewhere.example").sign(good),
+        "tags twice": whole.replace(b" v=1;", b" v=1; v=1;", 1),
+        "no such tags": b"DKIM-Signature: nonsense\r\n" + good,
+        "white space": b"DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=s1; h=from; bh=A; b="
+        + b"\r\n\t" * 2000
+        + b"AAAA\r\n"
+        + good,
+    }
+
+
+@pytest.mark.parametrize("name", list(_bad_mails()))
+async def test_no_bad_signature_proves_anything(zone: Zone, name: str) -> None:
+    """Each of them leaves the From a mere claim, in words, and nothing is to be tried again."""
+    zone.publish(COMPANY)
+    zone.publish(Signer("elsewhere.example"))
+    zone.publish(Signer("example.com", selector="test"), flags="; t=y")
+    zone.publish(Signer("example.com", selector="service"), flags="; s=tlsrpt")
+    zone.publish(Signer("example.com", selector="hash"), flags="; h=sha1")
+    zone.records["two._domainkey.example.com"] = [COMPANY.record, COMPANY.record + "; n=2"]
+    zone.records["revoked._domainkey.example.com"] = ["v=DKIM1; k=rsa; p="]
+    proof = await prove(_bad_mails()[name], zone)
+    assert proof.proven is Proven.FROM
+    assert proof.why
+    assert not proof.temporary
+    assert not proof.vouches_for(CARD)
+
+
+async def test_a_small_key_proves_nothing(zone: Zone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signature that holds by a key under the limit does not count."""
+    zone.publish(COMPANY)
+    raw = COMPANY.sign(letter())
+    assert (await prove(raw, zone)).proven is Proven.DMARC
+    monkeypatch.setattr(signatures, "_SMALLEST_KEY", 2048)
+    proof = await prove(raw, zone)
+    assert proof.proven is Proven.FROM
+    assert "too small" in proof.why
+
+
+async def test_a_body_of_spaces_takes_no_time(zone: Zone) -> None:
+    """The library's expressions would need the square of the longest run; nothing is lost by it."""
+    zone.publish(COMPANY)
+    bomb = letter(text="approve" + " " * 900_000 + "\r\n")
+    raw = COMPANY.sign(letter(text="approve\r\n"))
+    head = raw.partition(b"\r\n\r\n")[0]
+    proof = await prove(head + b"\r\n\r\n" + bomb.partition(b"\r\n\r\n")[2], zone)
+    assert proof.proven is Proven.DMARC
+
+
+async def test_a_dns_that_is_away_is_no_refusal(zone: Zone) -> None:
+    """SERVFAIL and silence are temporary; a name that is silent is not asked again at once."""
+    raw = COMPANY.sign(letter())
+    name = "s1._domainkey.example.com"
+    zone.publish(COMPANY)
+    zone.broken.add(name)
+    proof = await prove(raw, zone)
+    assert (proof.proven, proof.temporary) == (Proven.FROM, True)
+    zone.broken.clear()
+    zone.silent.add(name)
+    txt = Txt([zone.server], timeout=0.2)
+    assert await txt.records(name) is None
+    asked = len(zone.asked)
+    assert await txt.records(name) is None
+    assert len(zone.asked) == asked
+
+
+async def test_answers_of_the_dns_are_remembered(zone: Zone) -> None:
+    """The same key is asked for once; a name that is none is never asked for."""
+    zone.publish(COMPANY)
+    txt = Txt([zone.server])
+    name = "s1._domainkey.example.com"
+    assert await txt.records(name) == await txt.records(name) == (COMPANY.record.encode(),)
+    assert zone.asked == [name]
+    for wrong in ("a..b", "a b.example", "ä.example", "x" * 64 + ".example", "a\0.example", ""):
+        assert await txt.records(wrong) == ()
+    assert zone.asked == [name]
+
+
+async def test_a_mail_that_was_written_to_somebody_else_vouches_for_no_token(zone: Zone) -> None:
+    """Sent on to a token, with its own To, an added one, or one that was never signed."""
+    zone.publish(COMPANY)
+    elsewhere = COMPANY.sign(letter(to="tom@example.com"))
+    unsigned = COMPANY.sign(letter(to="tom@example.com"), fields=("from", "subject"))
+    for raw in (
+        elsewhere,
+        f"To: {CARD}\r\n".encode() + elsewhere,
+        f"Cc: {CARD}\r\n".encode() + elsewhere,
+        f"Delivered-To: {CARD}\r\n".encode() + elsewhere,
+        unsigned.replace(b"tom@example.com", CARD.encode()),
+    ):
+        proof = await prove(raw, zone)
+        assert proof.proven is Proven.DMARC
+        assert not proof.vouches_for(CARD)
+    in_copy = COMPANY.sign(letter(to="tom@example.com", more=f"Cc: {CARD}\r\n"))
+    assert (await prove(in_copy, zone)).vouches_for(CARD)
+
+
+async def test_what_is_not_signed_is_said(zone: Zone) -> None:
+    """A signature without Subject, Date and Message-ID holds, and the words name them."""
+    zone.publish(COMPANY)
+    proof = await prove(COMPANY.sign(letter(), fields=("from", "to")), zone)
+    assert proof.vouches_for(CARD)
+    assert "it does not cover subject, date, message-id" in proof.why
+
+
+async def test_the_results_of_our_server_prove_it() -> None:
+    """dmarc=pass on top, for the very domain of the From, and only from our server."""
+    raw = PASS.encode() + letter()
+    proof = await prove(raw, server=SERVER, peer="127.0.0.1")
+    assert (proof.proven, proof.domain) == (Proven.DMARC, "example.com")
+    assert proof.vouches_for(CARD), "no signature: it has passed SPF, and nobody has sent it on"
+    assert (await prove(raw, server=SERVER)).proven is Proven.DMARC, "fetched from the mailbox"
+    assert (await prove(raw, server=SERVER, peer="::ffff:127.0.0.1")).proven is Proven.DMARC
+    for peer, server in (
+        ("203.0.113.9", SERVER),
+        ("nonsense", SERVER),
+        ("127.0.0.1", "mx.other.example"),
+        ("127.0.0.1", ""),
+    ):
+        assert (await prove(raw, server=server, peer=peer)).proven is Proven.FROM
+    for forged in (
+        PASS.replace("=pass", "=fail"),
+        PASS.replace("=pass", "=none"),
+        PASS.replace("=pass", "=bestguesspass"),
+        PASS.replace("header.from=example.com", "header.from=mail.example.com"),
+        PASS.replace("header.from=example.com", ""),
+        PASS.replace("dmarc=pass", "spf=pass smtp.mailfrom=mara@example.com;dkim=fail"),
+        PASS.replace("dmarc=pass", "arc=pass"),
+        PASS.replace("dmarc=pass", "dmarc=fail header.from=example.com; dmarc=pass"),
+        PASS.replace("Authentication", "ARC-Authentication"),
+        PASS.replace(": ", ": i=1; "),
+    ):
+        proof = await prove(forged.encode() + letter(), server=SERVER, peer="127.0.0.1")
+        assert proof.proven is Proven.FROM, forged
+
+
+async def test_a_signature_that_our_server_has_verified_proves_it() -> None:
+    """dkim=pass of an aligned domain; what it vouches for is read from that very signature."""
+    raw = COMPANY.sign(letter())
+    start = raw.partition(b" b=")[2][:8].decode().strip()
+    line = f"Authentication-Results: {SERVER}; dkim=pass"
+    for said in (
+        "header.d=example.com",
+        "header.i=@example.com",
+        f"header.d=example.com header.b={start[:4]}",
+    ):
+        proof = await prove(f"{line} {said}\r\n".encode() + raw, server=SERVER)
+        assert proof.vouches_for(CARD), said
+    other = COMPANY.sign(letter(), fields=("from", "subject"))
+    two = other[: other.index(b"From:")] + raw
+    assert not (
+        await prove(f"{line} header.d=example.com\r\n".encode() + two, server=SERVER)
+    ).vouches_for(CARD)
+    for said in ("header.d=elsewhere.example", "header.d=example.com header.b=AAAA", ""):
+        proof = await prove(f"{line} {said}\r\n".encode() + raw, server=SERVER)
+        assert not proof.vouches_for(CARD), said
+
+
+async def test_results_do_not_help_a_mail_that_was_sent_on() -> None:
+    """A signed mail to somebody else vouches for no token; one that has passed SPF does."""
+    elsewhere = COMPANY.sign(letter(to="tom@example.com"))
+    for raw in (
+        elsewhere,
+        COMPANY.sign(letter(), fields=("from",)),
+        COMPANY.sign(letter(), length=True),
+        f"To: {CARD}\r\n".encode() + elsewhere,
+        # The sender puts a signature on top that covers the card's address and holds for nothing.
+        b"DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=x; h=from:to; bh=A; b=A\r\n"
+        + elsewhere.replace(b"To: tom@example.com", f"To: {CARD}".encode()).replace(
+            b"h=from : to", b"h=from : cc"
+        ),
+        Signer("bulk.example").sign(letter(to="tom@example.com")),
+    ):
+        proof = await prove(PASS.encode() + raw, server=SERVER)
+        assert proof.proven is Proven.DMARC
+        assert not proof.vouches_for(CARD)
+    sent = PASS.replace("; ", "; spf=pass smtp.mailfrom=bounce@mail.example.com; ", 1)
+    assert (await prove(sent.encode() + elsewhere, server=SERVER)).vouches_for(CARD)
+
+
+async def test_signatures_are_verified_where_the_server_says_nothing(zone: Zone) -> None:
+    """Both sources are asked; the words name what both lack."""
+    zone.publish(COMPANY)
+    assert (await prove(COMPANY.sign(letter()), zone, server=SERVER)).vouches_for(CARD)
+    proof = await prove(letter(), zone, server=SERVER)
+    assert SERVER in proof.why
+    assert "no DKIM signature" in proof.why
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "From: mara@example.com\r\nFrom: mallory@elsewhere.example\r\n",
+        "From: mara@example.com, mallory@elsewhere.example\r\n",
+        "From: managers: mara@example.com;\r\n",
+        "From: mara(x)@example.com\r\n",
+        "From: =?utf-8?q?mara=40example=2Ecom?=\r\n",
+        "From: mara@example.com <mallory@elsewhere.example>\r\n",
+        "Sender: mara@example.com\r\nReply-To: mara@example.com\r\n",
+        "From : mara@example.com\r\nFrom: mara@example.com\r\n",
+        "X-A: b\rFrom: mara@example.com\r\nFrom: tom@example.com\r\n",
+    ],
+)
+async def test_a_from_that_can_be_read_in_two_ways_is_none(fields: str) -> None:
+    """Whatever a server says about such a mail, it has no author."""
+    raw = (PASS + fields + f"To: {CARD}\r\n\r\napprove\r\n").encode()
+    proof = await prove(raw, server=SERVER, peer="127.0.0.1")
+    assert proof.proven is Proven.NONE or proof.address != "mara@example.com"
+    assert not (proof.proven is Proven.DMARC and proof.address == "mara@example.com")

@@ -1,0 +1,174 @@
+"""What is read in `Authentication-Results`, and which of these fields is believed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.channels.email.authentication.results import Result, parse_results, topmost
+from signoff.channels.email.mime import parse_mail
+
+GMAIL = """\
+Delivered-To: approvals@example.org
+Received: by 2002:a05:6402:1 with SMTP id x1csp1; Sat, 21 Nov 2026 03:00:01 -0800 (PST)
+X-Received: by 2002:a17:907:1 with SMTP id x2mr1; Sat, 21 Nov 2026 03:00:01 -0800 (PST)
+ARC-Seal: i=1; a=rsa-sha256; t=1795258801; cv=none; d=google.com; s=arc-20240605; b=AAAA
+ARC-Authentication-Results: i=1; mx.google.com;
+       dkim=pass header.i=@example.com header.s=s1 header.b=lhk5qU4z;
+       dmarc=pass (p=REJECT sp=REJECT dis=NONE) header.from=example.com
+Return-Path: <mara@example.com>
+Received: from mail.example.com (mail.example.com. [192.0.2.1])
+        by mx.google.com with ESMTPS id x3si1 for <approvals@example.org>
+        (version=TLS1_3 cipher=TLS_AES_256_GCM_SHA384 bits=256/256);
+        Sat, 21 Nov 2026 03:00:01 -0800 (PST)
+Received-SPF: pass (google.com: domain of mara@example.com designates 192.0.2.1 as permitted
+ sender) client-ip=192.0.2.1;
+Authentication-Results: mx.google.com;
+       dkim=pass header.i=@example.com header.s=s1 header.b=lhk5qU4z;
+       spf=pass (google.com: domain of mara@example.com designates 192.0.2.1 as permitted sender)
+ smtp.mailfrom=mara@example.com;
+       dmarc=pass (p=REJECT sp=REJECT dis=NONE) header.from=example.com
+DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1; h=from:to; bh=A=; b=A=
+From: mara@example.com
+To: approvals@example.org
+
+approve
+"""
+MICROSOFT = """\
+Received: from AM0P1.EURP1.PROD.OUTLOOK.COM (2603:10a6::1) by DB8P1.EURP1.PROD.OUTLOOK.COM with
+ HTTPS; Sat, 21 Nov 2026 11:00:02 +0000
+Authentication-Results: spf=pass (sender IP is 192.0.2.1)
+ smtp.mailfrom=example.com; dkim=pass (signature was verified)
+ header.d=example.com;dmarc=pass action=none
+ header.from=example.com;compauth=pass reason=100
+Received-SPF: Pass (protection.outlook.com: domain of example.com designates 192.0.2.1 as
+ permitted sender) receiver=protection.outlook.com; client-ip=192.0.2.1;
+Received: from mail.example.com (192.0.2.1) by AM0FT1.mail.protection.outlook.com with Microsoft
+ SMTP Server id 15.20.1; Sat, 21 Nov 2026 11:00:01 +0000
+From: mara@example.com
+To: approvals@example.org
+
+approve
+"""
+POSTFIX = """\
+Return-Path: <mara@example.com>
+Delivered-To: approvals@example.org
+Received: from mail.example.com (mail.example.com [192.0.2.1])
+\tby mx.example.org (Postfix) with ESMTPS id 4XX for <approvals@example.org>;
+\tSat, 21 Nov 2026 11:00:01 +0000 (UTC)
+Authentication-Results: mx.example.org;
+\tdmarc=pass (p=none dis=none) header.from=example.com
+Authentication-Results: mx.example.org; dkim=pass (2048-bit key;
+ unprotected) header.d=example.com header.i=@example.com header.b="iKolNvQh";
+ dkim-atps=neutral
+From: mara@example.com
+To: approvals@example.org
+
+approve
+"""
+OPENARC = """\
+Received: from mail.example.com (mail.example.com [192.0.2.1])
+\tby smtp.example.org (Postfix) with ESMTPS id 4XX; Sat, 21 Nov 2026 11:00:01 +0000 (UTC)
+Authentication-Results: smtp.example.org; arc=none smtp.client-ip=192.0.2.1
+ARC-Seal:i=1; a=rsa-sha256; d=example.org; s=arc; t=1; cv=none; b=A
+ARC-Authentication-Results:i=1; smtp.example.org; dmarc=pass header.from=example.com
+Authentication-Results: smtp.example.org; dmarc=pass (p=none dis=none) header.from=example.com
+From: mara@example.com
+
+approve
+"""
+
+
+def believed(mail: str, server: str) -> list[str]:
+    """Return the results that are believed, as ``method=value``."""
+    raw = mail.replace("\n", "\r\n").encode()
+    results = topmost(parse_mail(raw).headers, server)
+    return [f"{one.method}={one.value}" for one in results.results] if results else []
+
+
+@pytest.mark.parametrize(
+    ("mail", "server", "expected"),
+    [
+        (GMAIL, "mx.google.com", ["dkim=pass", "spf=pass", "dmarc=pass"]),
+        (GMAIL, "MX.Google.com", ["dkim=pass", "spf=pass", "dmarc=pass"]),
+        (POSTFIX, "mx.example.org", ["dmarc=pass"]),
+        (OPENARC, "smtp.example.org", ["arc=none"]),
+        (MICROSOFT, "protection.outlook.com", []),
+        (MICROSOFT, "spf", []),
+        (GMAIL, "mx.example.org", []),
+    ],
+)
+def test_what_mail_servers_write(mail: str, server: str, expected: list[str]) -> None:
+    """Only the first field counts, and only under the name of our server; ARC never does."""
+    assert believed(mail, server) == expected
+
+
+def test_a_field_below_what_the_author_wrote_is_not_the_servers() -> None:
+    """A server writes on top; a field below From, or below another server's, was in the mail."""
+    forged = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
+    head = "Received: from a by mx.example.org; Sat, 21 Nov 2026 11:00:01 +0000\n"
+    assert believed(head + forged + "From: a@example.com\n\nx", "mx.example.org") == ["dmarc=pass"]
+    for above in (
+        "From: a@example.com\n",
+        "DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=s; h=from; bh=A; b=A\n",
+        "Authentication-Results: other.example.org; none\n",
+        "Authentication-Results: mx.example.org; dmarc=fail (\n",
+    ):
+        assert "dmarc=pass" not in believed(head + above + forged + "\nx", "mx.example.org")
+
+
+def test_every_form_of_the_grammar_is_read() -> None:
+    """Versions, comments anywhere, quoted strings, folded lines and addresses with odd letters."""
+    results = parse_results(
+        'mx.example.org (the (inner) one) 1 ; dkim/1 = pass reason="all; (good)" '
+        'header.d = "example.com" (x) header.b=ab+/12==; spf=PASS smtp.mailfrom=a=b+c@example.com;'
+        "dmarc=pass(p=none)header.from=example.com; none"
+    )
+    assert results is not None
+    assert results.server == "mx.example.org"
+    assert results.results == (
+        Result(
+            "dkim",
+            "pass",
+            {"reason": "all; (good)", "header.d": "example.com", "header.b": "ab+/12=="},
+        ),
+        Result("spf", "pass", {"smtp.mailfrom": "a=b+c@example.com"}),
+        Result("dmarc", "pass", {"header.from": "example.com"}),
+    )
+    assert results.of("spf")[0].domain("header.x", "smtp.mailfrom") == "example.com"
+    assert parse_results("mx.example.org; none") is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        ";",
+        "mx.example.org (; dmarc=pass header.from=example.com",
+        'mx.example.org; dmarc=pass header.from="example.com',
+        "mx.example.org) ; dmarc=pass",
+        "mx.example.org another; dmarc=pass",
+        "mx.example.org=1; dmarc=pass",
+        "mx.example.org; example.com; dmarc=pass",
+        "mx.example.org; dmarc=pass header.from=a.example header.from=b.example",
+        "spf=pass smtp.mailfrom=example.com; dmarc=pass header.from=example.com",
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_not_read(value: str) -> None:
+    """An open comment or quote, words without a meaning, one property with two values."""
+    results = parse_results(value)
+    assert results is None or not results.results
+
+
+@given(st.text(alphabet='ab.=;()"\\ \tpas1/@', max_size=200))
+def test_any_text_is_read_or_refused(value: str) -> None:
+    """No text raises, and what is read has no more results than semicolons."""
+    results = parse_results(value)
+    assert results is None or len(results.results) <= value.count(";")
+
+
+def test_a_bomb_takes_no_time() -> None:
+    """Deep comments and long runs at the largest field are read in one pass."""
+    for bomb in ("(" * 8000, "x" + " " * 8000, ";=" * 4000, '"' * 8000, "a;" + "b=c " * 2000):
+        parse_results(f"mx.example.org {bomb}")
