@@ -7,6 +7,8 @@ from typing import Final
 
 from signoff.channels.email.phrases import (
     AUTHOR_LABELS,
+    BANNER_REASONS,
+    BANNERS,
     HEADER_LABELS,
     OPENINGS,
     SEPARATORS,
@@ -21,6 +23,9 @@ _HEADER_BLOCK_LINES: Final = 8
 _LONGEST_INITIALS: Final = 3
 _DASHES: Final = "-–—─_=*"
 _COLONS: Final = ":："
+_RULE: Final = "-----"
+_CENTURIES: Final = ("19", "20")
+_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def is_quoted(line: str) -> bool:
@@ -45,9 +50,20 @@ def is_heading(line: str) -> bool:
     short = line[:_LONGEST_LINE]
     if not short:
         return False
-    bare = short.strip(_DASHES + "# \ufffd|?").casefold()
+    bare = short.strip(_DASHES + "# \ufffd|?[").casefold()
+    if bare.startswith("original message processed by"):
+        return True
+    # Whatever is written between rules, in any language.
+    if short.startswith(_RULE) and short.endswith(_RULE) and bare:
+        return True
     heading = bare.strip(_COLONS + " ")
     return heading in SEPARATORS and (short[0] in _DASHES or short[-1] in _DASHES + _COLONS)
+
+
+def is_banner(line: str) -> bool:
+    """Say whether a line is what mail systems put on top: "CAUTION: external sender"."""
+    bare = line[:_LONGEST_LINE].lstrip("[*#! ").casefold()
+    return bare.startswith(BANNERS) and any(word in bare for word in BANNER_REASONS)
 
 
 def begins_header_block(lines: list[str], at: int) -> bool:
@@ -82,16 +98,29 @@ def after_attribution(lines: list[str], at: int) -> int | None:
     undated = first.rstrip(_COLONS + " ").endswith(WROTE) and quote_follows(lines, at + 1)
     if undated or _is_dated_author(first) or _closes(first, dashed=lines[at].endswith("--")):
         return at + 1
-    if not (first.startswith(OPENINGS) or first[0].isdigit() or "<" in first or "@" in first):
+    opens = first.startswith(OPENINGS) or first[0].isdigit() or "<" in first or "@" in first
+    if not (opens or _has_date(first)):
         return None
     text = first
     for end in range(at + 1, min(at + _ATTRIBUTION_LINES, len(lines))):
-        if not _goes_on(text, lines[end]):
+        if not _goes_on(text, lines[end], sure=opens):
             return None
         text = f"{text} {_core(lines[end])}".rstrip()
         if _closes(text, dashed=lines[end].endswith("--")):
             return end + 1
     return None
+
+
+def before_attribution(line: str) -> str | None:
+    """Return what stands on a line before an attribution that begins in it, or None.
+
+    "Fine with me On Wed, Apr 4, 2012 at 3:59 PM, ada@x.example wrote:"
+    """
+    text = line[:_LONGEST_LINE].casefold()
+    at = text.rfind("on ")
+    opened = at > 0 and text[at - 1] in " -" and text[at + 3 :].startswith(_WEEKDAYS)
+    closed = opened and _has_date(text[at:]) and _closes(text[at:].strip(" -"), dashed=False)
+    return line[:at].rstrip(" -") if closed else None
 
 
 def _label(line: str) -> str:
@@ -101,14 +130,21 @@ def _label(line: str) -> str:
     return name.casefold() if colon and not name[:1].islower() else ""
 
 
-def _goes_on(text: str, line: str) -> bool:
+def _goes_on(text: str, line: str, *, sure: bool) -> bool:
     """Say whether an attribution that began as ``text`` may run on over this line."""
     if len(text) > _LONGEST_ATTRIBUTION:
         return False
-    if is_quoted(line):
+    if text.count("<") > text.count(">"):
         # An address may be folded so that its ">" stands first on a line.
-        return text.count("<") > text.count(">")
+        return True
+    if is_quoted(line):
+        return False
     core = _core(line)
+    if "@" in core and _has_date(core) and _closes(core, dashed=False):
+        # It is one by itself, and what stands above it is the person's.
+        return False
+    if not sure:
+        return core.startswith("<") or core.rstrip(_COLONS + " ") in WROTE
     return not _is_dated(core) if core else _is_dated(text)
 
 
@@ -119,13 +155,13 @@ def _core(line: str) -> str:
 
 def _is_dated(line: str) -> bool:
     """Say whether a line opens like an attribution and holds a year or a time of day."""
-    if not line.startswith(OPENINGS) and not line[:1].isdigit():
-        return False
-    run, longest = 0, 0
-    for mark in line:
-        run = run + 1 if mark.isdigit() else 0
-        longest = max(longest, run)
-    return longest >= 4 or any(
+    return (line.startswith(OPENINGS) or line[:1].isdigit()) and _has_date(line)
+
+
+def _has_date(line: str) -> bool:
+    """Say whether a line holds a year or a time of day."""
+    runs = "".join(mark if mark.isdecimal() else " " for mark in line).split()
+    return any(len(run) == 4 and run[:2] in _CENTURIES for run in runs) or any(
         line[place - 1 : place].isdigit() and line[place + 1 : place + 2].isdigit()
         for place, mark in enumerate(line)
         if mark in ":."
@@ -143,12 +179,13 @@ def _closes(text: str, *, dashed: bool) -> bool:
     """Say whether text is "… wrote:", with a date or an address in it."""
     if not any(mark.isdigit() or mark == "@" for mark in text):
         return False
-    if not text.endswith(tuple(_COLONS)) and not dashed:
-        return False
     bare = text.rstrip(_COLONS + " ")
+    if not text.endswith(tuple(_COLONS)) and not dashed:
+        # Some programmes forget the colon.
+        return bare.endswith(WROTE) and ">" in text and "@" in text and _is_dated(text)
     if bare.endswith(WROTE):
         return True
-    if bare.endswith(">") and _is_dated(text):
+    if bare.endswith(">") and "@" in bare and _has_date(text):
         return True
     return any(f" {phrase} " in text for phrase in WROTE_THEN) or (
         "@" in text and any(phrase in text for phrase in WROTE_THEN[-2:])

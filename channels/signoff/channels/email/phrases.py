@@ -6,19 +6,51 @@ WROTE: Final = (
     *("wrote", "writes", "schrieb", "geschrieben", "a écrit", "escribió", "escreveu", "ha scritto"),
     *("schreef", "geschreven", "skrev", "napisał(a)", "napisał", "napisała", "написал", "написала"),
     *("написал(а)", "пишет", "пише", "написав", "kirjoitti", "yazdı", "写道", "寫道", "のメール"),
-    *("님이 작성", "作成", "napsal", "napsal(a)", "írta", "έγραψε", "scris", "ha scrit"),
+    *("님이 작성", "作成", "napsal", "napsal(a)", "napsala", "írta", "έγραψε", "scris", "ha scrit"),
+    *(
+        "님이 작성하였습니다",
+        "님이 작성하셨습니다",
+        "님이 쓴 글",
+        "書きました",
+        "さんのメッセージ",
+        "来信",
+    ),
+    *(
+        "napísal",
+        "napísala",
+        "napísal(a)",
+        "je napisao",
+        "je napisao/la",
+        "je napisal",
+        "je napisala",
+    ),
+    *(
+        "написа",
+        "написао",
+        "написала",
+        "написав(ла)",
+        "kirjutas",
+        "rašė",
+        "rakstīja",
+        "va escriure",
+    ),
+    *("nadesłał", "menulis", "đã viết", "เขียน", "כתב/ה", "כתב", "כתבה", "كتب", "نوشت", "skreif"),
+    *("> sent", "> schreibt", "ecrit", "a ecrit", "scrive", "escribio", "ने लिखा"),
 )
 """What stands at the end of "On Monday, Ada wrote:"."""
 
 WROTE_THEN: Final = (
-    *("schrieb am", "schrieb im", "schrieb", "skrev den", "escribió el", "escreveu em", "wrote on"),
-    *("a écrit le", "ha scritto il", "schreef op", "于", "於"),
+    *("schrieb am", "schrieb im", "schrieb", "skrev den", "skrev", "escribió el", "escreveu em"),
+    *("wrote on", "a écrit le", "ha scritto il", "schreef op", "schreef", "ezt írta", "kirjoitti"),
+    *("napsal dne", "a scris", "menulis", "님이", "于", "於"),
 )
 """The same where the date follows: "Ada <ada@x.example> schrieb am 3. Mai:"."""
 
 OPENINGS: Final = (
     *("on ", "at ", "am ", "le ", "el ", "em ", "il ", "op ", "den ", "dnia ", "w dniu ", "dne "),
     *("i ", "pada ", "på ", "tor ", "в ", "во ", "на ", "在 ", "在", "於 ", "el día "),
+    *("in data ", "dann ", "lør ", "pe ", "ma ", "ti ", "ke ", "to ", "la ", "su ", "vào "),
+    *("ngày ", "la data ", "në ", "στις ", "τη ", "ב-", "בתאריך ", "dana ", "dňa ", "zo ", "za "),
     *("mon", "tue", "wed", "thu", "fri", "sat", "sun", "lun", "mar", "mer", "jeu", "ven", "sam"),
 )
 """How such a line may begin, where it runs over several lines."""
@@ -28,6 +60,12 @@ SEPARATORS: Final = frozenset(
         *("original message", "forwarded message", "begin forwarded message", "reply message"),
         *("ursprüngliche nachricht", "originalnachricht", "weitergeleitete nachricht"),
         *("original-nachricht", "anfang der weitergeleiteten nachricht", "original appointment"),
+        *("antwort nachricht", "nachricht", "original mail", "original e-mail", "reply above"),
+        *("mail original", "courriel original", "e-mail d'origine", "message d’origine"),
+        *("oprindelig besked", "opprinnelig e-post", "videresendt besked", "videresendt melding"),
+        *("vidarebefordrat meddelande", "alkuperäinen viesti", "původní zpráva", "pôvodná správa"),
+        *("eredeti üzenet", "mesaj original", "orijinal ileti", "özgün ileti", "αρχικό μήνυμα"),
+        *("пересланное сообщение", "оригінальне повідомлення", "pesan asli", "הודעה מקורית"),
         *("message d'origine", "message original", "message transféré", "message initial"),
         *("début du message transféré", "début du message réexpédié"),
         *("mensaje original", "mensaje reenviado", "inicio del mensaje reenviado"),
@@ -58,6 +96,8 @@ SEPARATORS: Final = frozenset(
 AUTHOR_LABELS: Final = frozenset(
     {
         *("from", "von", "de", "da", "van", "från", "fra", "od", "от", "від", "lähettäjä"),
+        *("feladó", "expeditor", "de la", "από", "מאת", "من", "dari", "odosielateľ", "kimden"),
+        *("发送人", "寄件人", "來自", "发件⼈", "frá", "từ", "saatja", "šalje"),
         *("gönderen", "发件人", "寄件者", "寄件人", "差出人", "送信者", "보낸 사람", "보낸사람"),
     }
 )
@@ -71,6 +111,13 @@ HEADER_LABELS: Final = AUTHOR_LABELS | frozenset(
         *("enviado", "enviado el", "fecha", "para", "asunto", "responder a"),
         *("enviada em", "enviado em", "data", "assunto", "enviada"),
         *("inviato", "a", "oggetto", "rispondi a", "risposta"),
+        *("message du", "sujet", "envoyé le", "reçu le", "ogg", "dato", "kopi", "organization"),
+        *("elküldve", "címzett", "tárgy", "dátum", "odesláno", "komu", "předmět", "kopie", "dne"),
+        *("odoslané", "predmet", "kime", "konu", "tarih", "gönderildi", "gönderilme tarihi"),
+        *("lähetetty", "vastaanottaja", "aihe", "päivämäärä", "trimis", "către", "subiect"),
+        *("προς", "θέμα", "ημερομηνία", "στάλθηκε", "надіслано", "נשלח", "אל", "נושא", "תאריך"),
+        *("إلى", "الموضوع", "التاريخ", "dikirim", "kepada", "perihal", "dw", "sänt", "datum"),
+        *("sent at", "received", "cc", "bcc", "kopia", "på vegne af", "тема", "копия", "получено"),
         *("verzonden", "aan", "onderwerp", "beantwoorden"),
         *("skickat", "till", "ämne", "sendt", "til", "emne", "wysłano", "do", "temat"),
         *("отправлено", "дата", "кому", "тема", "发送时间", "日期", "收件人", "主题", "抄送"),
@@ -79,3 +126,12 @@ HEADER_LABELS: Final = AUTHOR_LABELS | frozenset(
     }
 )
 """All labels of a copied header block."""
+
+BANNERS: Final = ("caution", "warning", "external", "attention", "achtung", "vorsicht", "extern")
+"""First words of the line that mail systems put on top of mail from elsewhere."""
+
+BANNER_REASONS: Final = (
+    *("outside", "external", "originated", "außerhalb", "externen", "extérieur", "externe"),
+    *("externo", "esterno", "do not click", "unknown sender", "unbekannte"),
+)
+"""What else stands in that line."""

@@ -21,7 +21,9 @@ from typing import Final, NamedTuple
 
 from signoff.channels.email.marks import (
     after_attribution,
+    before_attribution,
     begins_header_block,
+    is_banner,
     is_heading,
     is_quoted,
     quote_follows,
@@ -90,7 +92,7 @@ def read_reply(text: str, sent_lines: Collection[str] = ()) -> Reply:
 def _told_apart(lines: list[str], ours: set[str]) -> Iterator[_Line]:
     """Yield the lines with what they are, up to where the person's text ends."""
     at, quoted_length = 0, 0
-    signed = False
+    signed, top = False, True
     while at < len(lines):
         line = lines[at]
         if is_quoted(line):
@@ -101,7 +103,11 @@ def _told_apart(lines: list[str], ours: set[str]) -> Iterator[_Line]:
             continue
         if _ends_own_text(lines, at):
             return
-        after = after_attribution(lines, at)
+        before = before_attribution(line)
+        after = None if before else after_attribution(lines, at)
+        if before:
+            line, lines[at] = before, line[len(before) :].lstrip(" -")
+            at -= 1
         if after is not None:
             if not quote_follows(lines, after):
                 return
@@ -117,7 +123,8 @@ def _told_apart(lines: list[str], ours: set[str]) -> Iterator[_Line]:
         signed = signed or line.strip() in _SIGNATURE_RULES
         if signed or is_device_line(line):
             yield _Kind.SIGNATURE, line
-        elif _comparable(line) not in ours:
+        elif _comparable(line) not in ours and not (top and is_banner(line)):
+            top = top and not line.strip()
             yield _Kind.TEXT, line
         at += 1
 
