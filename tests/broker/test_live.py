@@ -11,7 +11,7 @@ from signoff.broker import live
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
-from signoff.core.run import Run
+from signoff.core.run import Run, Watch
 
 WATCHED = Run(
     id="run_1",
@@ -20,7 +20,7 @@ WATCHED = Run(
     session="s",
     message="hello",
     submitted_at=datetime(2026, 3, 2, tzinfo=UTC),
-    watched=True,
+    watched=Watch.EVENTS,
 )
 
 
@@ -84,7 +84,7 @@ async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> Non
 
 async def test_an_unwatched_run_is_shown_to_nobody(ledger: Ledger) -> None:
     """It costs Redis nothing."""
-    run = await submit(ledger, WATCHED.model_copy(update={"watched": False}))
+    run = await submit(ledger, WATCHED.model_copy(update={"watched": Watch.NO}))
     await live.show(ledger, run, "a", "x")
     await live.look_up(ledger, run)
     assert await ledger.store.keys("events:") == []

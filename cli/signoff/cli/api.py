@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import httpx
 from fastapi import FastAPI
 
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 
 if TYPE_CHECKING:
+    from google.adk.sessions.base_session_service import BaseSessionService
+
     from signoff.cli.processes import Parts
+    from signoff.worker.adk_remote.settings import RemoteApp
 
 _SPARE = 16
 
@@ -49,5 +54,20 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             tokens=settings.gateway.tokens,
             local_person=settings.gateway.local_person,
             remote=settings.agents.remote,
+            elsewhere=_elsewhere(settings.agents.remote, stack),
         )
     )
+
+
+def _elsewhere(
+    remote: Mapping[str, RemoteApp], stack: AsyncExitStack
+) -> Mapping[str, BaseSessionService]:
+    """Return the sessions of the agents behind API servers, by app."""
+    from signoff.worker.adk_remote.server import Server  # noqa: PLC0415
+    from signoff.worker.adk_remote.sessions import RemoteSessionService  # noqa: PLC0415
+
+    if not remote:
+        return {}
+    client = httpx.AsyncClient()
+    stack.push_async_callback(client.aclose)
+    return {name: RemoteSessionService(Server(name, one, client)) for name, one in remote.items()}

@@ -92,7 +92,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.adk.apps import Apps, app_names, session_service  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
-    from signoff.worker.adk.showing import shown_through  # noqa: PLC0415
+    from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.crew import Crew  # noqa: PLC0415
     from signoff.worker.mixed import MixedRuntime  # noqa: PLC0415
@@ -111,7 +111,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
     runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
-    servers = RemoteRuntime(remote, parts.ledger)
+    servers = RemoteRuntime(remote, parts.ledger, show=json_shown_through(parts.ledger))
     runtime = MixedRuntime(
         AdkRuntime(
             runners,

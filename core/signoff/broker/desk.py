@@ -16,7 +16,7 @@ from signoff.core.errors import Conflict, IllegalMove, InvalidRun
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Resume
-from signoff.core.run import Run, RunState
+from signoff.core.run import Run, RunState, Watch
 
 Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
 """A move of an approval, given the present."""
@@ -45,7 +45,7 @@ class Desk:
         user: str,
         session: str = "",
         run_id: str = "",
-        watched: bool = False,
+        watched: Watch = Watch.NO,
     ) -> Run:
         """Queue a message for an agent.
 
@@ -55,7 +55,7 @@ class Desk:
             user: The ADK user id; who it is can never decide what this run asks for.
             session: The ADK session id; a new one is made where none is given.
             run_id: An id of the caller's own, so that submitting again is the same run.
-            watched: Whether the caller looks on; see `signoff.broker.live`.
+            watched: How the caller looks on; see `signoff.broker.live`.
 
         Returns:
             The run; the earlier one if the id was submitted before.
@@ -97,7 +97,7 @@ class Desk:
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
         noted: Noted | None = None,
-        watched: bool = False,
+        watched: Watch = Watch.NO,
     ) -> Approval:
         """Approve; see `Approval.approve`. What takes two steps is still pending after the first.
 
@@ -109,7 +109,7 @@ class Desk:
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
             noted: Called where this is only the first of two steps.
-            watched: Whether whoever answers looks on when the run goes on.
+            watched: How whoever answers looks on when the run goes on.
 
         Raises:
             DecisionRefused: The person may not decide, or may not any more.
@@ -153,7 +153,7 @@ class Desk:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
-        watched: bool = False,
+        watched: Watch = Watch.NO,
     ) -> Approval:
         """Reject; see `approve` for arguments and errors."""
 
@@ -196,7 +196,7 @@ class Desk:
         *,
         in_time: bool = False,
         noted: Noted | None = None,
-        watched: bool = False,
+        watched: Watch = Watch.NO,
     ) -> Approval:
         async def attempt() -> Approval:
             was, run, now = await self.ledger.standing(approval_id)
@@ -216,7 +216,7 @@ class Desk:
         return await self.ledger.decide_again(attempt)
 
 
-def settle(change: Change, approval: Approval, run: Run, *, watched: bool = False) -> None:
+def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
     """Add to a change what follows from the end of an approval.
 
     Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
@@ -225,7 +225,7 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: bool = Fals
     each = approval.terms is not None and approval.terms.resume is Resume.EACH
     after = run.answered(approval.id, each=each)
     if watched:
-        after = after.model_copy(update={"watched": True})
+        after = after.model_copy(update={"watched": watched})
     change.put(after, was=run)
     send_work(change, after)
     tell_outcome(change, approval)

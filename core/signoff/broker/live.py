@@ -31,17 +31,20 @@ _PATIENCE: Final = 30
 _AT_WORK: Final = frozenset({RunState.QUEUED, RunState.ANSWERED})
 
 
-async def show(ledger: Ledger, run: Run, event_id: str, text: str) -> None:
+async def show(ledger: Ledger, run: Run, event_id: str, text: str) -> bool:
     """Show one event of a run's present turn; never raises, and does nothing for an unwatched run.
 
     Args:
         ledger: The ledger.
         run: The run.
-        event_id: Who sees the same id again, after a take-over, sees it once.
+        event_id: Who sees the same id again, after a take-over, sees it once; "" for an event that
+            is seen each time, such as a part of what a model is saying.
         text: The event as JSON.
+
+    Returns:
+        Whether it was shown.
     """
-    if run.watched:
-        await _add(ledger.store, run, "id", event_id, "event", text)
+    return bool(run.watched) and await _add(ledger.store, run, "id", event_id, "event", text)
 
 
 async def look_up(ledger: Ledger, run: Run) -> None:
@@ -81,7 +84,7 @@ async def follow_turn(ledger: Ledger, run_id: str, pause: int) -> AsyncIterator[
         failures = 0
         for start, fields in rows:  # noqa: B007 -- where the next reading begins
             if "event" in fields and fields["id"] not in seen:
-                seen.add(fields["id"])
+                seen.update(filter(None, [fields["id"]]))
                 yield fields["event"]
         if not rows:
             if over:
@@ -103,7 +106,7 @@ async def _read(
     return [row for _, rows in streams or [] for row in rows]
 
 
-async def _add(store: Store, run: Run, *fields: str) -> None:
+async def _add(store: Store, run: Run, *fields: str) -> bool:
     key = f"{store.prefix}events:{run.id}:{run.pause}"
     try:
         async with (
@@ -115,3 +118,5 @@ async def _add(store: Store, run: Run, *fields: str) -> None:
             await pipe.execute()
     except LedgerError as error:
         log.warning("live.not_shown", error=str(error))
+        return False
+    return True

@@ -20,6 +20,16 @@ _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 _NAMESPACE = uuid.UUID("6c7a8b0e-6d0a-5b0e-9f6a-7369676e6f66")
 
 
+class Watch(StrEnum):
+    """How somebody looks on while a run takes its turns; false where nobody does."""
+
+    NO = ""
+    EVENTS = "events"
+    """The events of its turns are shown as they come."""
+    WORDS = "words"
+    """The model is asked to stream, and what it has said so far is shown too."""
+
+
 class RunState(StrEnum):
     """Where a run stands."""
 
@@ -71,7 +81,7 @@ class Run(Value):
         text: The agent's last word.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
-        watched: Whether somebody looks on: the events of its turns are then shown as they come.
+        watched: Whether somebody looks on, and at what.
         version: Counts the commits.
     """
 
@@ -88,7 +98,7 @@ class Run(Value):
     text: str = ""
     problem: str = ""
     trace: str = ""
-    watched: bool = False
+    watched: Watch = Watch.NO
     version: int = 0
 
     @property

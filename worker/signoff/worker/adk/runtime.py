@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
+from google.adk.agents._streaming_mode import StreamingMode
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
@@ -17,7 +18,7 @@ from google.genai import types
 from signoff.core.approval import Approval, State
 from signoff.core.errors import SessionGone
 from signoff.core.longrunning import LongRunning
-from signoff.core.run import Run
+from signoff.core.run import Run, Watch
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.guard import GuardPlugin
@@ -176,7 +177,10 @@ class AdkRuntime:
             invocation_id=run.invocation,
             new_message=message,
             run_config=RunConfig(
-                tool_thread_pool_config=ToolThreadPoolConfig(max_workers=self.tool_threads)
+                streaming_mode=StreamingMode.SSE
+                if run.watched is Watch.WORDS
+                else StreamingMode.NONE,
+                tool_thread_pool_config=ToolThreadPoolConfig(max_workers=self.tool_threads),
             ),
         )
         # To the very end: who leaves at the confirmation event can never approve some of them.

@@ -10,5 +10,5 @@ Served are ``/list-apps``, ``/version``, ``/health``, the sessions API, ``/run``
   and by the rules of the policy; what the client holds for the session's user decides nothing.
 - *Nothing is half understood.* What would be dropped (files in a message, restored events, state
   sent along with a message) is refused with a problem document (RFC 9457), not ignored.
-- *Whole events only.* ``streaming: true`` is taken, and there are no parts of words.
+- *Agents elsewhere too.* The sessions of those behind API servers stay where they are.
 """

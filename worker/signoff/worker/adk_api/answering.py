@@ -23,7 +23,7 @@ from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 from signoff.core.parts import Origin, approval_id
 from signoff.core.people import Person
-from signoff.core.run import RunState
+from signoff.core.run import RunState, Watch
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, problem_of
@@ -63,7 +63,13 @@ class Answering:
     desk: Desk
     watching: Ledger
 
-    async def take(self, caller: Caller, request: RunRequest, answers: Sequence[Answer]) -> Turn:
+    async def take(
+        self,
+        caller: Caller,
+        request: RunRequest,
+        answers: Sequence[Answer],
+        watched: Watch = Watch.EVENTS,
+    ) -> Turn:
         """Commit the answers of one message, as the person that the caller is.
 
         All are tried before the first is committed, so that one that cannot be taken leaves the
@@ -92,7 +98,7 @@ class Answering:
         for approval, verdict in told:
             await self._try(caller, person, approval, verdict, now)
         for approval, verdict in told:
-            await self._commit(caller, person, approval, verdict)
+            await self._commit(caller, person, approval, verdict, watched)
         run = await self.desk.ledger.run(found[0].origin.run)
         still = run.pause == pause and run.state is RunState.PAUSED
         return Turn(run.id, pause, len(run.waiting) if still else 0)
@@ -205,7 +211,12 @@ class Answering:
             raise await self._refused(caller, person, approval.id, error) from error
 
     async def _commit(
-        self, caller: Caller, person: Person, approval: Approval, verdict: Verdict
+        self,
+        caller: Caller,
+        person: Person,
+        approval: Approval,
+        verdict: Verdict,
+        watched: Watch,
     ) -> None:
         move = self.desk.approve if verdict.yes else self.desk.reject
         try:
@@ -215,7 +226,7 @@ class Answering:
                 channel=CHANNEL,
                 reason=verdict.reason,
                 values=verdict.values,
-                watched=True,
+                watched=watched,
             )
         except DecisionRefused as error:
             raise await self._refused(caller, person, approval.id, error) from error

@@ -24,6 +24,8 @@ from signoff.core.errors import (
     NotCanonical,
     OwnRequest,
     PayloadError,
+    RemoteError,
+    RemoteUnavailable,
     RunNotFound,
     SecondStepNeeded,
     SignoffError,
@@ -48,6 +50,8 @@ KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     PayloadError: (422, "payload", "The values do not fit the request"),
     NotCanonical: (422, "payload", "The values cannot be kept"),
     InvalidRun: (422, "invalid", "This cannot be submitted"),
+    RemoteUnavailable: (503, "unavailable", "The agent's server is away"),
+    RemoteError: (502, "bad-server", "The agent's server refuses"),
     LedgerUnavailable: (503, "unavailable", "Signoff cannot reach its Redis"),
 }
 """Status, type and title of the errors that a request can meet; every other one is ours (500)."""

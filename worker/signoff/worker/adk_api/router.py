@@ -16,6 +16,7 @@ from google.adk.version import __version__ as adk_version
 
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
+from signoff.core.run import Watch
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
@@ -127,11 +128,11 @@ class AdkApi:
 
     async def run(self, request: Request) -> Response:
         """Run an agent, or answer it, and return the events of the turn when it is over."""
-        return await self.onlookers.collect(await self._turn(request), request)
+        return await self.onlookers.collect(await self._turn(request, streams=False), request)
 
     async def run_sse(self, request: Request) -> Response:
         """Run an agent, or answer it, and return the events of the turn as they come."""
-        return self.onlookers.stream(await self._turn(request))
+        return self.onlookers.stream(await self._turn(request, streams=True))
 
     async def publish(self, request: Request) -> Response:
         """Take what a turn of an agent elsewhere has left waiting; 201 where that is news."""
@@ -153,8 +154,12 @@ class AdkApi:
             "/run, /run_sse and the sessions of /apps/{app}/users/{user}/sessions.",
         )
 
-    async def _turn(self, request: Request) -> Turn:
+    async def _turn(self, request: Request, *, streams: bool) -> Turn:
         """Carry a request out and return the turn that it brings about.
+
+        Args:
+            request: The request.
+            streams: Whether `streaming` is heeded, which ADK's own server does in a stream only.
 
         Raises:
             Problem: It cannot be carried out; nothing was changed.
@@ -162,8 +167,9 @@ class AdkApi:
         caller = self.gate.admit(request)
         asked, message = read_request(await read_object(request))
         self.onlookers.require_room()
+        watched = Watch.WORDS if streams and asked.streaming else Watch.EVENTS
         if not isinstance(message, str):
-            return await self.answering.take(caller, asked, message)
+            return await self.answering.take(caller, asked, message, watched)
         self._require_app(caller, asked.app_name)
         await self.sessions.get(caller, asked.app_name, asked.user_id, asked.session_id)
         run = await self.desk.submit(
@@ -171,7 +177,7 @@ class AdkApi:
             message,
             user=asked.user_id,
             session=asked.session_id,
-            watched=True,
+            watched=watched,
         )
         log.info("api.submitted", run=run.id, app=run.app, caller=caller.name)
         return Turn(run.id, pause=0)
@@ -179,7 +185,7 @@ class AdkApi:
     def _apps(self, caller: Caller) -> list[str]:
         # Where all agents are elsewhere, there is no folder.
         names = app_names(self.folder) if self.folder.is_dir() else []
-        return [name for name in names if caller.may_see(name)]
+        return [name for name in sorted({*names, *self.sessions.others}) if caller.may_see(name)]
 
     def _require_app(self, caller: Caller, app: str) -> None:
         if app not in self._apps(caller):
@@ -205,6 +211,7 @@ def make_adk_router(
     tokens: Sequence[ApiToken] = (),
     local_person: str = "",
     remote: Mapping[str, RemoteApp] | None = None,
+    elsewhere: Mapping[str, BaseSessionService] | None = None,
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
@@ -216,11 +223,12 @@ def make_adk_router(
         tokens: Who may use it; without any, only programs on this machine.
         local_person: As whom whoever sits at this machine answers, while there are no tokens.
         remote: The agents elsewhere that may publish their pauses.
+        elsewhere: The sessions of those of them that can be submitted to, by app.
     """
     api = AdkApi(
         gate=Gate(tokens, desk.directory, local_person=local_person),
         desk=desk,
-        sessions=Sessions(sessions, desk),
+        sessions=Sessions(sessions, desk, elsewhere or {}),
         answering=Answering(desk, watching),
         onlookers=Onlookers(watching),
         folder=folder,

@@ -6,9 +6,9 @@ import contextlib
 import re
 import secrets
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -57,12 +57,18 @@ class Sessions:
     """ADK's sessions, as far as a caller may use them.
 
     Attributes:
-        service: Where they are; the same as the workers'.
+        usual: Where they are; the same as the workers'.
         desk: Takes back what a deleted session waits for.
+        others: Where those of agents elsewhere are, by app.
     """
 
-    service: BaseSessionService
+    usual: BaseSessionService
     desk: Desk
+    others: Mapping[str, BaseSessionService] = field(default_factory=dict)
+
+    def service(self, app: str) -> BaseSessionService:
+        """Return where the sessions of an app are."""
+        return self.others.get(app, self.usual)
 
     async def get(self, caller: Caller, app: str, user: str, session: str) -> Session:
         """Return a session.
@@ -72,7 +78,9 @@ class Sessions:
         """
         found = None
         if caller.may_use(app, user):
-            found = await self.service.get_session(app_name=app, user_id=user, session_id=session)
+            found = await self.service(app).get_session(
+                app_name=app, user_id=user, session_id=session
+            )
         if found is None:
             raise Problem(
                 404,
@@ -90,7 +98,7 @@ class Sessions:
             Problem: 403 if the caller may not act for this user.
         """
         _require_use(caller, app, user)
-        listed = await self.service.list_sessions(app_name=app, user_id=user)
+        listed = await self.service(app).list_sessions(app_name=app, user_id=user)
         return [session_json(one) for one in listed.sessions]
 
     async def create(self, caller: Caller, app: str, user: str, body: dict[str, Any]) -> Session:
@@ -123,7 +131,7 @@ class Sessions:
                 )
         _require_own_state(caller, new.state or {})
         try:
-            return await self.service.create_session(
+            return await self.service(app).create_session(
                 app_name=app, user_id=user, session_id=new.session_id, state=new.state
             )
         except AlreadyExistsError as error:
@@ -155,7 +163,7 @@ class Sessions:
                 author="user",
                 actions=EventActions(state_delta=new.state_delta),
             )
-            await self.service.append_event(session=found, event=event)
+            await self.service(app).append_event(session=found, event=event)
         return found
 
     async def delete(self, caller: Caller, app: str, user: str, session: str) -> None:
@@ -172,7 +180,7 @@ class Sessions:
             for approval in [one for run in runs for one in run.waiting]:
                 with contextlib.suppress(IllegalMove):  # answered at this very moment
                     await self.desk.withdraw(approval, by=user, reason="the session was deleted")
-            await self.service.delete_session(app_name=app, user_id=user, session_id=session)
+            await self.service(app).delete_session(app_name=app, user_id=user, session_id=session)
 
     @asynccontextmanager
     async def _alone(self, app: str, user: str, session: str) -> AsyncIterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx
 import structlog
@@ -18,7 +19,8 @@ from signoff.core.errors import (
     SessionGone,
 )
 from signoff.core.lifecycle import State
-from signoff.core.run import Run
+from signoff.core.run import Run, Watch
+from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
 from signoff.worker.adk_remote.answering import Answering
 from signoff.worker.adk_remote.reading import Settled, View, read_view
@@ -43,12 +45,14 @@ class RemoteRuntime:
         patience: Seconds to watch a session in which a server may still be working, before what
             is missing in it is taken for lost.
         transport: Used instead of the network, for tests.
+        show: Shows each event of a turn to whoever looks on, as it comes.
     """
 
     apps: Mapping[str, RemoteApp]
     ledger: Ledger
     patience: float = 10.0
     transport: httpx.AsyncBaseTransport | None = None
+    show: WireSink = show_nobody
     _client: httpx.AsyncClient | None = None
     _python: dict[str, bool] = field(default_factory=dict)
 
@@ -67,8 +71,9 @@ class RemoteRuntime:
             RemoteError: It refuses, the agent failed, or it died where nobody can go on.
             PauseNotRoutable: The agent waits for something that is no confirmation.
         """
-        server = self._server(run.app)
+        server = self._server(run)
         view = await self._look(server, run)
+        taken_up = view is not None and view.said is not None
         if view is None:
             await server.require_app()
             await server.create_session(run.user, run.session)
@@ -82,6 +87,8 @@ class RemoteRuntime:
         view = await self._look(server, run, said_now=True)
         if view is None:
             raise _gone(run)
+        if taken_up:
+            await self._show_rest(run, view)
         _require_whole_pause(view, server, run)
         return turn_of(run, view.standing)
 
@@ -103,7 +110,7 @@ class RemoteRuntime:
             RemoteError: It refuses, or the agent failed.
             PauseNotRoutable: The agent waits for something that is no confirmation.
         """
-        server = self._server(run.app)
+        server = self._server(run)
         answering = Answering(self.ledger, run, approvals, fence)
         await answering.read_note()
         view = await self._look(server, run, approvals)
@@ -118,6 +125,8 @@ class RemoteRuntime:
         else:
             log.info("remote.taken_up", server=server.remote.url)
         view = await self._outcome(server, answering, problem)
+        if problem is not None or not to_say:
+            await self._show_rest(run, view)
         if view.standing.complete:
             return turn_of(run, view.standing)
         if problem is not None:
@@ -242,7 +251,14 @@ class RemoteRuntime:
             # The server tells nobody when it writes.
             await asyncio.sleep(_LOOK_EVERY)
 
-    def _server(self, app: str) -> Server:
+    async def _show_rest(self, run: Run, view: View) -> None:
+        """Show what nobody has read from the server: it was sent to a worker that is no more."""
+        if run.watched and view.mine:
+            for event in latest_turn(view.mine, view.mine[-1].invocation_id):
+                await self.show(run, event_json(event))
+
+    def _server(self, run: Run) -> Server:
+        app = run.app
         remote = self.apps.get(app)
         if remote is None:
             names = ", ".join(sorted(self.apps)) or "none"
@@ -251,7 +267,13 @@ class RemoteRuntime:
             # As many connections as there are runs: each turn holds one to its end.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
             self._client = httpx.AsyncClient(limits=limits, transport=self.transport)
-        return Server(app, remote, self._client)
+        return Server(
+            app,
+            remote,
+            self._client,
+            show=partial(self.show, run),
+            streaming=run.watched is Watch.WORDS,
+        )
 
 
 def _require_whole_pause(view: View, server: Server, run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +13,8 @@ import httpx
 
 from signoff.core.errors import AppNotFound, InvalidRun, RemoteError, RemoteUnavailable
 from signoff.worker.adk_remote.settings import RemoteApp
+
+Show = Callable[[dict[str, Any]], Awaitable[None]]
 
 Fate = Literal["unsent", "answered", "unknown"]
 
@@ -49,6 +51,10 @@ _TRANSIENT_TYPES = frozenset(
 _LOOK_TIMEOUT = 60.0
 
 
+async def _show_nobody(event: dict[str, Any]) -> None:
+    del event
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """The API server of one app.
@@ -57,11 +63,15 @@ class Server:
         app: How the app is called here.
         remote: Where it is.
         client: The connections.
+        show: Takes each event of a turn as it comes, for whoever looks on.
+        streaming: Whether the model is asked to stream.
     """
 
     app: str
     remote: RemoteApp
     client: httpx.AsyncClient
+    show: Show = _show_nobody
+    streaming: bool = False
 
     @property
     def name(self) -> str:
@@ -100,7 +110,37 @@ class Server:
             raise RemoteError(f"{self._where('GET', path)} is not a session.")
         return found
 
-    async def create_session(self, user: str, session: str) -> None:
+    async def sessions(self, user: str) -> list[dict[str, Any]]:
+        """Return the sessions of a user, as the server sends them.
+
+        Raises:
+            RemoteError: The server does not say.
+        """
+        path = f"/apps/{_segment(self.name)}/users/{_segment(user)}/sessions"
+        found = await self._json("GET", path, may_lack=True) or []
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise RemoteError(f"{self._where('GET', path)} is not a list of sessions.")
+        return found
+
+    async def change_session(self, user: str, session: str, state: dict[str, Any]) -> None:
+        """Set some of a session's state.
+
+        Raises:
+            RemoteError: The server refuses, or cannot do that.
+        """
+        await self._json("PATCH", self._path(user, session), body={"stateDelta": state})
+
+    async def delete_session(self, user: str, session: str) -> None:
+        """Delete a session; none is as good as one that is deleted.
+
+        Raises:
+            RemoteError: The server refuses.
+        """
+        await self._json("DELETE", self._path(user, session), may_lack=True)
+
+    async def create_session(
+        self, user: str, session: str, state: dict[str, Any] | None = None
+    ) -> None:
         """Create a session; one that is there already stays.
 
         The older of ADK's two ways, with the id in the path, is the one that all languages have.
@@ -110,7 +150,7 @@ class Server:
         """
         path = self._path(user, session)
         try:
-            await self._json("POST", path, body={})
+            await self._json("POST", path, body=state or {})
         except RemoteError as error:
             if error.fate != "answered" or await self.session(user, session) is None:
                 raise
@@ -126,7 +166,7 @@ class Server:
     ) -> None:
         """Let the agent take a turn, and read what the server sends to its very end.
 
-        What comes is not looked at but for an error: the session is read afterwards.
+        What comes is shown, and looked at for an error only: the session is read afterwards.
 
         Raises:
             RemoteUnavailable: The server is away, busy or too slow.
@@ -136,6 +176,7 @@ class Server:
         body |= {"newMessage": message} if message else {}
         body |= {"stateDelta": state} if state else {}
         body |= {"invocationId": invocation} if invocation else {}
+        body |= {"streaming": True} if self.streaming else {}
         path = f"/{self.remote.endpoint}"
         with self._translated("POST", path):
             async with self.client.stream(
@@ -149,10 +190,20 @@ class Server:
                     await response.aread()
                     raise self._refused("POST", path, response)
                 if self.remote.endpoint == "run":
-                    await response.aread()
+                    await self._show_all(await response.aread())
                     return
                 async for data in stream_data(response.aiter_bytes()):
                     self._look_for_error(path, data)
+                    await self._show_all(data)
+
+    async def _show_all(self, data: bytes) -> None:
+        try:
+            sent = json.loads(data)
+        except ValueError:
+            return
+        for one in sent if isinstance(sent, list) else [sent]:
+            if isinstance(one, dict) and "author" in one:
+                await self.show(one)
 
     async def _json(
         self,
@@ -174,6 +225,8 @@ class Server:
             return None
         if not response.is_success:
             raise self._refused(method, path, response)
+        if method == "DELETE":
+            return None
         try:
             return response.json()
         except ValueError as error:
