@@ -68,7 +68,7 @@ async def waiting(ledger):
     return [await load(ledger, item.body["mail"]) for item in items]
 
 
-@pytest.mark.parametrize("secret", [OLD, NEW])
+@pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
 async def test_a_signed_mail_is_stored(ledger, secret):
     """Byte for byte, without an envelope; while a secret is replaced, both are good."""
     async with client(ledger) as http:

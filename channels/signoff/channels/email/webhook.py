@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -30,6 +29,7 @@ from signoff.channels.email.signatures import (
     standard,
 )
 from signoff.channels.email.stored import mail_id, store
+from signoff.channels.http import Problem, read_body, too_large
 from signoff.core.errors import LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -43,30 +43,7 @@ REMEMBERED: Final = 3 * WINDOW
 _FORM_OVERHEAD: Final = 3
 """A form may write each byte as three (``%0A``)."""
 
-_PATIENCE: Final = 30.0
 _MOST_FIELDS: Final = 100
-_DRAINED: Final = 16 * LARGEST_MAIL
-
-
-class _Problem(Exception):
-    """The request is not carried out; nothing was stored."""
-
-    def __init__(self, status: int, kind: str, title: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.kind, self.title = status, kind, title
-
-    def response(self) -> JSONResponse:
-        """Return the answer: a problem document (RFC 9457)."""
-        content = {
-            "type": f"urn:signoff:problem:{self.kind}",
-            "title": self.title,
-            "status": self.status,
-            "detail": str(self),
-        }
-        headers = {"Retry-After": "5"} if self.status == 503 else None
-        return JSONResponse(
-            content, self.status, headers=headers, media_type="application/problem+json"
-        )
 
 
 def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> APIRouter:
@@ -94,12 +71,12 @@ class _Webhook:
     async def standard(self, request: Request) -> Response:
         """Take the body as the mail."""
         try:
-            raw = await _body(request, LARGEST_MAIL)
+            raw = await read_body(request, LARGEST_MAIL)
             signed = standard(request.headers, raw)
             await self._store(
                 signed, self._settings.keys, raw, "webhook-id, webhook-timestamp, webhook-signature"
             )
-        except _Problem as problem:
+        except Problem as problem:
             return _refused(request, problem)
         except ClientDisconnect:
             return Response(status_code=400)
@@ -108,12 +85,12 @@ class _Webhook:
     async def mailgun(self, request: Request) -> Response:
         """Take the field ``body-mime`` of a form as the mail."""
         try:
-            body = await _body(request, LARGEST_MAIL * _FORM_OVERHEAD)
+            body = await read_body(request, LARGEST_MAIL * _FORM_OVERHEAD)
             fields = await _fields(request, body)
             signed = mailgun(fields)
             raw = fields.get("body-mime", "").encode("utf-8", "surrogateescape")
             if len(raw) > LARGEST_MAIL:
-                raise _too_large()
+                raise too_large(LARGEST_MAIL)
             await self._store(
                 signed,
                 self._settings.mailgun_keys,
@@ -122,7 +99,7 @@ class _Webhook:
                 sender=fields.get("sender"),
                 recipients=fields.get("recipient", "").split(",")[:20],
             )
-        except _Problem as problem:
+        except Problem as problem:
             return _refused(request, problem)
         except ClientDisconnect:
             return Response(status_code=400)
@@ -141,17 +118,17 @@ class _Webhook:
         """Store a mail, if it is signed, sent just now, and not known yet.
 
         Raises:
-            _Problem: It is not, or cannot be stored now.
+            Problem: It is not, or cannot be stored now.
         """
         if signed is None or not is_signed(signed, keys):
-            raise _Problem(
+            raise Problem(
                 401,
                 "not-signed",
                 "The request is not signed",
                 f"No configured secret has made this signature. It stands in {names}.",
             )
         if not raw.strip():
-            raise _Problem(
+            raise Problem(
                 422,
                 "invalid",
                 "There is no mail in it",
@@ -163,7 +140,7 @@ class _Webhook:
         try:
             (before,), now = await self._ledger.store.read_now([key])
             if not is_timely(signed, now):
-                raise _Problem(
+                raise Problem(
                     401,
                     "not-timely",
                     "The request is too old",
@@ -180,14 +157,14 @@ class _Webhook:
                     before = await self._ledger.raw(key)
         except LedgerUnavailable as error:
             log.warning("mail.deferred", at="webhook", error=str(error))
-            raise _Problem(
+            raise Problem(
                 503,
                 "unavailable",
                 "Signoff cannot reach its Redis",
                 "The mail is not stored: send it again.",
             ) from error
         if before is not None and before[1] != same:
-            raise _Problem(
+            raise Problem(
                 409,
                 "id-used",
                 "The id was used before",
@@ -196,42 +173,11 @@ class _Webhook:
         log.info("mail.stored" if before is None else "mail.known", by="webhook", size=len(raw))
 
 
-async def _body(request: Request, most: int) -> bytes:
-    """Return the body, and hold no more than `most` bytes of it on the way.
-
-    Raises:
-        _Problem: It is larger, or too slow.
-    """
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > _DRAINED:
-        raise _too_large()
-    body, length = bytearray(), 0
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            async for chunk in request.stream():
-                length += len(chunk)
-                if length > _DRAINED:
-                    break
-                # A client reads the answer only when it has sent all: the rest is forgotten.
-                if length <= most:
-                    body += chunk
-    except TimeoutError as error:
-        raise _Problem(
-            408,
-            "too-slow",
-            "The body did not come in time",
-            f"All of it has to come within {_PATIENCE:.0f} seconds.",
-        ) from error
-    if length > most:
-        raise _too_large()
-    return bytes(body)
-
-
 async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
     """Return the text fields of a form.
 
     Raises:
-        _Problem: It is none.
+        Problem: It is none.
     """
 
     async def receive() -> Message:
@@ -242,18 +188,13 @@ async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
             max_files=0, max_fields=_MOST_FIELDS, max_part_size=len(body) + 1
         )
     except (HTTPException, MultiPartException, ValueError, LookupError) as error:
-        raise _Problem(
+        raise Problem(
             422, "invalid", "The body is not a form", "A form of Mailgun's is wanted."
         ) from error
     return {name: value for name, value in form.items() if not isinstance(value, UploadFile)}
 
 
-def _too_large() -> _Problem:
-    words = f"A mail may have {LARGEST_MAIL:,} bytes. Nothing in it was looked at."
-    return _Problem(413, "too-large", "The body is too large", words)
-
-
-def _refused(request: Request, problem: _Problem) -> Response:
+def _refused(request: Request, problem: Problem) -> Response:
     peer = request.client.host if request.client else ""
     log.info("mail.webhook_refused", peer=peer, kind=problem.kind)
     return problem.response()
