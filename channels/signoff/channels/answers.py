@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -98,6 +98,9 @@ class Answer:
         source: A function of what came in, so that it is answered once.
         reply_to: What the channel calls it, so that our answer appears below it.
         also: Acknowledges what came in.
+        to: Where our answer goes, in the channel's terms; "" is where the card went. Whoever
+            presses a button in a place gets an answer there, each time.
+        more: What the audit shall know about whoever answered.
     """
 
     holder: Holder
@@ -105,6 +108,8 @@ class Answer:
     source: str
     reply_to: str
     also: Change
+    to: str = ""
+    more: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class Answers:
@@ -135,7 +140,7 @@ class Answers:
         person = self._desk.directory.get(holder.person)
         if person is None:
             gone = f"{holder.person} is not among the configured people any more."
-            await self._refused(answer, None, NotAnApprover(gone))
+            await self.refused(answer, None, NotAnApprover(gone))
             return
         command = read_answer(text, approval)
         if problem:
@@ -145,7 +150,7 @@ class Answers:
                 approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
                 await self._not_understood(answer, command.problem)
                 return
-            await self._decide(answer, person, command)
+            await self.decide(answer, person, command)
         except PayloadError as error:
             example = example_of_yes(approval.kind, approval.call, approval.template)
             if error.key in approval.call.args and error.key not in fields_of(approval.template):
@@ -154,7 +159,7 @@ class Answers:
                 example = f"{example}\n{error.example}"
             await self._not_understood(answer, str(error), example=example)
         except DecisionRefused as error:
-            await self._refused(answer, person, error, command)
+            await self.refused(answer, person, error, command)
 
     async def stranger(self, answer: Answer, address: str) -> None:
         """Note that somebody else used a person's token, and tell the person alone.
@@ -171,7 +176,14 @@ class Answers:
 
         await self._answer_back(answer, build, by="", more={"from": address})
 
-    async def _decide(self, answer: Answer, person: Person, command: Command) -> None:
+    async def decide(self, answer: Answer, person: Person, command: Command) -> None:
+        """Commit a clear answer.
+
+        Raises:
+            PayloadError: The values do not fit; nothing was done, and nobody was told.
+            DecisionRefused: It does not count; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
         holder, also = answer.holder, answer.also
         if command.verdict is Verdict.APPROVE:
             before = await self._ledger.approval(holder.approval)
@@ -212,13 +224,18 @@ class Answers:
 
         await self._answer_back(answer, build, by=answer.holder.person)
 
-    async def _refused(
+    async def refused(
         self,
         answer: Answer,
         person: Person | None,
         error: DecisionRefused,
         command: Command | None = None,
     ) -> None:
+        """Note an answer that does not count, and tell whoever gave it why.
+
+        Raises:
+            LedgerError: It could not be committed; nothing was done.
+        """
         directory = self._desk.directory
 
         def build(approval: Approval) -> tuple[What, str, About | None, Words]:
@@ -254,7 +271,11 @@ class Answers:
             approval = await self._ledger.approval(holder.approval)
             what, why, about, words = build(approval)
             now = await self._ledger.now()
-            details: dict[str, JsonValue] = {"channel": holder.channel, **(more or {})}
+            details: dict[str, JsonValue] = {
+                "channel": holder.channel,
+                **answer.more,
+                **(more or {}),
+            }
             event = approval.note(what, now=now, by=by, why=why, more=details)
             change = answer.also.copy().note([event])
             if about is not None:
@@ -276,10 +297,11 @@ class Answers:
     ) -> None:
         """Add a notice, unless this was told before; the guard is part of the same commit."""
         holder = answer.holder
-        guard = f"told:{about}:{holder.approval}:{holder.person}"
-        if await self._ledger.raw(guard) is not None:
-            return
-        change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
+        if not answer.to:
+            guard = f"told:{about}:{holder.approval}:{holder.person}"
+            if await self._ledger.raw(guard) is not None:
+                return
+            change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
         self._send(change, answer, about, words)
 
     @staticmethod
@@ -298,5 +320,6 @@ class Answers:
                 "text": words.text,
                 "example": words.example,
                 "reply_to": answer.reply_to,
+                "address": answer.to,
             },
         )

@@ -111,6 +111,9 @@ class Delivery:
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
         asked = self._asked(item, approval)
+        if elsewhere := str(item.body.get("address", "")):
+            asked = asked or Asked(person="", channel=self._channel.name, address="")
+            asked = asked.model_copy(update={"address": elsewhere})
         if asked is None:
             return None
         kind = Kind(item.body["kind"])
@@ -122,7 +125,7 @@ class Delivery:
             id=item.id,
             kind=kind,
             card=card(approval, self._directory),
-            person=asked.person,
+            person=asked.key,
             name=person.shown if person else asked.person,
             address=asked.address,
             at=now,
@@ -134,6 +137,8 @@ class Delivery:
             thread=asked.receipt,
             link=self._inbox.link_to(approval.id) if approval.state is State.PENDING else "",
             reply_to=str(item.body.get("reply_to", "")),
+            attempt=item.attempts,
+            copies=asked.copies,
         )
 
     def _words(
@@ -158,7 +163,7 @@ class Delivery:
     def _asked(self, item: Item, approval: Approval) -> Asked | None:
         person = item.body.get("person")
         for asked in approval.asked:
-            if (asked.person, asked.channel) == (person, self._channel.name):
+            if (asked.key, asked.channel) == (person, self._channel.name):
                 return asked
         return None
 
@@ -185,8 +190,12 @@ class Delivery:
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
             if is_card:
-                after_it, events = approval.delivered(person, name, result.receipt, now=now)
+                after_it, events = approval.delivered(
+                    person, name, result.receipt, now=now, copy_state=result.copy
+                )
                 change.put(after_it, was=approval).note(events)
+            elif result.copy:
+                change.put(approval.rewritten(person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
         if is_card:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from signoff.core.answering import example_of_yes, refusal_of_input
 from signoff.core.approval import Approval, Decision, Kind, State
 from signoff.core.card import one_line, shown, topic
+from signoff.core.errors import AlreadyDecided, DecisionRefused, TooLate
 from signoff.core.people import Directory, Person
 from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
 
@@ -118,6 +119,18 @@ def already_decided(approval: Approval, person: Person, directory: Directory) ->
         f"Already settled: {tool} was {one_line(approval.outcome(directory))}",
         f"That was at {moment(decision.at)}. {nothing}" if decision is not None else nothing,
     )
+
+
+def refusal(
+    approval: Approval, person: Person | None, directory: Directory, error: DecisionRefused
+) -> Words:
+    """Return why the answer of a person does not count."""
+    match error:
+        case AlreadyDecided() if person is not None:
+            return already_decided(approval, person, directory)
+        case TooLate():
+            return late(approval)
+    return not_yours(approval, str(error))
 
 
 def late(approval: Approval, at: datetime | None = None) -> Words:

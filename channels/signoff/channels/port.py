@@ -46,6 +46,8 @@ class Message:
         thread: The receipt of the card, so that what follows appears beside it; "" for none.
         link: The page where the person can look at it and answer, "" where there is none.
         reply_to: What the person's own message was called, "" where there was none.
+        attempt: Which attempt this is; after the first, an earlier one may have been delivered.
+        copies: Receipts of further copies of the card that came to light.
     """
 
     id: str
@@ -63,13 +65,22 @@ class Message:
     thread: str = ""
     link: str = ""
     reply_to: str = ""
+    attempt: int = 1
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The channel has it. The receipt is what the channel calls it."""
+    """The channel has it.
+
+    Attributes:
+        receipt: What the channel calls it.
+        copy: What became of the card, where the channel can say: ``reconciled`` (it was there
+            already), ``updated`` (rewritten), ``lost`` (it is gone, or cannot be changed).
+    """
 
     receipt: str
+    copy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 import structlog
 from pydantic import JsonValue
@@ -16,17 +14,15 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.channels.outbox import commit_each, dead_letter, drain
 from signoff.channels.tokens import Holder, issue
+from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.digest import digest
 from signoff.core.errors import ApprovalError, LeaseLost
 from signoff.core.events import What
 from signoff.core.people import Directory
-from signoff.core.policy import Choice, Edits, Fallback, Policy, choose
+from signoff.core.policy import Choice, Edits, Fallback, Policy, Terms, choose
 
 log = structlog.get_logger(__name__)
-
-CHANNEL: Final = "email"
-"""The one channel there is as yet."""
 
 
 class Router:
@@ -37,6 +33,7 @@ class Router:
         policies: In order; the first that matches rules.
         fallback: Who is asked when no policy matches, or nobody of it can be asked or reached.
         directory: The people.
+        channels: The names of the channels that are set up.
     """
 
     def __init__(
@@ -46,7 +43,9 @@ class Router:
         policies: Sequence[Policy],
         fallback: Fallback,
         directory: Directory,
+        channels: Collection[str] = (EMAIL,),
     ) -> None:
+        self._channels = frozenset(channels)
         self._ledger = ledger
         self._desk = Desk(ledger, directory)
         self._policies = tuple(policies)
@@ -118,8 +117,11 @@ class Router:
         return self._ask(item, approval, choice, choice.notes, now)
 
     def _ask_fallback(self, item: Item, approval: Approval, now: datetime) -> Change:
+        if (mails := self._not_mailed(approval)) and approval.terms is not None:
+            why = "nobody can be reached as the policy wants; they are asked by mail"
+            return self._put(item, approval, approval.terms, mails, notes=(why,), now=now)
         choice = choose((), self._fallback, self._directory, facts(approval))
-        before = {asked.person for asked in approval.asked}
+        before = approval.approvers
         fresh = tuple(person for person in choice.people if person.id not in before)
         if not fresh:
             why = "nobody who can be asked can be reached; the deadline will end it"
@@ -138,26 +140,47 @@ class Router:
         notes: tuple[str, ...],
         now: datetime,
     ) -> Change:
-        people = choice.people
-        fresh = tuple(Asked(person=one.id, channel=CHANNEL, address=one.email) for one in people)
+        fresh = ways(choice.people, choice.terms, self._channels)
+        return self._put(item, approval, choice.terms, fresh, notes=notes, now=now)
+
+    def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
+        """Return the mails that can still be sent to those whom no other channel has reached."""
+        if all(one.channel == EMAIL for one in approval.asked):
+            return ()
+        # In the order of the policy; the requester is never among them.
+        people = (self._directory.get(one) for one in sorted(approval.approvers))
+        requester = approval.origin.user
+        able = [one for one in people if one is not None and not one.owns(requester)]
+        return other_ways(approval.asked, able)
+
+    def _put(
+        self,
+        item: Item,
+        approval: Approval,
+        terms: Terms,
+        fresh: tuple[Asked, ...],
+        *,
+        notes: tuple[str, ...],
+        now: datetime,
+    ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
-        after, events = approval.ask(choice.terms, (*approval.asked, *fresh), now=now, notes=notes)
+        after, events = approval.ask(terms, (*approval.asked, *fresh), now=now, notes=notes)
         change = Change().put(after, was=approval).note(events).ack(item)
         edited = approval.supersedes and not approval.origin.again and not approval.asked
-        if edited and choice.terms.edits is Edits.APPROVE:
+        if edited and terms.edits is Edits.APPROVE:
             # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
             change.send(
                 stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
             )
         else:
-            self._send_cards(change, after, only={person.id for person in people})
-        if people:
+            self._send_cards(change, after, only=fresh)
+        if fresh:
             log.info(
                 "approval.asked",
                 approval=approval.id,
                 run=approval.origin.run,
-                policy=choice.terms.policy,
-                people=[person.id for person in people],
+                policy=terms.policy,
+                people=[one.key for one in fresh],
             )
         else:
             log.error(
@@ -170,23 +193,16 @@ class Router:
 
     @staticmethod
     def _send_cards(
-        change: Change, approval: Approval, *, only: AbstractSet[str] | None = None
+        change: Change, approval: Approval, *, only: Sequence[Asked] | None = None
     ) -> Change:
         within = approval.terms.within if approval.terms is not None else timedelta(days=1)
-        for asked in approval.asked:
-            if only is not None and asked.person not in only:
-                continue
+        for asked in approval.asked if only is None else only:
             holder = Holder(approval.id, asked.person, asked.channel)
-            change.send(
-                stages.deliver(asked.channel),
-                f"card:{approval.id}:{asked.person}",
-                {
-                    "kind": "card",
-                    "approval": approval.id,
-                    "person": asked.person,
-                    "token": issue(change, holder, within=within),
-                },
-            )
+            token = issue(change, holder, within=within) if asked.channel in TOKENS else ""
+            body: dict[str, JsonValue] = {"kind": "card", "approval": approval.id}
+            body |= {"person": asked.key, "token": token}
+            stage = stages.deliver(asked.channel)
+            change.send(stage, f"card:{approval.id}:{asked.key}", body)
         return change
 
     @staticmethod

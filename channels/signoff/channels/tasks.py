@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ class Services:
     policies: Sequence[Policy]
     fallback: Fallback
     directory: Directory
-    channels: Iterable[Channel]
+    channels: Sequence[Channel]
     mailbox: str
     inbox: InboxSettings | None = None
     sent_lines: SentLines | None = None
@@ -64,6 +64,7 @@ def drains(services: Services) -> dict[str, Drain]:
         policies=services.policies,
         fallback=services.fallback,
         directory=services.directory,
+        channels=[channel.name for channel in services.channels],
     )
     intake = Intake(
         services.desk,

@@ -67,8 +67,8 @@ def entries(record: Record | None) -> set[Entry]:
             # Rounded up: whatever comes out of the index is really late.
             due = FAR if record.deadline is None else to_ms_after(record.deadline)
             inboxes = {
-                (f"inbox:{asked.person}", record.id, to_ms(record.opened_at))
-                for asked in record.asked
+                (f"inbox:{person}", record.id, to_ms(record.opened_at))
+                for person in record.approvers
             }
             return {("waiting", record.id, due), *inboxes}
         case _:

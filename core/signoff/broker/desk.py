@@ -237,8 +237,8 @@ def tell_outcome(change: Change, approval: Approval) -> None:
         if not asked.problem:
             change.send(
                 stages.deliver(asked.channel),
-                f"outcome:{approval.id}:{asked.person}",
-                {"kind": "outcome", "approval": approval.id, "person": asked.person},
+                f"outcome:{approval.id}:{asked.key}",
+                {"kind": "outcome", "approval": approval.id, "person": asked.key},
             )
 
 

@@ -95,7 +95,7 @@ class Approval(Question):
             terms = terms.model_copy(update={"second_step": True})
         more: dict[str, JsonValue] = {
             "policy": terms.policy,
-            "people": [one.person for one in asked],
+            "people": [one.key for one in asked],
         }
         if terms.second_step:
             more["second_step"] = True

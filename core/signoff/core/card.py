@@ -13,6 +13,7 @@ from signoff.core.approval import Approval, Kind
 from signoff.core.model import Value
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
+from signoff.core.policy import Risk
 
 _MAX_SHOWN = 10_000
 _LONGEST_QUESTION = 120
@@ -63,6 +64,7 @@ class Card(Value):
         optional: Names of more fields, which may be given as well.
         yes_or_no: Whether a no is an answer that the agent goes on with.
         in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
+        risky: Whether a yes is worth a question back.
     """
 
     approval: str
@@ -81,6 +83,7 @@ class Card(Value):
     optional: tuple[str, ...] = ()
     yes_or_no: bool = True
     in_two_steps: bool = False
+    risky: bool = False
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -104,6 +107,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         digest=approval.digest,
         fields=_rows(fields_of(approval.template)),
         in_two_steps=approval.in_two_steps,
+        risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
 

@@ -32,12 +32,16 @@ SignoffError
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
 │   ├── RecordUnreadable        a record does not hold what this version can read
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
-└── MailError
-    ├── UnreadableMail
-    │   ├── MailTooLarge
-    │   └── MailTooCostly       reading it took too long, or too much memory
-    ├── MailDeferred            try again later
-    └── MailRefused             no use in trying again
+├── MailError
+│   ├── UnreadableMail
+│   │   ├── MailTooLarge
+│   │   └── MailTooCostly       reading it took too long, or too much memory
+│   ├── MailDeferred            try again later
+│   └── MailRefused             no use in trying again
+└── SlackError
+    ├── SlackPayloadUnreadable  what came is not what Slack documents
+    ├── SlackDeferred           a limit, an outage: try again later
+    └── SlackRefused            no use in trying again
 
 Each message says what happened, to which approval or setting, and what to do about it.
 """
@@ -255,3 +259,39 @@ class MailDeferred(MailError):
 
 class MailRefused(MailError):
     """The mail server will never take this message for this recipient."""
+
+
+class SlackError(SignoffError):
+    """Something about one message or click in Slack."""
+
+
+class SlackPayloadUnreadable(SlackError):
+    """What was sent to us is not what Slack documents. Nothing was done."""
+
+
+class SlackDeferred(SlackError):
+    """Slack cannot do it now; trying again later is right.
+
+    Args:
+        message: What was asked and what came of it.
+        after: Seconds that Slack wishes us to wait, 0 where it does not say.
+        unsure: Whether it may have been done all the same, because the answer was lost.
+    """
+
+    def __init__(self, message: str, *, after: float = 0, unsure: bool = False) -> None:
+        super().__init__(message)
+        self.after = after
+        self.unsure = unsure
+
+
+class SlackRefused(SlackError):
+    """Slack will never do it.
+
+    Args:
+        message: What was asked, what Slack said, what to do.
+        code: Slack's own word for it, such as ``channel_not_found``.
+    """
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code

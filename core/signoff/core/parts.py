@@ -73,11 +73,15 @@ class Asked(Value):
     """One person who is asked through one channel, and how the delivery went.
 
     Attributes:
-        person: The id of the person.
-        channel: ``email``.
+        person: The id of the person; "" for a place where all who are asked see the card, such as
+            a Slack channel.
+        channel: ``email`` or ``slack``.
         address: Where to, in the channel's terms.
         receipt: What the channel returned, "" until it is delivered.
         problem: Why it could not be delivered, "" while it may still be.
+        copy_state: What became of the card since, where the channel can say: ``reconciled``,
+            ``updated``, ``lost``.
+        copies: Receipts of further copies, which a delivery whose answer was lost has left.
     """
 
     person: str
@@ -85,6 +89,13 @@ class Asked(Value):
     address: str
     receipt: str = ""
     problem: str = ""
+    copy_state: str = ""
+    copies: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Who this is, among those who are asked through one channel."""
+        return self.person or f"#{self.address}"
 
 
 class Decision(Value):

@@ -27,12 +27,15 @@ class Person(Value):
         name: The name that people read.
         email: Where approvals are sent.
         aliases: Further addresses from which this person answers.
+        slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
+            somebody of another organisation who answers in a shared channel.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     name: str = ""
     email: str = Field(min_length=3, max_length=254, pattern=r"^[^@\s<>,;]+@[^@\s<>,;]+$")
     aliases: tuple[str, ...] = ()
+    slack: str = Field(default="", max_length=64, pattern=r"^((T[A-Z0-9]+/)?[UW][A-Z0-9]+)?$")
 
     @field_validator("email", "aliases", mode="after")
     @classmethod
@@ -69,6 +72,12 @@ class Directory:
     def get(self, person_id: str) -> Person | None:
         """Return the person with this id."""
         return self._by_id.get(person_id)
+
+    def by_slack(self, identity: str) -> Person | None:
+        """Return the person with this Slack id, in exactly this form."""
+        return next(
+            (one for one in self._by_id.values() if identity and one.slack == identity), None
+        )
 
     def find(self, identity: str) -> Person | None:
         """Return the person whose id, address or alias this is."""

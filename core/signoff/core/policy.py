@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer
 
@@ -127,6 +127,14 @@ class EmailProof(StrEnum):
     """The domain of that address besides vouches for the mail, and for where it was sent."""
 
 
+class Risk(StrEnum):
+    """How bad a wrong yes would be."""
+
+    NORMAL = "normal"
+    HIGH = "high"
+    """A button asks once more before it counts."""
+
+
 class Rules(Value):
     """What policies, the default and the snapshot of an approval have in common.
 
@@ -139,6 +147,12 @@ class Rules(Value):
         name_approver: Whether the model is told who rejected its call.
         email: What must be proven about an answer by mail; None leaves it to
             ``[email.authentication] require``.
+        channels: How people are asked: ``email``, ``slack`` or both. Where it is empty, a person
+            with a Slack id is asked in Slack, if it is set up, and everybody else by mail.
+        slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
+            asked is posted instead of one to each of them.
+        slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
+        risk: How bad a wrong yes would be.
     """
 
     within: Duration = timedelta(hours=24)
@@ -148,6 +162,10 @@ class Rules(Value):
     resume: Resume = Resume.TOGETHER
     name_approver: bool = False
     email: EmailProof | None = None
+    channels: tuple[Literal["email", "slack"], ...] = ()
+    slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
+    slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
+    risk: Risk = Risk.NORMAL
 
 
 class Routing(Rules):

@@ -68,18 +68,53 @@ class Question(Value):
     version: int = 0
 
     def delivered(
-        self, person: str, channel: str, receipt: str, *, now: datetime
+        self, key: str, channel: str, receipt: str, *, now: datetime, copy_state: str = ""
     ) -> tuple[Self, tuple[Event, ...]]:
-        """Note that a card has reached its channel."""
-        event = self.note(What.DELIVERED, now=now, by=channel, more={"to": person})
-        return self._with_asked(person, channel, receipt=receipt, problem=""), (event,)
+        """Note that a card has reached its channel.
+
+        Args:
+            key: Whose card; see `Asked.key`.
+            channel: Its name.
+            receipt: What the channel calls it.
+            now: The present.
+            copy_state: See `Asked`.
+        """
+        more: dict[str, JsonValue] = {"to": key}
+        if copy_state:
+            more["copy"] = copy_state
+        event = self.note(What.DELIVERED, now=now, by=channel, more=more)
+        changed = self._with_asked(key, channel, receipt=receipt, problem="", copy_state=copy_state)
+        return changed, (event,)
+
+    def rewritten(self, key: str, channel: str, copy_state: str) -> Self:
+        """Note what became of a card after the decision; see `Asked.copy_state`."""
+        return self._with_asked(key, channel, copy_state=copy_state)
+
+    def found_copy(
+        self, key: str, channel: str, receipt: str, *, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Note a card that is there although its delivery was never heard of."""
+        asked = next((one for one in self.asked if (one.key, one.channel) == (key, channel)), None)
+        if asked is None or receipt in (asked.receipt, *asked.copies):
+            return self, ()
+        if not asked.receipt:
+            return self.delivered(key, channel, receipt, now=now, copy_state="reconciled")
+        event = self.note(What.DELIVERED, now=now, by=channel, more={"to": key, "copy": "second"})
+        return self._with_asked(key, channel, copies=(*asked.copies, receipt)), (event,)
 
     def undelivered(
-        self, person: str, channel: str, problem: str, *, now: datetime
+        self, key: str, channel: str, problem: str, *, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
-        """Note that a card can never reach this person through this channel."""
-        event = self.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": person})
-        return self._with_asked(person, channel, problem=problem), (event,)
+        """Note that a card can never reach this person or place through this channel."""
+        event = self.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": key})
+        return self._with_asked(key, channel, problem=problem), (event,)
+
+    @property
+    def approvers(self) -> frozenset[str]:
+        """The ids of those who are asked: each by a card of their own, or all in one place."""
+        in_a_place = self.terms is not None and not all(one.person for one in self.asked)
+        everybody = self.terms.ask if self.terms is not None and in_a_place else ()
+        return frozenset({*everybody, *(one.person for one in self.asked if one.person)})
 
     @property
     def reachable(self) -> bool:
@@ -97,7 +132,7 @@ class Question(Value):
         """
         if directory.same(person.id, self.origin.user) or person.owns(self.origin.user):
             raise OwnRequest(f"{person.shown} asked for {self.call.name}() and cannot decide it.")
-        if all(asked.person != person.id for asked in self.asked):
+        if person.id not in self.approvers:
             raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
         if self.state is not State.PENDING:
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
@@ -158,9 +193,9 @@ class Question(Value):
         if self.state is not State.PENDING:
             raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
 
-    def _with_asked(self, person: str, channel: str, **update: str) -> Self:
+    def _with_asked(self, key: str, channel: str, **update: str | tuple[str, ...]) -> Self:
         asked = tuple(
-            one.model_copy(update=update) if (one.person, one.channel) == (person, channel) else one
+            one.model_copy(update=update) if (one.key, one.channel) == (key, channel) else one
             for one in self.asked
         )
         return self.model_copy(update={"asked": asked})

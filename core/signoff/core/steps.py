@@ -13,7 +13,7 @@ from typing import Final
 
 from signoff.core.parts import Decision
 
-FIRST: Final = frozenset({"email"})
+FIRST: Final = frozenset({"email", "slack"})
 """The channels by which a first step can be taken."""
 
 SECOND: Final[Mapping[str, str]] = {"inbox": "totp"}

@@ -202,14 +202,14 @@ def _tell(change: Change, approval: Approval, problem: str) -> None:
     if approval.decision is None or not approval.decision.by:
         return
     for asked in approval.asked:
-        if asked.person == approval.decision.by and not asked.problem:
+        if asked.person in {approval.decision.by, ""} and not asked.problem:
             change.send(
                 stages.deliver(asked.channel),
-                f"unheard:{approval.id}:{asked.person}",
+                f"unheard:{approval.id}:{asked.key}",
                 {
                     "kind": "outcome",
                     "approval": approval.id,
-                    "person": asked.person,
+                    "person": asked.key,
                     "problem": problem,
                 },
             )

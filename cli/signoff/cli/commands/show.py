@@ -79,7 +79,7 @@ def approvals_table(approvals: Iterable[Approval], directory: Directory, now: da
     made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
     for one in approvals:
         pending = one.state is State.PENDING
-        people = [_name(directory, asked.person) for asked in one.asked if not asked.problem]
+        people = [_name(directory, asked.key) for asked in one.asked if not asked.problem]
         due = one.deadline - now if one.deadline and pending else None
         add(
             made,

@@ -1,0 +1,50 @@
+"""By which channels people are asked: what the policy says, and what is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from signoff.core.approval import Asked
+from signoff.core.people import Person
+from signoff.core.policy import Terms
+
+EMAIL: Final = "email"
+SLACK: Final = "slack"
+TOKENS: Final = frozenset({EMAIL})
+"""The channels whose answers prove by a token what they are about."""
+
+
+def ways(people: Sequence[Person], terms: Terms, enabled: Collection[str]) -> tuple[Asked, ...]:
+    """Return a delivery for each person and channel, or one for all of them in a Slack channel.
+
+    Args:
+        people: Who is asked.
+        terms: By which rules.
+        enabled: The channels that are set up.
+    """
+    if not people:
+        return ()
+    if terms.slack_channel and SLACK in enabled:
+        address = "+".join(filter(None, (terms.slack_channel, terms.slack_group)))
+        here = Asked(person="", channel=SLACK, address=address)
+        mails = people if EMAIL in terms.channels else ()
+        return (here, *(_way(one, EMAIL) for one in mails))
+    return tuple(_way(one, channel) for one in people for channel in _channels(one, terms, enabled))
+
+
+def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
+    """Return the mails to those who could not be reached by another channel, and got none yet."""
+    mailed = {one.person for one in asked if one.channel == EMAIL}
+    return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
+
+
+def _channels(person: Person, terms: Terms, enabled: Collection[str]) -> tuple[str, ...]:
+    wanted: tuple[str, ...] = terms.channels or ((SLACK,) if person.slack else (EMAIL,))
+    return tuple(one for one in dict.fromkeys(wanted) if one in enabled) or (EMAIL,)
+
+
+def _way(person: Person, channel: str) -> Asked:
+    # Slack finds people by their address too.
+    address = (person.slack or person.email) if channel == SLACK else person.email
+    return Asked(person=person.id, channel=channel, address=address)
