@@ -36,6 +36,7 @@ from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
+from signoff.cli.slack import slack_channels, slack_ways
 from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
 
 log = structlog.get_logger(__name__)
@@ -164,7 +165,7 @@ def run_channels(settings: Settings) -> int:
             policies=settings.policies,
             fallback=settings.default,
             directory=parts.desk.directory,
-            channels=[EmailChannel(settings.email)],
+            channels=[EmailChannel(settings.email), *slack_channels(settings)],
             mailbox=settings.email.mailbox,
             inbox=settings.inbox,
             sent_lines=partial(
@@ -205,7 +206,10 @@ async def _serve(settings: Settings) -> int:
 
     parts = build(settings)
     mail = MailServer(settings.email, parts.ledger)
-    app = make_gateway(parts.ledger, [mail])
+    clicks, routers = slack_ways(parts)
+    app = make_gateway(parts.ledger, [mail, *clicks])
+    for router in routers:
+        app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     config = uvicorn.Config(
         app,

@@ -19,6 +19,7 @@ from pydantic_settings import (
 
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.slack.settings import SlackSettings
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
 from signoff.core.longrunning import LongRunning
@@ -150,6 +151,7 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     agents: AgentSettings = AgentSettings()
     email: EmailSettings = EmailSettings()
+    slack: SlackSettings = SlackSettings()
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
     people: tuple[Person, ...] = ()

@@ -1,0 +1,205 @@
+"""A message as Block Kit: the card, what it becomes when it is over, and notices.
+
+Pure: no I/O. Every text of an agent or a person is plain text or escaped, so that none of it is a
+mention, a link or an emoji; every block keeps to Slack's limits
+(https://docs.slack.dev/reference/block-kit/blocks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    ConfirmObject,
+    ContextBlock,
+    DividerBlock,
+    HeaderBlock,
+    LinkButtonElement,
+    SectionBlock,
+)
+
+from signoff.channels.port import Kind, Message
+from signoff.channels.slack.references import (
+    APPROVE,
+    CARD,
+    DETAILS,
+    OPEN,
+    REJECT,
+    Reference,
+    short,
+)
+from signoff.channels.slack.text import (
+    BUTTON,
+    FIELD,
+    HEADER,
+    SECTION,
+    clip,
+    date,
+    escape,
+    markup,
+    pieces,
+    plain,
+)
+from signoff.core.card import Card, Row, one_line
+from signoff.core.parts import Kind as Asks
+
+MOST_ROWS: Final = 20
+"""Arguments on the card itself; the others are behind Details."""
+
+_FOLDED: Final = 160
+"""Characters of a value on the card itself; the rest is behind Details."""
+
+_ROWS_A_SECTION: Final = 5
+_SUMMARY: Final = 300
+_HINT: Final = 600
+
+Json = dict[str, Any]
+"""What slack-sdk sends: JSON of Slack's own making."""
+
+
+def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[Block]:
+    """Return the blocks of an open card.
+
+    Args:
+        message: What is asked, of whom.
+        inbox: The address of its page, "" where there is no inbox page.
+        group: The id of a user group to mention, "" for none.
+    """
+    card = message.card
+    mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, 64)}>"))] if group else []
+    buttons = _buttons(card, to=message.person, inbox=inbox)
+    return [*mention, *_head(card), *_about(card), buttons]
+
+
+def outcome_blocks(message: Message) -> list[Block]:
+    """Return the blocks of a card that is over: what was asked, what came of it, no buttons."""
+    mark = "✅" if message.good else "▪️"
+    return [
+        *_head(message.card),
+        DividerBlock(),
+        SectionBlock(text=plain(f"{mark} {one_line(message.headline)}", _SUMMARY)),
+        *_paragraphs(message.text),
+        *_about(message.card, open_still=False),
+    ]
+
+
+def notice_blocks(message: Message) -> list[Block]:
+    """Return the blocks of an answer to what a person did."""
+    return [
+        SectionBlock(text=plain(one_line(message.headline), _SUMMARY)),
+        *_paragraphs(message.text),
+    ]
+
+
+def summary(message: Message) -> str:
+    """Return the one line for notifications and screen readers, escaped."""
+    line = message.card.title if message.kind is Kind.CARD else message.headline
+    return escape(one_line(line), _SUMMARY)
+
+
+def metadata(message: Message) -> Json:
+    """Return the metadata by which a card is found again (message metadata of the Web API)."""
+    return {
+        "event_type": CARD,
+        "event_payload": {"approval": message.card.approval, "to": message.person},
+    }
+
+
+def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
+    """Yield arguments in full, as far as so many blocks hold them; what is left out is said."""
+    left = most
+    for at, row in enumerate(rows):
+        if left < 3:
+            more = f"… and {len(rows) - at:,} more; the digest covers them too"
+            yield ContextBlock(elements=[plain(more)])
+            return
+        parts = pieces(row.value, SECTION, left - 2)
+        yield SectionBlock(text=markup(f"*{escape(row.name, _SUMMARY)}*"))
+        for part in parts:
+            yield SectionBlock(text=plain(part))
+        left -= 1 + len(parts)
+
+
+def folded(rows: Sequence[Row]) -> bool:
+    """Say whether the card itself does not show all of the arguments."""
+    return len(rows) > MOST_ROWS or any(_fold(row.value) != row.value for row in rows)
+
+
+def _head(card: Card) -> Iterator[Block]:
+    yield HeaderBlock(text=plain(card.title, HEADER))
+    if card.hint:
+        yield SectionBlock(text=plain(card.hint, _HINT))
+    shown = card.rows[:MOST_ROWS]
+    for at in range(0, len(shown), _ROWS_A_SECTION):
+        fields = []
+        for row in shown[at : at + _ROWS_A_SECTION]:
+            # The value in a field of its own: only plain text shows it exactly as it is.
+            fields += [markup(f"*{escape(row.name, _SUMMARY)}*"), plain(_fold(row.value), FIELD)]
+        yield SectionBlock(fields=fields)
+    if left := len(card.rows) - len(shown):
+        yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
+    if card.fields:
+        names = ", ".join(row.name for row in card.fields)
+        yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
+
+
+def _about(card: Card, *, open_still: bool = True) -> Iterator[Block]:
+    who = [f"Asked by *{escape(card.requester, 100)}*", f"app {escape(card.app, 100)}"]
+    if card.policy:
+        who.append(f"policy {escape(card.policy, 100)}")
+    if open_still and card.deadline is not None:
+        who.append(f"open until {date(card.deadline)}")
+    marks = f"{card.approval} · digest `{short(card.digest)}`"
+    yield ContextBlock(elements=[markup(" · ".join(who)), markup(marks)])
+
+
+def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
+    value = Reference(approval=card.approval, digest=short(card.digest), to=to).text()
+    yes, no = ("Answer", "Decline") if card.kind is Asks.INPUT else ("Approve", "Reject")
+    elements: list[ButtonElement | LinkButtonElement] = []
+    approves_at_once = not (card.fields or card.optional)
+    confirm = _confirm(card) if card.risky and approves_at_once else None
+    elements.append(
+        ButtonElement(
+            text=plain(yes, BUTTON),
+            action_id=APPROVE,
+            value=value,
+            style="primary",
+            confirm=confirm,
+        )
+    )
+    elements.append(
+        ButtonElement(text=plain(no, BUTTON), action_id=REJECT, value=value, style="danger")
+    )
+    elements.append(ButtonElement(text=plain("Details"), action_id=DETAILS, value=value))
+    if inbox:
+        page = LinkButtonElement(text=plain("Open page", BUTTON), url=inbox, action_id=OPEN)
+        elements.append(page)
+    return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
+
+
+def _confirm(card: Card) -> ConfirmObject:
+    shown = ", ".join(f"{row.name} = {one_line(row.value)}" for row in card.rows[:3])
+    return ConfirmObject(
+        title=plain("Are you sure?", 100),
+        text=plain(f"{card.tool} will run with {shown}" if shown else f"{card.tool} will run", 300),
+        confirm=plain("Approve", 30),
+        deny=plain("Cancel", 30),
+        style="danger",
+    )
+
+
+def _paragraphs(text: str) -> Iterator[Block]:
+    for paragraph in text.split("\n\n"):
+        if paragraph.strip():
+            yield SectionBlock(text=plain(paragraph.strip()))
+
+
+def _fold(value: str) -> str:
+    first = value.split("\n", 1)[0]
+    line = clip(first, _FOLDED)
+    return line if line == value else f"{line.removesuffix('…')}… (all of it behind Details)"

@@ -1,0 +1,310 @@
+"""What a click or a submitted modal does: the same for Socket Mode and for HTTP.
+
+A decision is committed before Slack gets its acknowledgement: what is not acknowledged was not
+done, and what is acknowledged is in the ledger. Only the answer to the person, and the rewriting of
+the cards, come after it, from the outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from slack_sdk.models.views import View
+
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.channels import phrases
+from signoff.channels.answers import Answer, Answers
+from signoff.channels.slack import views
+from signoff.channels.slack.channel import NAME
+from signoff.channels.slack.form import (
+    MOST_FIELDS,
+    VALUE,
+    PayloadErrors,
+    block_id,
+    fields,
+    read_values,
+)
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.payloads import Actor, Click, Submission, read_payload
+from signoff.channels.slack.references import (
+    APPROVE,
+    DETAILS,
+    REJECT,
+    Receipt,
+    Reference,
+    read_receipt,
+    read_reference,
+)
+from signoff.channels.slack.web import SlackWeb
+from signoff.channels.tokens import Holder
+from signoff.core.approval import Approval
+from signoff.core.card import card, one_line
+from signoff.core.command import Command, Verdict
+from signoff.core.errors import (
+    ApprovalNotFound,
+    DecisionRefused,
+    LedgerError,
+    NotAnApprover,
+    PayloadError,
+    SlackDeferred,
+    SlackError,
+    SlackPayloadUnreadable,
+)
+from signoff.core.people import Person
+from signoff.core.text import clean_text
+
+log = structlog.get_logger(__name__)
+
+Ack = dict[str, Any] | None
+"""What Slack is answered: nothing, or what a modal shall do."""
+
+_REMEMBERED: Final = timedelta(hours=1)
+_TRIGGER: Final = 2.5
+"""Seconds: a trigger is good for three."""
+
+_NOT_OURS: Final = "This request is not known here."
+_LATER: Final = "This could not be recorded just now, and nothing was decided. Press it again."
+
+
+class SlackHandler:
+    """Takes what people press and submit.
+
+    Args:
+        desk: Decides.
+        web: Opens modals, and tells people what no approval is there for.
+        identities: Finds the person behind a user of Slack.
+    """
+
+    def __init__(self, desk: Desk, web: SlackWeb, identities: Identities) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._answers = Answers(desk)
+        self._web = web
+        self._identities = identities
+
+    async def handle(self, payload: Mapping[str, Any]) -> Ack:
+        """Do what a payload says, and return what to acknowledge it with.
+
+        Raises:
+            SlackPayloadUnreadable: It is not what Slack documents; nothing was done.
+            SlackDeferred: Nobody can say who it was just now; nothing was done.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        match read_payload(dict(payload)):
+            case Click() as click:
+                await self._clicked(click)
+                return None
+            case Submission() as submission:
+                return await self._submitted(submission)
+        return None
+
+    async def _clicked(self, click: Click) -> None:
+        if click.action not in {APPROVE, REJECT, DETAILS}:
+            log.info("slack.not_ours", action=click.action[:80])
+            return
+        reference = read_reference(click.value)
+        if reference is None or (click.about and click.about != reference.approval):
+            raise SlackPayloadUnreadable(
+                "The button's value is not one of ours, or of another message. Nothing was done."
+            )
+        try:
+            approval = await self._ledger.approval(reference.approval)
+        except ApprovalNotFound:
+            await self._whisper(click, _NOT_OURS)
+            return
+        person = await self._identities.who(click.actor)
+        answer = self._answer(click.actor, reference, person, click.message, click.at)
+        if await self._seen(answer):
+            return
+        if click.message is not None:
+            await self._reconcile(approval, reference, click.message)
+        if not reference.is_of(approval.digest):
+            raise SlackPayloadUnreadable(
+                f"The card does not show the call of approval {approval.id}. Nothing was done."
+            )
+        try:
+            await self._act(click, approval, reference, person, answer)
+        except DecisionRefused as error:
+            await self._answers.refused(answer, person, error)
+        except SlackError as error:
+            # The trigger was too old, or Slack is away: the card can be pressed again.
+            log.warning("slack.no_modal", approval=approval.id, problem=str(error))
+
+    async def _act(
+        self,
+        click: Click,
+        approval: Approval,
+        reference: Reference,
+        person: Person | None,
+        answer: Answer,
+    ) -> None:
+        """Decide, or open the modal that the decision needs.
+
+        Raises:
+            DecisionRefused: The person may not decide.
+        """
+        directory = self._desk.directory
+        if person is None:
+            raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
+        approval.may_decide(person, directory, now=await self._ledger.now())
+        about = reference
+        if click.message is not None:
+            about = reference.model_copy(update={"copy_of": str(click.message)})
+        shown = card(approval, directory)
+        if click.action == DETAILS:
+            await self._open(click, views.details_view(shown))
+        elif click.action == REJECT:
+            await self._open(click, views.reject_view(shown, about))
+        elif wanted := fields(approval):
+            await self._open(click, views.approve_view(shown, about, wanted))
+        else:
+            await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
+
+    async def _submitted(self, submission: Submission) -> Ack:
+        if submission.callback not in {APPROVE, REJECT}:
+            return None
+        reference = read_reference(submission.metadata)
+        if reference is None:
+            raise SlackPayloadUnreadable("The modal's metadata is not ours. Nothing was done.")
+        try:
+            approval = await self._ledger.approval(reference.approval)
+        except ApprovalNotFound:
+            return _instead(views.notice_view(_NOT_OURS, ""))
+        person = await self._identities.who(submission.actor)
+        where = read_receipt(reference.copy_of)
+        answer = self._answer(submission.actor, reference, person, where, submission.view)
+        if await self._seen(answer):
+            return None
+        try:
+            return await self._filled_in(submission, approval, reference, person, answer)
+        except DecisionRefused as error:
+            await self._answers.refused(answer, person, error)
+            words = phrases.refusal(approval, person, self._desk.directory, error)
+            return _instead(views.notice_view(words.headline, words.text))
+
+    async def _filled_in(
+        self,
+        submission: Submission,
+        approval: Approval,
+        reference: Reference,
+        person: Person | None,
+        answer: Answer,
+    ) -> Ack:
+        """Decide as a modal says, or return what is wrong with it, at its fields.
+
+        Raises:
+            DecisionRefused: The person may not decide, or may not any more.
+        """
+        if person is None or not reference.is_of(approval.digest):
+            raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
+        approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
+        try:
+            await self._answers.decide(answer, person, _command(submission, approval))
+        except PayloadErrors as error:
+            return _errors(approval, error.problems)
+        except PayloadError as error:
+            return _errors(approval, {error.key: error})
+        except LedgerError as error:
+            log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
+            return {"response_action": "errors", "errors": {_first_block(approval): _LATER}}
+        return None
+
+    def _answer(
+        self,
+        actor: Actor,
+        reference: Reference,
+        person: Person | None,
+        where: Receipt | None,
+        nonce: str,
+    ) -> Answer:
+        """Return who answers what, and where they are told what came of it."""
+        source = hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
+        return Answer(
+            holder=Holder(reference.approval, person.id if person else "", NAME),
+            token="",
+            source=source,
+            reply_to="",
+            also=Change().put_raw(_guard(source), "1", ttl=_REMEMBERED),
+            to=f"{where.channel}/{actor.user}" if where is not None else actor.user,
+            more={"user": actor.user, "team": actor.team},
+        )
+
+    async def _seen(self, answer: Answer) -> bool:
+        """Say whether this very click was taken before: an envelope can come twice."""
+        return await self._ledger.raw(_guard(answer.source)) is not None
+
+    async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
+        """Take up a card that we did not know we had sent: Slack says that it is there."""
+        key = reference.to
+
+        async def attempt() -> None:
+            was = await self._ledger.approval(approval.id)
+            found, events = was.found_copy(key, NAME, str(receipt), now=await self._ledger.now())
+            if events:
+                await self._ledger.commit(Change().put(found, was=was).note(events))
+
+        if approval.found_copy(key, NAME, str(receipt), now=approval.opened_at)[1]:
+            await self._ledger.decide_again(attempt)
+
+    async def _whisper(self, click: Click, text: str) -> None:
+        """Tell whoever pressed a card of which the ledger knows nothing."""
+        view = views.notice_view(text, "It may be from another installation, or long over.")
+        try:
+            await self._open(click, view)
+        except SlackError as error:
+            log.info("slack.no_modal", problem=str(error))
+
+    async def _open(self, click: Click, view: View) -> None:
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                await self._web.open_view(click.trigger, view)
+        except TimeoutError as error:
+            raise SlackDeferred("Slack did not open the modal in time.") from error
+
+
+def _command(submission: Submission, approval: Approval) -> Command:
+    """Return what a submitted modal says.
+
+    Raises:
+        PayloadErrors: Some fields do not hold what is asked for.
+    """
+    reason = _text(submission.values, views.REASON)
+    if submission.callback == REJECT:
+        return Command(verdict=Verdict.REJECT, reason=reason)
+    values = read_values(fields(approval), submission.values)
+    return Command(verdict=Verdict.APPROVE, reason=reason, values=values or None)
+
+
+def _text(values: Mapping[str, Any], block: str) -> str:
+    element = values.get(block) or {}
+    given = element.get(VALUE) if isinstance(element, Mapping) else None
+    text = given.get("value") if isinstance(given, Mapping) else None
+    return clean_text(text).strip()[:2_000] if isinstance(text, str) else ""
+
+
+def _errors(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
+    """Return errors at their fields (https://docs.slack.dev/surfaces/modals#displaying_errors)."""
+    names = [field.name for field in fields(approval)[:MOST_FIELDS]]
+    found = {
+        block_id(names.index(name)) if name in names else _first_block(approval): one_line(str(why))
+        for name, why in problems.items()
+    }
+    return {"response_action": "errors", "errors": found}
+
+
+def _first_block(approval: Approval) -> str:
+    return block_id(0) if fields(approval) else views.REASON
+
+
+def _guard(source: str) -> str:
+    return f"slack:{source}"
+
+
+def _instead(view: View) -> Ack:
+    return {"response_action": "update", "view": view.to_dict()}

@@ -1,0 +1,193 @@
+"""What Slack sends when somebody presses or submits something, read strictly.
+
+https://docs.slack.dev/reference/interaction-payloads
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from signoff.channels.slack.references import Receipt
+from signoff.core.errors import SlackPayloadUnreadable
+
+LONGEST_ID: Final = 255
+
+Json = dict[str, Any]
+_Read = TypeVar("_Read", bound=BaseModel)
+
+
+class _Part(BaseModel):
+    # Slack adds keys without notice.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _User(_Part):
+    id: str = Field(min_length=2, max_length=64, pattern=r"^[A-Z0-9]+$")
+    team_id: str | None = None
+
+
+class _Team(_Part):
+    id: str
+
+
+class _Enterprise(_Part):
+    id: str
+
+
+class _Conversation(_Part):
+    id: str = Field(max_length=64)
+
+
+class _MessageMetadata(_Part):
+    event_type: str = ""
+    event_payload: Json = Field(default_factory=dict)
+
+
+class _Message(_Part):
+    ts: str = Field(max_length=64)
+    metadata: _MessageMetadata | None = None
+
+
+class _Action(_Part):
+    action_id: str = Field(max_length=LONGEST_ID)
+    value: str = Field(default="", max_length=2_000)
+    action_ts: str = Field(default="", max_length=64)
+
+
+class _Sent(_Part):
+    user: _User
+    team: _Team | None = None
+    enterprise: _Enterprise | None = None
+    is_enterprise_install: bool = False
+
+
+class _BlockActions(_Sent):
+    trigger_id: str = Field(default="", max_length=255)
+    channel: _Conversation | None = None
+    message: _Message | None = None
+    actions: list[_Action] = Field(min_length=1, max_length=25)
+
+
+class _State(_Part):
+    values: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+class _View(_Part):
+    id: str = Field(max_length=64)
+    callback_id: str = Field(default="", max_length=LONGEST_ID)
+    private_metadata: str = Field(default="", max_length=3_000)
+    state: _State = Field(default_factory=_State)
+
+
+class _ViewSubmission(_Sent):
+    view: _View
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it, as Slack says: never a name.
+
+    Attributes:
+        user: The user's id.
+        team: The team the user belongs to, "" where Slack does not say.
+        enterprise: The organisation of the install, "" outside Enterprise Grid.
+    """
+
+    user: str
+    team: str
+    enterprise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A button that was pressed.
+
+    Attributes:
+        actor: Who.
+        action: The button's action id.
+        value: The button's value.
+        at: When, in Slack's way of telling time; with the user it names this click.
+        trigger: Opens one modal, within 3 seconds.
+        message: Where the card stands; None for a button in a modal.
+        about: The approval that the message's own metadata names, "" if it has none.
+    """
+
+    actor: Actor
+    action: str
+    value: str
+    at: str
+    trigger: str
+    message: Receipt | None
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A modal that was submitted.
+
+    Attributes:
+        actor: Who.
+        callback: The modal's callback id.
+        view: The modal's own id: it is submitted once.
+        metadata: What we put into it.
+        values: ``view.state.values``.
+    """
+
+    actor: Actor
+    callback: str
+    view: str
+    metadata: str
+    values: dict[str, dict[str, Any]]
+
+
+def read_payload(payload: Json) -> Click | Submission | None:
+    """Return what was done; None for what asks nothing of us, such as a modal that was closed.
+
+    Raises:
+        SlackPayloadUnreadable: A part is missing or not what Slack documents.
+    """
+    match payload.get("type"):
+        case "block_actions":
+            return _click(_read(_BlockActions, payload))
+        case "view_submission":
+            sent = _read(_ViewSubmission, payload)
+            view = sent.view
+            return Submission(
+                _actor(sent), view.callback_id, view.id, view.private_metadata, view.state.values
+            )
+    return None
+
+
+def _click(sent: _BlockActions) -> Click:
+    action, message = sent.actions[0], sent.message
+    at_home = message is not None and sent.channel is not None
+    metadata = message.metadata if message is not None else None
+    about = metadata.event_payload.get("approval", "") if metadata is not None else ""
+    return Click(
+        actor=_actor(sent),
+        action=action.action_id,
+        value=action.value,
+        at=action.action_ts,
+        trigger=sent.trigger_id,
+        message=Receipt(sent.channel.id, message.ts) if at_home else None,  # type: ignore[union-attr]  # at_home says that both are there
+        about=str(about),
+    )
+
+
+def _actor(sent: _Sent) -> Actor:
+    team = sent.user.team_id or (sent.team.id if sent.team is not None else "")
+    return Actor(sent.user.id, team, sent.enterprise.id if sent.enterprise is not None else "")
+
+
+def _read(model: type[_Read], payload: Json) -> _Read:
+    try:
+        return model.model_validate(payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SlackPayloadUnreadable(
+            f"What came from Slack cannot be read: {where}: {first['msg']}. Nothing was done."
+        ) from error

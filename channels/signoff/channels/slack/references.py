@@ -1,0 +1,74 @@
+"""What we put into Slack so that what comes back says what it is about."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+CARD: Final = "signoff_card"
+"""The event type of the metadata of our messages."""
+
+APPROVE: Final = "signoff.approve"
+REJECT: Final = "signoff.reject"
+DETAILS: Final = "signoff.details"
+OPEN: Final = "signoff.open"
+"""A button that is a link; Slack tells of the click, and there is nothing to do."""
+
+_DIGEST: Final = 16
+
+
+class Reference(BaseModel):
+    """What a button or a modal is about; it goes to Slack and comes back, and proves nothing.
+
+    Attributes:
+        approval: The id of the approval.
+        digest: The first characters of its digest: what was shown.
+        to: Whom the card was sent to; see `Asked.key`.
+        copy_of: The receipt of the message that a modal was opened from, "" on a button.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    approval: str
+    digest: str
+    to: str = ""
+    copy_of: str = ""
+
+    def is_of(self, digest: str) -> bool:
+        """Say whether this is what was shown under a digest."""
+        return bool(self.digest) and short(digest) == self.digest
+
+    def text(self) -> str:
+        """Return it as Slack carries it: under 2,000 characters, for a button's value."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+class Receipt(NamedTuple):
+    """Where a message stands: the conversation's id and the message's timestamp."""
+
+    channel: str
+    ts: str
+
+    def __str__(self) -> str:
+        """Return it as the ledger keeps it."""
+        return f"{self.channel}/{self.ts}"
+
+
+def short(digest: str) -> str:
+    """Return the part of a digest that people can compare."""
+    return digest.removeprefix("sha256:")[:_DIGEST]
+
+
+def read_reference(text: str) -> Reference | None:
+    """Return what a value says; None for one that we never wrote."""
+    try:
+        return Reference.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def read_receipt(text: str) -> Receipt | None:
+    """Return where a message stands; None for "" and for what is no receipt of ours."""
+    channel, mark, ts = text.partition("/")
+    return Receipt(channel, ts) if mark and channel and ts else None

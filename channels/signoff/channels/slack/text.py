@@ -1,0 +1,90 @@
+"""Text for Slack: escaped, clipped to the documented limits, and never read as markup.
+
+Limits: https://docs.slack.dev/reference/block-kit. Lengths are counted in UTF-16 units, the larger
+of the two ways in which a limit in "characters" can be read.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from slack_sdk.models.blocks import MarkdownTextObject, PlainTextObject
+
+from signoff.channels.phrases import moment
+
+HEADER: Final = 150
+SECTION: Final = 3_000
+FIELD: Final = 2_000
+BUTTON: Final = 75
+MODAL_TITLE: Final = 24
+LABEL: Final = 2_000
+ROOM_FOR_MORE: Final = "…"
+
+_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def units(text: str) -> int:
+    """Return the length of a text in UTF-16 units."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def clip(text: str, most: int) -> str:
+    """Return a text of at most so many UTF-16 units; what was cut ends in an ellipsis."""
+    if units(text) <= most:
+        return text
+    kept, used = [], 1
+    for char in text:
+        used += units(char)
+        if used > most:
+            break
+        kept.append(char)
+    return "".join(kept) + ROOM_FOR_MORE
+
+
+def pieces(text: str, size: int, most: int) -> list[str]:
+    """Cut a text into at most so many pieces of a size, at ends of lines where there are some."""
+    found: list[str] = []
+    rest = text
+    while rest and len(found) < most:
+        if units(rest) <= size:
+            return [*found, rest]
+        head = clip(rest, size).removesuffix(ROOM_FOR_MORE)
+        at = head.rfind("\n") + 1
+        head = head[:at] if at > size // 2 else head
+        found.append(head)
+        rest = rest[len(head) :]
+    if rest:
+        found[-1] = clip(found[-1] + rest, size)
+    return found
+
+
+def escape(text: str, most: int = SECTION) -> str:
+    """Return text of others for mrkdwn: no mention, no channel and no link can be in it.
+
+    https://docs.slack.dev/messaging/formatting-message-text#escaping
+    """
+    plain = clip(text, most)
+    escaped = "".join(_ENTITIES.get(char, char) for char in plain)
+    while units(escaped) > most:
+        plain = clip(plain, units(plain) - max(1, (units(escaped) - most) // 5))
+        escaped = "".join(_ENTITIES.get(char, char) for char in plain)
+    return escaped
+
+
+def plain(text: str, most: int = SECTION) -> PlainTextObject:
+    """Return a text that is shown as it is: no formatting, no ``:emoji:``, no links."""
+    return PlainTextObject(text=clip(text, most) or " ", emoji=False)
+
+
+def markup(text: str) -> MarkdownTextObject:
+    """Return our own mrkdwn, in which the text of others is escaped; nothing in it is linked."""
+    return MarkdownTextObject(text=text, verbatim=True)
+
+
+def date(at: datetime) -> str:
+    """Return a moment that each reader sees in their own time zone.
+
+    https://docs.slack.dev/messaging/formatting-message-text#date-formatting
+    """
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} at {{time}}|{moment(at)}>"

@@ -1,0 +1,117 @@
+"""The modals: what to fill in to approve, the reason of a rejection, everything in full.
+
+Pure: no I/O. https://docs.slack.dev/reference/views/modal-views
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from slack_sdk.models.blocks import (
+    Block,
+    ContextBlock,
+    InputBlock,
+    PlainTextInputElement,
+    SectionBlock,
+)
+from slack_sdk.models.views import View
+
+from signoff.channels.slack.blocks import rows_in_full
+from signoff.channels.slack.form import VALUE, Field, inputs
+from signoff.channels.slack.references import APPROVE, DETAILS, REJECT, Reference
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, plain
+from signoff.core.card import Card, one_line
+from signoff.core.command import LONGEST_REASON
+from signoff.core.parts import Kind as Asks
+
+REASON: Final = "reason"
+"""The block id of the reason."""
+
+_MOST_BLOCKS: Final = 100
+_ABOUT: Final = 3
+_SHOWN_ROWS: Final = 8
+
+
+def approve_view(card: Card, reference: Reference, wanted: Sequence[Field]) -> View:
+    """Return the modal in which a person fills in what the approval needs."""
+    answers = card.kind is Asks.INPUT
+    form: list[Block] = list(inputs(wanted))
+    if not answers:
+        form.append(_reason("Reason (the agent reads it)", optional=True))
+    room = min(_MOST_BLOCKS - len(form) - _ABOUT, 2 * _SHOWN_ROWS)
+    title = "Answer" if answers else "Approve"
+    return _modal(
+        APPROVE, title, "Send" if answers else "Approve", reference, [*_about(card, room), *form]
+    )
+
+
+def reject_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes the reason of a rejection."""
+    label = "Why? The agent reads it and can propose something else."
+    no = "Decline" if card.kind is Asks.INPUT else "Reject"
+    blocks = [SectionBlock(text=plain(card.title, SECTION)), _reason(label, optional=True)]
+    return _modal(REJECT, no, no, reference, blocks)
+
+
+def details_view(card: Card) -> View:
+    """Return the modal that shows everything, as far as a modal holds it."""
+    marks = f"{card.approval}\ndigest {card.digest}"
+    blocks = [*_about(card, _MOST_BLOCKS - 2), ContextBlock(elements=[plain(marks)])]
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain("Details", MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=blocks,
+    )
+
+
+def notice_view(headline: str, text: str) -> View:
+    """Return the modal that says what came of a submission which changed nothing."""
+    said = [SectionBlock(text=plain(one_line(headline), SECTION))]
+    said += [
+        SectionBlock(text=plain(part.strip()))
+        for part in text.split("\n\n")[: _MOST_BLOCKS - 1]
+        if part.strip()
+    ]
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain("Nothing changed", MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=said,
+    )
+
+
+def _modal(
+    callback: str, title: str, submit: str, reference: Reference, blocks: Sequence[Block]
+) -> View:
+    return View(
+        type="modal",
+        callback_id=callback,
+        title=plain(title, MODAL_TITLE),
+        submit=plain(submit, MODAL_TITLE),
+        close=plain("Cancel", MODAL_TITLE),
+        private_metadata=reference.text(),
+        blocks=blocks,
+    )
+
+
+def _about(card: Card, room: int) -> list[Block]:
+    """Return what is asked, in so many blocks at most, and one for the title."""
+    head: list[Block] = [SectionBlock(text=plain(card.title, SECTION))]
+    if card.hint:
+        head.append(SectionBlock(text=plain(card.hint, SECTION)))
+    if not card.rows:
+        return head if card.hint else [*head, SectionBlock(text=markup("_No arguments._"))]
+    return [*head, *rows_in_full(card.rows, most=max(room - len(head), 3))]
+
+
+def _reason(label: str, *, optional: bool) -> InputBlock:
+    return InputBlock(
+        block_id=REASON,
+        label=plain(label),
+        optional=optional,
+        element=PlainTextInputElement(action_id=VALUE, multiline=True, max_length=LONGEST_REASON),
+    )

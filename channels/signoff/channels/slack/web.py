@@ -1,0 +1,273 @@
+"""The Web API of Slack, as far as we use it; its errors are translated here.
+
+https://docs.slack.dev/reference/methods
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.models.blocks import Block
+from slack_sdk.models.views import View
+from slack_sdk.web.async_client import AsyncWebClient
+
+from signoff.channels.slack.references import CARD, Receipt
+from signoff.channels.slack.settings import SlackSettings
+from signoff.core.errors import SlackDeferred, SlackError, SlackRefused
+
+SCOPES: Final = (
+    "chat:write",
+    "im:write",
+    "im:history",
+    "channels:history",
+    "channels:read",
+    "groups:history",
+    "groups:read",
+    "users:read",
+    "users:read.email",
+)
+"""What the bot token must be allowed."""
+
+_LATER: Final = frozenset(
+    {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable"}
+    | {"request_timeout", "team_added_to_org", "accesslimited"}
+)
+_TO_DO: Final = {
+    "token_revoked": "install the app again and set the new bot_token",
+    "invalid_auth": "set bot_token to the app's Bot User OAuth Token",
+    "not_authed": "set bot_token to the app's Bot User OAuth Token",
+    "account_inactive": "install the app again: its bot user was deactivated",
+    "channel_not_found": "check the channel's id and invite the app to it",
+    "not_in_channel": "invite the app: /invite @Signoff in the channel",
+    "is_archived": "the channel is archived: name another one in the policy",
+    "users_not_found": "set the person's Slack id under [[people]]",
+    "user_not_found": "correct the person's Slack id under [[people]]",
+    "missing_scope": "give the app the scopes of `signoff slack manifest` and install it again",
+}
+_HISTORY: Final = 200
+_SERVER_ERROR: Final = 500
+
+
+class Me(NamedTuple):
+    """Whom the bot token belongs to; "" where there is none."""
+
+    team: str
+    enterprise: str
+    user: str
+    url: str
+
+
+class Member(NamedTuple):
+    """A user of Slack, as ``users.info`` describes them."""
+
+    email: str
+    team: str
+    enterprise: str
+    human: bool
+
+
+class SlackWeb:
+    """Calls the Web API; one session for all calls, made in the loop that uses it first.
+
+    Nothing is tried again here: whoever called knows whether it may be.
+
+    Args:
+        settings: The settings.
+    """
+
+    def __init__(self, settings: SlackSettings) -> None:
+        self._settings = settings
+        self._client: AsyncWebClient | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        session, self._session, self._client = self._session, None, None
+        if session is not None:
+            await session.close()
+
+    async def whoami(self) -> Me:
+        """Return whom the token belongs to (``auth.test``)."""
+        found = await self._call("auth.test")
+        return Me(
+            str(found.get("team_id") or ""),
+            str(found.get("enterprise_id") or ""),
+            str(found.get("user_id") or ""),
+            str(found.get("url") or ""),
+        )
+
+    async def direct(self, user: str) -> str:
+        """Return the id of the conversation with a user (``conversations.open``)."""
+        found = await self._call("conversations.open", users=user)
+        return str(found["channel"]["id"])
+
+    async def user_of(self, email: str) -> str:
+        """Return the id of the user with an address (``users.lookupByEmail``)."""
+        found = await self._call("users.lookupByEmail", get=True, email=email)
+        return str(found["user"]["id"])
+
+    async def member(self, user: str) -> Member:
+        """Return what Slack knows about a user (``users.info``)."""
+        user_info = (await self._call("users.info", get=True, user=user))["user"]
+        home = user_info.get("enterprise_user") or {}
+        robot = user_info.get("is_bot") or user_info.get("deleted") or user_info.get("is_stranger")
+        return Member(
+            str((user_info.get("profile") or {}).get("email") or ""),
+            str(user_info.get("team_id") or ""),
+            str(home.get("enterprise_id") or ""),
+            not robot,
+        )
+
+    async def post(
+        self,
+        channel: str,
+        text: str,
+        blocks: Sequence[Block],
+        *,
+        metadata: dict[str, Any] | None = None,
+        thread: str = "",
+    ) -> Receipt:
+        """Post a message (``chat.postMessage``).
+
+        Raises:
+            SlackDeferred: With ``unsure`` where it may stand there all the same.
+        """
+        more: dict[str, Any] = {"metadata": metadata} if metadata is not None else {}
+        if thread:
+            more["thread_ts"] = thread
+        found = await self._call(
+            "chat.postMessage",
+            channel=channel,
+            text=text,
+            blocks=[block.to_dict() for block in blocks],
+            unfurl_links=False,
+            unfurl_media=False,
+            **more,
+        )
+        return Receipt(str(found["channel"]), str(found["ts"]))
+
+    async def update(
+        self, receipt: Receipt, text: str, blocks: Sequence[Block], metadata: dict[str, Any]
+    ) -> None:
+        """Rewrite a message (``chat.update``)."""
+        await self._call(
+            "chat.update",
+            channel=receipt.channel,
+            ts=receipt.ts,
+            text=text,
+            blocks=[block.to_dict() for block in blocks],
+            metadata=metadata,
+        )
+
+    async def whisper(self, channel: str, user: str, text: str, blocks: Sequence[Block]) -> str:
+        """Tell one user something in a conversation (``chat.postEphemeral``); return its ts."""
+        found = await self._call(
+            "chat.postEphemeral",
+            channel=channel,
+            user=user,
+            text=text,
+            blocks=[block.to_dict() for block in blocks],
+        )
+        return str(found.get("message_ts") or "")
+
+    async def open_view(self, trigger: str, view: View) -> None:
+        """Open a modal (``views.open``); a trigger is good for one, within 3 seconds."""
+        await self._call("views.open", trigger_id=trigger, view=view.to_dict())
+
+    async def find_card(
+        self, channel: str, payload: dict[str, str], since: float
+    ) -> Receipt | None:
+        """Return where a card of ours stands in a conversation (``conversations.history``).
+
+        Args:
+            channel: The conversation.
+            payload: What the message's metadata says.
+            since: Seconds since the epoch; older messages are not looked at.
+        """
+        found = await self._call(
+            "conversations.history",
+            get=True,
+            channel=channel,
+            oldest=f"{since:.6f}",
+            limit=_HISTORY,
+            include_all_metadata=True,
+        )
+        for message in found.get("messages") or ():
+            metadata = message.get("metadata") or {}
+            if metadata.get("event_type") == CARD and metadata.get("event_payload") == payload:
+                return Receipt(channel, str(message["ts"]))
+        return None
+
+    async def is_member(self, channel: str) -> bool:
+        """Say whether the bot is in a channel (``conversations.info``)."""
+        found = await self._call("conversations.info", get=True, channel=channel)
+        return bool((found.get("channel") or {}).get("is_member"))
+
+    async def scopes(self) -> frozenset[str]:
+        """Return what the token is allowed, as the header of any answer says."""
+        try:
+            answer = await self._connected().api_call("auth.test")
+        except Exception as error:
+            raise _translated("auth.test", error) from error
+        header = str(answer.headers.get("x-oauth-scopes", ""))
+        return frozenset(scope.strip() for scope in header.split(",") if scope.strip())
+
+    async def _call(self, method: str, *, get: bool = False, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 -- JSON of Slack's own making
+        given: dict[str, Any] = {"params": arguments} if get else {"json": arguments}
+        verb = "GET" if get else "POST"
+        try:
+            answer = await self._connected().api_call(method, http_verb=verb, **given)
+        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise _translated(method, error) from error
+        data = answer.data
+        return data if isinstance(data, dict) else {}
+
+    def _connected(self) -> AsyncWebClient:
+        if self._client is None or self._session is None:
+            limit = aiohttp.ClientTimeout(total=self._settings.timeout)
+            self._session = aiohttp.ClientSession(
+                timeout=limit, loop=asyncio.get_running_loop(), trust_env=True
+            )
+            self._client = AsyncWebClient(
+                token=self._settings.bot_token.get_secret_value(),
+                base_url=self._settings.base_url,
+                session=self._session,
+                # The SDK's own retries after a lost connection would post twice.
+                retry_handlers=[],
+            )
+        return self._client
+
+
+def _translated(method: str, error: Exception) -> SlackError:
+    """Return what an error of the SDK, or of the network below it, means for us."""
+    if not isinstance(error, SlackApiError):
+        # Before the request left or after: nobody knows.
+        what = f"{type(error).__name__}: {error}"
+        return SlackDeferred(f"Slack did not answer {method}: {what}.", unsure=True)
+    response = error.response
+    status = getattr(response, "status_code", 200)
+    headers = getattr(response, "headers", None) or {}
+    data = getattr(response, "data", None)
+    code = str(data.get("error", "")) if isinstance(data, dict) else ""
+    if status == 429 or code in _LATER or status >= _SERVER_ERROR:
+        return SlackDeferred(
+            f"Slack answered {method} with {code or status}.",
+            after=_seconds(headers.get("Retry-After") or headers.get("retry-after")),
+            unsure=status >= _SERVER_ERROR,
+        )
+    advice = _TO_DO.get(code, "")
+    more = f"; {advice}" if advice else ""
+    return SlackRefused(
+        f"Slack refused {method}: {code or f'status {status}'}{more}.", code=code or str(status)
+    )
+
+
+def _seconds(text: object) -> float:
+    try:
+        return min(max(float(str(text)), 0.0), 3_600.0)
+    except ValueError:
+        return 0.0

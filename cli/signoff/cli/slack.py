@@ -1,0 +1,44 @@
+"""Puts the Slack channel together: for those who send cards, and those who take clicks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from signoff.channels.gateway import Listener
+from signoff.channels.port import Channel
+from signoff.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from signoff.cli.processes import Parts
+
+
+def slack_channels(settings: Settings) -> list[Channel]:
+    """Return the Slack channel, where it is set up."""
+    if not settings.slack.enabled:
+        return []
+    # Only those who use it have the client in memory.
+    from signoff.channels.slack.channel import SlackChannel  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    return [SlackChannel(SlackWeb(settings.slack))]
+
+
+def slack_ways(parts: Parts) -> tuple[list[Listener], list[APIRouter]]:
+    """Return what takes clicks: connections over Socket Mode, the route for HTTP, or both."""
+    settings = parts.settings.slack
+    if not settings.enabled:
+        return [], []
+    from signoff.channels.slack.handler import SlackHandler  # noqa: PLC0415
+    from signoff.channels.slack.http import make_slack_router  # noqa: PLC0415
+    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.socket import SocketListener  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    web = SlackWeb(settings)
+    handler = SlackHandler(parts.desk, web, Identities(web, parts.desk.directory))
+    listeners: list[Listener] = []
+    if settings.socket_mode:
+        listeners.append(SocketListener(settings, handler))
+    return listeners, [make_slack_router(settings, handler)]
