@@ -6,7 +6,18 @@ WROTE: Final = (
     *("wrote", "writes", "schrieb", "geschrieben", "a écrit", "escribió", "escreveu", "ha scritto"),
     *("schreef", "geschreven", "skrev", "napisał(a)", "napisał", "napisała", "написал", "написала"),
     *("написал(а)", "пишет", "пише", "написав", "kirjoitti", "yazdı", "写道", "寫道", "のメール"),
-    *("님이 작성", "作成", "napsal", "napsal(a)", "napsala", "írta", "έγραψε", "scris", "ha scrit"),
+    *(
+        "작성",
+        "쓴 글",
+        "作成",
+        "napsal",
+        "napsal(a)",
+        "napsala",
+        "írta",
+        "έγραψε",
+        "scris",
+        "ha scrit",
+    ),
     *(
         "님이 작성하였습니다",
         "님이 작성하셨습니다",
@@ -40,7 +51,16 @@ WROTE: Final = (
 """What stands at the end of "On Monday, Ada wrote:"."""
 
 WROTE_THEN: Final = (
-    *("schrieb am", "schrieb im", "schrieb", "skrev den", "skrev", "escribió el", "escreveu em"),
+    *(
+        "schrieb am",
+        "schrieb im",
+        "schrieb",
+        "skrev den",
+        "skrev",
+        "escribió el",
+        "escreveu em",
+        "escreveu",
+    ),
     *("wrote on", "a écrit le", "ha scritto il", "schreef op", "schreef", "ezt írta", "kirjoitti"),
     *("napsal dne", "a scris", "menulis", "님이", "于", "於"),
 )

@@ -28,6 +28,7 @@ from signoff.channels.email.marks import (
     is_quoted,
     quote_follows,
 )
+from signoff.channels.email.phrases import SEPARATORS
 from signoff.core.text import is_device_line
 
 CUT_MARKER: Final = "──── reply above this line ────"
@@ -202,4 +203,8 @@ def _ends_own_text(lines: list[str], at: int) -> bool:
     line = lines[at].strip()
     if len(line) >= 10 and not line.strip("_"):
         return True
-    return is_heading(line) or begins_header_block(lines, at)
+    if is_heading(line) or begins_header_block(lines, at):
+        return True
+    # BlackBerry writes the heading without rules.
+    named = bare in SEPARATORS and at + 1 < len(lines)
+    return named and begins_header_block(lines, at + 1)

@@ -1,0 +1,115 @@
+"""Our own mail, quoted as the programmes of the world do: never an answer, never in its way."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from builders import MARA, NOON, asked_approval, make_call, people
+from channels.email.clients import PHONE, WORDS, Style, styles
+from signoff.channels.email.quoting import read_reply
+from signoff.channels.email.render import plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.port import Kind, Message
+from signoff.channels.tokens import new_token
+from signoff.core.card import card
+from signoff.core.command import Verdict, read_command
+
+MAILBOX = "approvals@signoff.example"
+SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
+TEMPLATE = {"approved_days": 0}
+STYLES = list(styles())
+NAMES = [f"{one.client}-{one.language or 'any'}" for one in STYLES]
+MARKED = [one for one in STYLES if one.marked]
+
+
+def mails() -> dict[str, str]:
+    """Return the plain text of a card, of one with a lone number, and of a notice."""
+    approval = asked_approval(call=make_call("reimburse"))
+    message = Message(
+        id=f"card:{approval.id}:mara",
+        kind=Kind.CARD,
+        card=card(approval, people()),
+        person="mara",
+        name=MARA.shown,
+        address=MARA.email,
+        at=NOON,
+        token=new_token(),
+    )
+    asked = asked_approval(template=TEMPLATE, hint="approve\nyes", call=make_call("time_off"))
+    number = replace(message, card=card(asked, people()))
+    notice = replace(
+        number,
+        kind=Kind.NOTICE,
+        headline="Nothing is decided yet",
+        text='I read "yes": which?',
+        example="approve\napproved_days: 3",
+    )
+    found = {"card": message, "number": number, "notice": notice}
+    return {name: plain_text(one, SETTINGS) for name, one in found.items()}
+
+
+MAILS = mails()
+
+
+def verdict_of(text: str) -> Verdict:
+    """Return what an answer with a filled-in number says."""
+    return read_command(read_reply(text).answer).verdict
+
+
+@pytest.mark.parametrize("style", STYLES, ids=NAMES)
+def test_a_quotation_alone_decides_nothing(style: Style) -> None:
+    """Without a word of a person no quotation of ours is a yes or a no, however it is wrapped."""
+    for mail, width in product(MAILS.values(), (0, 72)):
+        text = "\n".join(textwrap.fill(one, width) for one in mail.split("\n")) if width else mail
+        quote = style.quote(text)
+        for above in ("", "\n\n", "Sent from my iPhone\n\n", "-- \nMara Lind\n\n"):
+            for below in ("", "\n\n-- \nMara Lind\n"):
+                reply = read_reply(above + quote + below)
+                for template in (None, TEMPLATE):
+                    command = read_command(reply.answer, template)
+                    assert command.verdict is Verdict.UNCLEAR, (reply, command)
+
+
+@pytest.mark.parametrize("style", STYLES, ids=NAMES)
+def test_an_answer_above_is_understood_and_is_all(style: Style) -> None:
+    """A person's words above the quotation are read, in ten languages, and nothing else is."""
+    quote = style.quote(MAILS["number"])
+    for language, (yes, no) in WORDS.items():
+        for end in ("\n\n", f"\n\n{PHONE[language]}\n\n", "\n\n-- \nMara Lind\n\n"):
+            assert verdict_of(yes + end + quote) is Verdict.APPROVE, yes
+            assert verdict_of(no + end + quote) is Verdict.REJECT, no
+            assert read_reply(yes + end + quote).shown == yes
+
+
+@pytest.mark.parametrize("style", MARKED, ids=lambda one: f"{one.client}-{one.language}")
+def test_an_answer_below_is_understood(style: Style) -> None:
+    """Who answers below a marked quotation, or within it, is understood too."""
+    quote = style.quote(MAILS["number"])
+    for yes, no in WORDS.values():
+        assert verdict_of(f"{quote}\n{yes}\n") is Verdict.APPROVE
+        assert verdict_of(f"{quote}\n{no}\n\n-- \nMara") is Verdict.REJECT
+        lines = quote.splitlines()
+        half = "\n".join(lines[: len(lines) // 2]), "\n".join(lines[len(lines) // 2 :])
+        assert verdict_of(f"{half[0]}\n\n{yes}\n\n{half[1]}\n") is Verdict.APPROVE
+
+
+@pytest.mark.parametrize("style", MARKED, ids=lambda one: f"{one.client}-{one.language}")
+def test_a_yes_above_and_a_no_below_is_asked_again(style: Style) -> None:
+    """Two answers of one person never make a decision, wherever they stand."""
+    quote = style.quote(MAILS["card"])
+    assert verdict_of(f"approve\n\n{quote}\nno\n") is Verdict.UNCLEAR
+
+
+def test_our_lines_are_ours_without_any_mark() -> None:
+    """A programme that drops every mark and our marker leaves nothing that decides."""
+    for mail in MAILS.values():
+        lines = [line for line in mail.splitlines() if "reply above" not in line]
+        bare = "\n".join(lines)
+        assert read_reply(bare, lines).answer == ""
+        assert verdict_of(bare) is Verdict.UNCLEAR
+        for start in range(len(lines)):
+            assert verdict_of("\n".join(lines[start:])) is Verdict.UNCLEAR, lines[start]
