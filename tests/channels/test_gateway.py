@@ -18,19 +18,20 @@ from signoff.channels.gateway import Listener, make_gateway
 class FakeListener:
     """A listener that does what it is told, and remembers it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "email.inbound") -> None:
+        self.name = name
         self.calls: list[str] = []
-        self.listening = False
+        self.problem = "it does not listen"
 
     async def start(self) -> None:
         """Listen."""
         self.calls.append("start")
-        self.listening = True
+        self.problem = ""
 
     async def stop(self) -> None:
         """Stop."""
         self.calls.append("stop")
-        self.listening = False
+        self.problem = "it does not listen"
 
 
 @asynccontextmanager
@@ -50,7 +51,7 @@ async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
         ready = await http.get("/readyz")
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ok", "checks": {"redis": "ok", "inbound": "ok"}}
+    assert ready.json() == {"status": "ok", "checks": {"redis": "ok", "email.inbound": "ok"}}
 
 
 async def test_listeners_run_as_long_as_the_application() -> None:
@@ -67,11 +68,25 @@ async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> N
     """A load balancer takes it out, and a human reads why."""
     listener = FakeListener()
     async with client(ledger, listener) as http:
-        listener.listening = False
+        listener.problem = "it does not listen"
         ready = await http.get("/readyz")
         assert (await http.get("/healthz")).status_code == 200
     assert ready.status_code == 503
-    assert ready.json()["checks"] == {"redis": "ok", "inbound": "it does not listen"}
+    assert ready.json()["checks"] == {"redis": "ok", "email.inbound": "it does not listen"}
+
+
+async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
+    """One that is well does not hide another that is not."""
+    broken, well = FakeListener(), FakeListener("email.imap")
+    async with client(ledger, broken, well) as http:
+        broken.problem = "it does not listen"
+        ready = await http.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["checks"] == {
+        "redis": "ok",
+        "email.inbound": "it does not listen",
+        "email.imap": "ok",
+    }
 
 
 async def test_without_redis_it_is_alive_and_not_ready() -> None:

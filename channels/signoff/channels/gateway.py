@@ -30,21 +30,25 @@ class Listener(Protocol):
     """Something that takes answers in, while the gateway runs."""
 
     @property
-    def listening(self) -> bool:
-        """Whether it takes connections."""
+    def name(self) -> str:
+        """What ``/readyz`` calls it: the table of its settings."""
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from taking answers in, "" where nothing does."""
 
     async def start(self) -> object:
         """Begin to listen."""
 
     async def stop(self) -> None:
-        """Take no more connections, and finish those that there are."""
+        """Take no more in."""
 
 
 def make_gateway(ledger: Ledger, listeners: Sequence[Listener] = ()) -> FastAPI:
     """Return the HTTP application.
 
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
-    ledger takes writes and every listener listens. There are no other pages, not even ones that
+    ledger takes writes and every listener is well. There are no other pages, not even ones that
     describe these.
 
     Args:
@@ -74,7 +78,7 @@ def make_gateway(ledger: Ledger, listeners: Sequence[Listener] = ()) -> FastAPI:
     async def readyz() -> JSONResponse:
         problems = {"redis": await _redis_problem(ledger)}
         for listener in listeners:
-            problems["inbound"] = "" if listener.listening else "it does not listen"
+            problems[listener.name] = listener.problem
         ready = not any(problems.values())
         content = {
             "status": "ok" if ready else "unavailable",

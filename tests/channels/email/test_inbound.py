@@ -262,7 +262,7 @@ async def test_an_address_that_is_taken_names_the_setting(server, ledger):
     second = MailServer(settings(port=server.port), ledger)
     with pytest.raises(ConfigError, match=r"email\.inbound"):
         await second.start()
-    assert not second.listening
+    assert second.problem
 
 
 async def test_it_starts_and_stops_and_starts(ledger):
@@ -272,10 +272,10 @@ async def test_it_starts_and_stops_and_starts(ledger):
         _ = server.port
     for _ in range(2):
         await server.start()
-        assert server.listening
+        assert server.problem == ""
         await server.stop()
         await server.stop()
-        assert not server.listening
+        assert server.problem == "it does not listen"
 
 
 async def test_stopping_closes_what_is_open(server):

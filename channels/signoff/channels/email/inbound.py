@@ -37,6 +37,8 @@ class MailServer:
         ledger: Where mail is stored before it is acknowledged.
     """
 
+    name = "email.inbound"
+
     def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
         self._handler = _Handler(ledger, settings.mailbox, lmtp=settings.inbound.protocol == "lmtp")
         self._settings = settings
@@ -75,9 +77,10 @@ class MailServer:
         await server.wait_closed()
 
     @property
-    def listening(self) -> bool:
-        """Whether it takes connections."""
-        return self._server is not None and self._server.is_serving()
+    def problem(self) -> str:
+        """That it takes no connections, or ""."""
+        serving = self._server is not None and self._server.is_serving()
+        return "" if serving else "it does not listen"
 
     @property
     def port(self) -> int:
