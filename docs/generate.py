@@ -82,6 +82,8 @@ def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseM
             full = f"{name}.{key}" if name else key
             if typing.get_origin(field.annotation) is dict:
                 full, many = f"{full}.NAME", False
+            elif type(None) in typing.get_args(field.annotation):
+                many = False
             yield full, inner, many
             yield from _tables(full, inner)
 

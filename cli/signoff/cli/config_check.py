@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from signoff.channels.email.settings import is_loopback
+from signoff.channels.email.servers import is_loopback
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning

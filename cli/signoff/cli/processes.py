@@ -200,14 +200,17 @@ def run_gateway(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
+    from signoff.channels.email.imap.reader import MailboxReader  # noqa: PLC0415
     from signoff.channels.email.inbound import MailServer  # noqa: PLC0415
     from signoff.channels.email.webhook import make_mail_router  # noqa: PLC0415
     from signoff.channels.gateway import make_gateway  # noqa: PLC0415
 
     parts = build(settings)
-    mail = MailServer(settings.email, parts.ledger)
+    mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
+    reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
     clicks, routers = slack_ways(parts)
-    app = make_gateway(parts.ledger, [mail, *clicks])
+    listeners = [one for one in (mail, reader) if one is not None]
+    app = make_gateway(parts.ledger, [*listeners, *clicks])
     for router in routers:
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
@@ -221,7 +224,12 @@ async def _serve(settings: Settings) -> int:
         lifespan="off",
         timeout_graceful_shutdown=10,
     )
-    server = Server(config, lambda port: _ready("gateway", port=port, inbound=mail.port))
+
+    def announce(port: int) -> None:
+        more = {} if mail is None else {"inbound": mail.port}
+        _ready("gateway", port=port, **more)
+
+    server = Server(config, announce)
     # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

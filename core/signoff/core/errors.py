@@ -37,7 +37,10 @@ SignoffError
 │   │   ├── MailTooLarge
 │   │   └── MailTooCostly       reading it took too long, or too much memory
 │   ├── MailDeferred            try again later
-│   └── MailRefused             no use in trying again
+│   ├── MailRefused             no use in trying again
+│   └── MailboxError            the mailbox that answers come to cannot be read
+│       ├── MailboxUnavailable  its server is away, or hung up: tried again
+│       └── MailboxRefused      login, token or folder: somebody has to see to it
 └── SlackError
     ├── SlackPayloadUnreadable  what came is not what Slack documents
     ├── SlackDeferred           a limit, an outage: try again later
@@ -259,6 +262,21 @@ class MailDeferred(MailError):
 
 class MailRefused(MailError):
     """The mail server will never take this message for this recipient."""
+
+
+class MailboxError(MailError):
+    """The mailbox that answers come to cannot be read."""
+
+
+class MailboxUnavailable(MailboxError):
+    """The server of the mailbox, or of its tokens, is away or hung up; trying again is right."""
+
+
+class MailboxRefused(MailboxError):
+    """The server of the mailbox refuses the login, the token or the folder.
+
+    It is tried again too, but somebody has to see to it.
+    """
 
 
 class SlackError(SignoffError):

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from signoff.channels.email.settings import EmailSettings, SmtpSettings, is_loopback
+from signoff.channels.email.servers import is_loopback
+from signoff.channels.email.settings import EmailSettings, SmtpSettings
 
 
 def test_the_defaults_send_to_this_machine():

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from email.utils import parseaddr
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.settings import AuthenticationSettings
+from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.servers import ServerSettings, Table
 from signoff.channels.email.signatures import key_of
 from signoff.core.policy import EmailProof
 
 _SHORTEST_KEY, _LONGEST_KEY = 24, 64
-_DEFAULT_PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 
 def _plain_address(text: str) -> str:
@@ -47,70 +39,35 @@ Mailbox = Annotated[str, AfterValidator(_plain_address)]
 Sender = Annotated[str, AfterValidator(_sender)]
 
 
-def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine itself."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SmtpSettings(_Table):
+class SmtpSettings(ServerSettings):
     """The server that takes our mail.
 
     Attributes:
-        host: Its name, which its certificate must bear.
         port: 0 takes the usual one: 587 for starttls, 465 for tls, 25 for none.
-        security: ``starttls``, ``tls`` or ``none``; none only to this machine itself.
-        insecure: Allow ``none`` to other machines: everybody on the way can then read the tokens.
-        ca_file: Certificates to trust beyond the system's, for a server with a private authority.
-        username: For the login; without one there is none.
-        password: For the login.
-        timeout: Seconds for one step of the conversation.
     """
 
-    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
-    port: int = Field(default=0, ge=0, le=65535)
-    security: Literal["none", "starttls", "tls"] = "none"
-    insecure: bool = False
-    ca_file: Path | None = None
-    username: str = ""
-    password: SecretStr = SecretStr("")
-    timeout: float = Field(default=20, gt=0, le=600)
-
-    @property
-    def real_port(self) -> int:
-        """The port, the usual one where none is set."""
-        return self.port or _DEFAULT_PORTS[self.security]
+    usual_ports: ClassVar[dict[str, int]] = {"none": 25, "starttls": 587, "tls": 465}
+    table: ClassVar[str] = "email.smtp"
 
     @model_validator(mode="after")
-    def _safe(self) -> Self:
-        if self.security == "none" and not (self.insecure or is_loopback(self.host)):
-            raise ValueError(
-                f"security = 'none' would send mail to {self.host} unencrypted, tokens included; "
-                "set 'starttls' or 'tls', or insecure = true if that is what you want"
-            )
+    def _whole_login(self) -> Self:
         if bool(self.username) != bool(self.password.get_secret_value()):
             raise ValueError("username and password come together: set both or none")
         return self
 
 
-class InboundSettings(_Table):
+class InboundSettings(Table):
     """Where a mail server hands us the answers.
 
     Attributes:
+        listen: Take mail in here. Switch it off where answers come from a mailbox by IMAP alone.
         protocol: ``lmtp`` behind Postfix or Exim, ``smtp`` for everything else.
         host: The address to listen on.
         port: The port to listen on; 0 lets the system choose one.
         max_bytes: The largest mail that is taken; answers are small.
     """
 
+    listen: bool = True
     protocol: Literal["smtp", "lmtp"] = "smtp"
     host: str = "127.0.0.1"
     port: int = Field(default=8025, ge=0, le=65535)
@@ -133,7 +90,7 @@ def _signing_key(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class WebhookSettings(_Table):
+class WebhookSettings(Table):
     """Mail in by HTTP, at the gateway's ``/inbound/mail``.
 
     Attributes:
@@ -157,7 +114,7 @@ class WebhookSettings(_Table):
         return tuple(one.get_secret_value().encode() for one in self.mailgun_secrets)
 
 
-class LimitSettings(_Table):
+class LimitSettings(Table):
     """What mail that comes in may cost.
 
     Attributes:
@@ -169,7 +126,7 @@ class LimitSettings(_Table):
     seconds: int = Field(default=2, ge=1, le=60)
 
 
-class EmailSettings(_Table):
+class EmailSettings(Table):
     """The email channel.
 
     Attributes:
@@ -184,6 +141,7 @@ class EmailSettings(_Table):
         webhook: Who may post answers by HTTP.
         limits: What mail that comes in may cost.
         authentication: What must be proven about who wrote them.
+        imap: The mailbox that answers are read from.
     """
 
     sender: Sender = "Signoff <approvals@signoff.localhost>"
@@ -194,6 +152,7 @@ class EmailSettings(_Table):
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
     authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
+    imap: ImapSettings | None = None
 
     @property
     def sender_name(self) -> str:

@@ -15,7 +15,7 @@ from aiosmtplib import errors as smtp
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.tokens import redact
 from signoff.core.card import one_line
-from signoff.core.errors import ConfigError, MailDeferred, MailError, MailRefused
+from signoff.core.errors import MailDeferred, MailError, MailRefused
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class SmtpSender:
     def __init__(self, settings: SmtpSettings, *, hostname: str) -> None:
         self._settings = settings
         self._hostname = hostname
-        self._tls = _tls_context(settings)
+        self._tls = settings.tls_context()
 
     async def send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
         """Send mails one after the other over one connection.
@@ -138,8 +138,7 @@ class SmtpSender:
         """Translate what kept us from getting a connection that is ready for mail."""
         fault = translate(error)
         settings = self._settings
-        where = f"{settings.host}:{settings.real_port}"
-        text = f"The mail server {where} cannot be used: {fault.error}"
+        text = f"The mail server {settings.where} cannot be used: {fault.error}"
         # Whatever the server says here, it does not say it about a recipient.
         return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)
 
@@ -254,18 +253,3 @@ def _cause(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | Non
             return seen
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def _tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:
-    if settings.security == "none":
-        return None
-    context = ssl.create_default_context()
-    if settings.ca_file is not None:
-        try:
-            context.load_verify_locations(settings.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"{settings.ca_file} cannot be read as certificates: {error}",
-                key="email.smtp.ca_file",
-            ) from error
-    return context

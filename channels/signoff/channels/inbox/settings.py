@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
-from signoff.channels.email.settings import is_loopback
+from signoff.channels.email.servers import is_loopback
 from signoff.core.policy import Duration
 
 ROOT: Final = "/inbox"

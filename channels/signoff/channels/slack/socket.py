@@ -50,9 +50,9 @@ class SocketListener:
         self._up: set[int] = set()
 
     @property
-    def listening(self) -> bool:
-        """Whether at least one connection is there."""
-        return bool(self._up)
+    def problem(self) -> str:
+        """That no connection is there, or ""."""
+        return "" if self._up else "there is no connection to Slack"
 
     async def start(self) -> None:
         """Begin to connect; the gateway does not wait for Slack."""

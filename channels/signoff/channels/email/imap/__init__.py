@@ -1,0 +1,1 @@
+"""Answers from a mailbox, read by IMAP."""

@@ -1,0 +1,321 @@
+"""One connection to a mailbox: the few things that we ask of it, and what can go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import imaplib
+import logging
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+import imapclient
+from imapclient.exceptions import LoginError
+
+from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.imap.wire import Wire
+from signoff.channels.tokens import redact
+from signoff.core.card import one_line
+from signoff.core.errors import MailboxError, MailboxRefused, MailboxUnavailable
+
+KEYWORD: Final = "$Signoff"
+"""What a message gets when it is stored, so that people see it in their mail programme."""
+
+_LONGEST_ANSWER: Final = 300
+_LARGEST_UID: Final = (1 << 32) - 1
+# RFC 5530: what a server says when it is its own fault, and will pass.
+_PASSING: Final = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[OVERQUOTA]")
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that was opened.
+
+    Attributes:
+        uidvalidity: As long as it is the same, so are the UIDs (RFC 3501, section 2.3.1.1).
+        keywords: Whether messages can be given our keyword for good.
+    """
+
+    uidvalidity: int
+    keywords: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What the server says about a message.
+
+    Attributes:
+        uid: Its number in this folder.
+        size: In bytes; some servers only estimate it.
+        stored: Whether it has our keyword.
+    """
+
+    uid: int
+    size: int
+    stored: bool
+
+
+class MessageRefused(MailboxUnavailable):
+    """The server does not hand this one message out."""
+
+
+class LoginRefused(MailboxRefused):
+    """The server does not take the login."""
+
+
+class Connection:
+    """A connection to a mailbox. It blocks, and belongs to one thread; only `abort` does not.
+
+    Every method raises `MailboxUnavailable` where the server is away, hangs up or says what cannot
+    be read, and `MailboxRefused` where it does not want what it was asked.
+
+    Args:
+        settings: The server.
+        largest: The largest mail to fetch, in bytes.
+
+    Raises:
+        ConfigError: The file of certificates cannot be read.
+    """
+
+    def __init__(self, settings: ImapSettings, *, largest: int) -> None:
+        # They log whole conversations at their lower levels, and with them every token.
+        logging.getLogger("imapclient").setLevel(logging.ERROR)
+        self._settings = settings
+        self._largest = largest
+        self._tls = settings.tls_context()
+        self._wire: Wire | None = None
+        self._client: Any = None
+        self._aborted = False
+
+    def open(self, token: str = "") -> None:
+        """Connect and log in, by the password or by an OAuth token."""
+        secrets = (token, self._settings.password.get_secret_value())
+        with self._translated("cannot be reached", secrets):
+            client = _Client(self._dial, self._settings, self._tls)
+            self._client = client
+            if self._aborted:
+                raise MailboxUnavailable("It was closed while it was opened.")
+            if self._settings.security == "starttls":
+                client.starttls(self._tls)
+        with self._translated("does not take the login", secrets, refused=LoginRefused):
+            if token:
+                self._log_in_by_token(client, token)
+            else:
+                self._log_in(client)
+
+    def capabilities(self) -> frozenset[str]:
+        """Return what the server can do, after the login."""
+        with self._translated("does not say what it can do"):
+            return frozenset(one.decode("ascii", "replace") for one in self._client.capabilities())
+
+    def select(self) -> Folder:
+        """Open the folder."""
+        name = self._settings.folder
+        with self._translated(f"does not open the folder {name!r}"):
+            answer = self._client.select_folder(name)
+            flags = {flag.lower() for flag in answer.get(b"PERMANENTFLAGS", ())}
+            uidvalidity = int(answer[b"UIDVALIDITY"])
+        keywords = b"\\*" in flags or KEYWORD.lower().encode() in flags
+        return Folder(uidvalidity, keywords and b"READ-ONLY" not in answer)
+
+    def search(self, after: int, since: date) -> list[int]:
+        """Return the UIDs after one, of messages that came on a day or later, in their order."""
+        if after >= _LARGEST_UID:
+            return []
+        with self._translated("does not search"):
+            self._line.forget_news()
+            criteria = ["UID", f"{after + 1}:*", "SINCE", since]
+            found = {int(uid) for uid in self._client.search(criteria)}
+        # "n:*" always has the last message in it, also where its UID is less than n.
+        return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
+
+    def look_at(self, uids: Sequence[int]) -> list[Message]:
+        """Return size and keyword of messages; those that are gone meanwhile are left out."""
+        with self._translated("does not say how large a message is"):
+            found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
+            own = KEYWORD.lower().encode()
+            return [
+                Message(
+                    uid,
+                    int(found[uid].get(b"RFC822.SIZE", 0)),
+                    own in {flag.lower() for flag in found[uid].get(b"FLAGS", ())},
+                )
+                for uid in uids
+                if uid in found
+            ]
+
+    def fetch(self, uid: int) -> bytes | None:
+        """Return a message, one byte more than the largest at most; None if it is gone.
+
+        It does not count as seen by that.
+
+        Raises:
+            MessageRefused: The server does not hand it out, whatever it does with others.
+        """
+        # A part of it, because sizes are estimates on some servers.
+        item = f"BODY.PEEK[]<0.{self._largest + 1}>"
+        with self._translated("does not hand out a message", refused=MessageRefused):
+            found = self._client.fetch([uid], [item])
+        if uid not in found:
+            return None
+        body = found[uid].get(b"BODY[]<0>")
+        if not isinstance(body, bytes):
+            raise MessageRefused(f"{self._where} has nothing to show for message {uid}.")
+        return body
+
+    def mark(self, uids: Sequence[int]) -> None:
+        """Give messages our keyword."""
+        with self._translated(f"does not take the keyword {KEYWORD}"):
+            self._client.add_flags(uids, [KEYWORD], silent=True)
+
+    @property
+    def news(self) -> bool:
+        """Whether there are messages that the last search may not have seen."""
+        return self._line.news
+
+    def wait(self, seconds: float) -> None:
+        """Wait for new messages by IDLE, for at most so many seconds."""
+        with self._translated("ended the waiting"):
+            self._line.wait_for_news(seconds)
+
+    def close(self) -> None:
+        """Log out."""
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                self._client.logout()
+
+    def abort(self) -> None:
+        """Close the connection under whatever waits for it; from any thread."""
+        self._aborted = True
+        if self._wire is not None:
+            self._wire.hang_up()
+
+    def dispose(self) -> None:
+        """Give back what the connection holds on this machine."""
+        if self._wire is not None:
+            with contextlib.suppress(Exception):
+                self._wire.shutdown()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _line(self) -> Wire:
+        if self._wire is None:
+            raise MailboxUnavailable("It was not opened.")
+        return self._wire
+
+    @property
+    def _where(self) -> str:
+        return f"The IMAP server {self._settings.where}"
+
+    def _dial(self) -> Wire:
+        settings = self._settings
+        self._wire = Wire(
+            settings.host,
+            settings.real_port,
+            settings.timeout,
+            tls=self._tls if settings.security == "tls" else None,
+            largest=self._largest + 1,
+        )
+        return self._wire
+
+    def _log_in(self, client: Any) -> None:  # noqa: ANN401 -- the library has no types
+        settings = self._settings
+        name, password = settings.username, settings.password.get_secret_value()
+        if client.has_capability("AUTH=PLAIN"):
+            # Before LOGIN, which takes ASCII only (RFC 4616 has UTF-8).
+            client.sasl_login("PLAIN", lambda _: f"\0{name}\0{password}")
+        elif client.has_capability("LOGINDISABLED"):
+            raise MailboxRefused(
+                f"{self._where} takes no password here. Set [email.imap] security to 'starttls' or "
+                "'tls', or use [email.imap.oauth]."
+            )
+        else:
+            client.login(name, password)
+
+    def _log_in_by_token(self, client: Any, token: str) -> None:  # noqa: ANN401 -- as above
+        name = self._settings.username
+        offered = [
+            one for one in ("XOAUTH2", "OAUTHBEARER") if client.has_capability(f"AUTH={one}")
+        ]
+        if not offered:
+            raise MailboxRefused(
+                f"{self._where} takes no OAuth tokens. Set [email.imap] password instead."
+            )
+        mechanism = offered[0]
+        if mechanism == "XOAUTH2":
+            first, rest = f"user={name}\1auth=Bearer {token}\1\1", ""
+        else:
+            # RFC 7628, section 3.1; the name is escaped as in RFC 5801, section 4.
+            escaped = name.replace("=", "=3D").replace(",", "=2C")
+            first, rest = f"n,a={escaped},\1auth=Bearer {token}\1\1", "\1"
+        said: list[bytes] = []
+
+        def answer(challenge: bytes) -> str:
+            # A second challenge says what is wrong, and wants a reply that says nothing.
+            said.append(challenge)
+            return first if len(said) == 1 else rest
+
+        try:
+            client.sasl_login(mechanism, answer)
+        except LoginError as error:
+            why = said[-1].decode("ascii", "replace") if len(said) > 1 else ""
+            raise LoginError(f"{error} {why}") from error.__context__
+
+    @contextmanager
+    def _translated(
+        self,
+        what: str,
+        secrets: Sequence[str] = (),
+        *,
+        refused: type[MailboxError] = MailboxRefused,
+    ) -> Iterator[None]:
+        """Turn everything that can come out of the library into our errors."""
+        try:
+            yield
+        except MailboxError:
+            raise
+        except ssl.SSLCertVerificationError as error:
+            raise MailboxRefused(
+                f"{self._where} {what}: no safe connection: {error.verify_message}. Check "
+                "[email.imap] host, which the server's certificate must bear, and ca_file for a "
+                "private authority."
+            ) from error
+        except Exception as error:
+            text = redact(one_line(str(error) or type(error).__name__))
+            for secret in filter(None, secrets):
+                text = text.replace(secret, "[hidden]")
+            raise (MailboxUnavailable if _passes(error) else refused)(
+                f"{self._where} {what}: {text[:_LONGEST_ANSWER].rstrip('.')}."
+            ) from error
+
+
+def _passes(error: Exception) -> bool:
+    """Say whether it is worth while to try again as before: nothing was refused."""
+    cause = error.__cause__ or error.__context__
+    aborted = isinstance(error, imaplib.IMAP4.abort) or isinstance(cause, imaplib.IMAP4.abort)
+    if aborted or not isinstance(error, imaplib.IMAP4.error):
+        return True
+    return any(sign in str(error).upper() for sign in _PASSING)
+
+
+class _Client(imapclient.IMAPClient):  # type: ignore[misc] # the library has no types
+    """IMAPClient over a line of ours."""
+
+    def __init__(self, dial: Any, settings: ImapSettings, tls: ssl.SSLContext | None) -> None:  # noqa: ANN401
+        self._dial = dial
+        super().__init__(
+            settings.host,
+            settings.real_port,
+            ssl=settings.security == "tls",
+            ssl_context=tls,
+            timeout=settings.timeout,
+        )
+        self.normalise_times = False
+
+    def _create_IMAP4(self) -> Wire:  # noqa: N802 -- the library's name
+        made: Wire = self._dial()
+        return made

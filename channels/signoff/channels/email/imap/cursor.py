@@ -1,0 +1,75 @@
+"""Up to where a mailbox was read, in the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+from signoff.broker.change import Change
+from signoff.broker.lease import Kept
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.stored import REMEMBERED
+from signoff.core.events import Event
+
+LOOK_BACK: Final = REMEMBERED - timedelta(days=2)
+"""How old a message may be that was there before we looked, or was given another UID: so young
+that it is remembered, if it was processed already. A server's day may begin a day before ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Up to where a folder was read.
+
+    Attributes:
+        version: Of its record, 0 where there is none yet.
+        uidvalidity: For which numbering it holds (RFC 3501, section 2.3.1.1).
+        uid: The last UID that was stored, or noted.
+        since: The first day whose messages count.
+    """
+
+    version: int
+    uidvalidity: int
+    uid: int
+    since: date
+
+
+def cursor_key(mailbox: str) -> str:
+    """Return the key of the cursor of a mailbox."""
+    return f"imap:{mailbox}"
+
+
+def lease_key(mailbox: str) -> str:
+    """Return the lease key of a mailbox: whoever holds it alone reads it."""
+    return f"lease:{cursor_key(mailbox)}"
+
+
+async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int) -> Cursor:
+    """Return the cursor of a mailbox; one at the beginning if there is none for this numbering.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found = await ledger.raw(cursor_key(mailbox))
+    version, kept = (found[0], json.loads(found[1])) if found else (0, {})
+    if kept.get("uidvalidity") == uidvalidity:
+        return Cursor(version, uidvalidity, int(kept["uid"]), date.fromisoformat(kept["since"]))
+    since = (await ledger.now() - LOOK_BACK).date()
+    return Cursor(version, uidvalidity, 0, since)
+
+
+async def move_cursor(
+    hold: Kept, mailbox: str, cursor: Cursor, uid: int, events: Sequence[Event] = ()
+) -> Cursor:
+    """Move a cursor on, with what is to be noted about the messages that it passes.
+
+    Raises:
+        Conflict, LeaseLost: Somebody else reads the mailbox.
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    record = {"uidvalidity": cursor.uidvalidity, "uid": uid, "since": cursor.since.isoformat()}
+    change = Change().put_raw(cursor_key(mailbox), json.dumps(record), was=cursor.version)
+    await hold.ledger.commit(hold.fence(change.note(events)))
+    return Cursor(cursor.version + 1, cursor.uidvalidity, uid, cursor.since)

@@ -1,0 +1,135 @@
+"""OAuth tokens for a mailbox (RFC 6749): asked for, kept while they are good, never logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+import httpx
+import structlog
+
+from signoff.channels.email.imap.settings import OAuthSettings
+from signoff.core.card import one_line
+from signoff.core.errors import MailboxRefused, MailboxUnavailable
+
+log = structlog.get_logger(__name__)
+
+_EARLY: Final = 300.0
+"""A token that ends within so many seconds is not used any more."""
+
+_USUAL_LIFE: Final = 3600.0
+_LARGEST_ANSWER: Final = 1 << 16
+_LONGEST_REASON: Final = 300
+
+
+class Tokens:
+    """Gets access tokens, by a refresh token or for the client itself.
+
+    An issuer may hand out another refresh token with each access token; it is used from then on.
+
+    Args:
+        settings: Where from, and as whom.
+        timeout: Seconds for one request.
+    """
+
+    def __init__(self, settings: OAuthSettings, *, timeout: float) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._refresh_token = settings.refresh_token.get_secret_value()
+        self._token = ""
+        self._good_until = 0.0
+
+    async def get(self) -> str:
+        """Return an access token that is good for a while.
+
+        Raises:
+            MailboxUnavailable: The issuer is away or busy.
+            MailboxRefused: The issuer refuses: the registration or the consent is not good.
+        """
+        if not self._token or asyncio.get_running_loop().time() >= self._good_until:
+            await self._renew()
+        return self._token
+
+    def forget(self) -> None:
+        """Let the next one be a new one: the server did not take the last."""
+        self._token = ""
+
+    async def _renew(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        status, answer = await self._ask()
+        token = answer.get("access_token")
+        if status != httpx.codes.OK:
+            raise self._refusal(status, answer)
+        if not isinstance(token, str) or not token or not (token.isascii() and token.isprintable()):
+            raise MailboxRefused(f"{self._where} answered without an access token.")
+        life = answer.get("expires_in")
+        seconds = float(life) if isinstance(life, int | float) and life > 0 else _USUAL_LIFE
+        # Half of its life, where that is short: an early end must not ask for one after the other.
+        self._good_until = asked_at + seconds - min(_EARLY, seconds / 2)
+        self._token = token
+        if isinstance(other := answer.get("refresh_token"), str) and other:
+            self._refresh_token = other
+        log.info("imap.token_renewed", issuer=self._host, seconds=round(seconds))
+
+    async def _ask(self) -> tuple[int, dict[str, Any]]:
+        """Ask for a token; return the HTTP status and the answer (RFC 6749, section 5)."""
+        settings = self._settings
+        form = {"client_id": settings.client_id}
+        if secret := settings.client_secret.get_secret_value():
+            form["client_secret"] = secret
+        if settings.scope:
+            form["scope"] = settings.scope
+        if self._refresh_token:
+            form |= {"grant_type": "refresh_token", "refresh_token": self._refresh_token}
+        else:
+            form["grant_type"] = "client_credentials"
+        body = b""
+        try:
+            async with (
+                asyncio.timeout(2 * self._timeout),
+                httpx.AsyncClient(timeout=self._timeout) as client,
+                client.stream("POST", settings.token_url, data=form) as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > _LARGEST_ANSWER:
+                        raise MailboxRefused(f"{self._where} answers with more than a token.")
+        except (httpx.HTTPError, OSError) as error:
+            # An exception of httpx may have the request in it, but not in its words.
+            why = one_line(str(error)) or type(error).__name__
+            raise MailboxUnavailable(f"{self._where} cannot be reached: {why}.") from error
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            answer = None
+        return response.status_code, answer if isinstance(answer, dict) else {}
+
+    def _refusal(self, status: int, answer: dict[str, Any]) -> MailboxRefused | MailboxUnavailable:
+        said = ": ".join(str(answer[key]) for key in _REASONS if answer.get(key))
+        reason = one_line(self._without_secrets(said))[:_LONGEST_REASON].rstrip(".") or "no reason"
+        text = f"{self._where} gives no token: {status} {reason}."
+        passes = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _PASSING
+        if passes or answer.get("error") == "temporarily_unavailable":
+            return MailboxUnavailable(text)
+        return MailboxRefused(
+            f"{text} Check [email.imap.oauth] client_id, client_secret and scope, and renew the "
+            "consent (refresh_token) if it was withdrawn or has run out."
+        )
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in (self._settings.client_secret.get_secret_value(), self._refresh_token):
+            text = text.replace(secret, "[hidden]") if secret else text
+        return text
+
+    @property
+    def _host(self) -> str:
+        return httpx.URL(self._settings.token_url).host
+
+    @property
+    def _where(self) -> str:
+        return f"The issuer of OAuth tokens at {self._host}"
+
+
+_REASONS: Final = ("error", "error_description")
+_PASSING: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})

@@ -1,0 +1,223 @@
+"""Reads a mailbox: stores every new message, and waits for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from signoff.broker.lease import Kept, kept
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.imap.connection import LoginRefused, Message, MessageRefused
+from signoff.channels.email.imap.cursor import Cursor, lease_key, move_cursor, read_cursor
+from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.imap.session import Session
+from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import store
+from signoff.core.errors import LeaseLost, LedgerError, MailboxError, MailboxRefused
+from signoff.core.events import Event, What
+
+log = structlog.get_logger(__name__)
+
+_BATCH: Final = 50
+_MOST_TRIES: Final = 4
+"""How often a message is asked for that the server does not hand out."""
+
+_SHORTEST, _LONGEST, _LONGEST_REFUSED = 1.0, 300.0, 900.0
+_STEADY: Final = 60.0
+"""After so many seconds a connection was a good one, and the next failure is a first one."""
+
+
+class MailboxReader:
+    """Reads the answers from a mailbox, in the running asyncio loop; a listener of the gateway.
+
+    One gateway reads a mailbox, under a lease; the others stand by and take over when it dies. A
+    message is stored before the cursor moves on, so nothing that happens in between loses one, and
+    what is read twice is recognised by those who process it.
+
+    Args:
+        settings: With the mailbox in ``imap``.
+        ledger: Where mail is stored, and the cursor and the lease are kept.
+
+    Raises:
+        ConfigError: The file of certificates cannot be read.
+    """
+
+    name = "email.imap"
+
+    def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
+        if settings.imap is None:
+            raise ValueError("There is no [email.imap].")
+        self._imap = settings.imap
+        self._largest = settings.inbound.max_bytes
+        self._ledger = ledger
+        self._tokens = (
+            Tokens(self._imap.oauth, timeout=self._imap.timeout) if self._imap.oauth else None
+        )
+        self._imap.tls_context()
+        self._task: asyncio.Task[None] | None = None
+        self._problem = "it was not started"
+        self._failures = 0
+        self._refused: dict[tuple[int, int], int] = {}
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from reading, "" where nothing does; who stands by has no problem."""
+        if self._task is not None and self._task.done():
+            return "it died"
+        return self._problem
+
+    async def start(self) -> None:
+        """Begin to read; a server that is away is tried again."""
+        self._problem = ""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Read no more; what is not stored is read the next time."""
+        task, self._task, self._problem = self._task, None, "it was stopped"
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # -- one after the other -------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop, mailbox = asyncio.get_running_loop(), self._imap.mailbox
+        while True:
+            began, wait = loop.time(), _SHORTEST
+            try:
+                await self._one_session()
+            except LeaseLost as error:
+                log.warning("imap.taken_over", mailbox=mailbox, error=str(error))
+                wait = self._imap.takeover / 3
+            except (MailboxError, LedgerError) as error:
+                self._failures = 0 if loop.time() - began > _STEADY else self._failures
+                self._problem, wait = str(error), self._pause(error)
+                level = log.error if isinstance(error, MailboxRefused) else log.warning
+                level("imap.failed", mailbox=mailbox, error=str(error), retry_in=round(wait, 1))
+            except Exception as error:
+                # A fault of ours must not end the reading for ever.
+                self._problem, wait = f"{type(error).__name__}: {error}", self._pause(error)
+                log.exception("imap.broken", mailbox=mailbox, retry_in=round(wait, 1))
+            await asyncio.sleep(wait)
+
+    def _pause(self, error: Exception) -> float:
+        """Return how long to wait: twice as long each time, give or take, and longer if refused."""
+        refused = isinstance(error, MailboxRefused)
+        shortest, longest = (15 * _SHORTEST, _LONGEST_REFUSED) if refused else (_SHORTEST, _LONGEST)
+        pause = min(shortest * 2.0 ** min(self._failures, 20), longest)
+        self._failures += 1
+        return pause * random.uniform(0.7, 1.3)  # noqa: S311 -- no secret
+
+    async def _one_session(self) -> None:
+        """Take the lease, read until something goes wrong, and give it back."""
+        key, token = lease_key(self._imap.mailbox), secrets.token_hex(8)
+        loop, lease = asyncio.get_running_loop(), self._imap.takeover
+        asked_at = loop.time()
+        while not await self._ledger.take_lease(key, token, lease=lease):
+            # Whoever holds it is well enough to prolong it.
+            self._problem, self._failures = "", 0
+            await asyncio.sleep(lease / 3)
+            asked_at = loop.time()
+        async with kept(self._ledger, key, token, lease=lease, alive_at=asked_at) as hold:
+            await self._read(hold)
+
+    async def _read(self, hold: Kept) -> None:
+        async with await log_in(self._imap, self._tokens, largest=self._largest) as session:
+            mailbox, name = session.mailbox, self._imap.mailbox
+            folder = await session.call(mailbox.select)
+            idle = self._imap.idle if "IDLE" in await session.call(mailbox.capabilities) else 0
+            cursor = await read_cursor(self._ledger, name, folder.uidvalidity)
+            by, keyword = ("idle" if idle else "polling"), folder.keywords
+            log.info("imap.reading", mailbox=name, by=by, keyword=keyword, after=cursor.uid)
+            self._problem = ""
+            while True:
+                uids = await session.call(mailbox.search, cursor.uid, cursor.since)
+                for start in range(0, len(uids), _BATCH):
+                    batch = uids[start : start + _BATCH]
+                    cursor = await self._take_in(session, hold, cursor, batch, keyword=keyword)
+                if mailbox.news:
+                    continue
+                log.debug("imap.waiting", mailbox=name, after=cursor.uid)
+                if idle:
+                    await session.call_for(idle, mailbox.wait, idle)
+                else:
+                    await asyncio.sleep(self._imap.poll)
+
+    async def _take_in(
+        self, session: Session, hold: Kept, cursor: Cursor, uids: Sequence[int], *, keyword: bool
+    ) -> Cursor:
+        """Store messages, mark them, and move the cursor: in this order, so that none is lost."""
+        noted: list[Event] = []
+        seen: list[int] = []
+        for message in await session.call(session.mailbox.look_at, uids):
+            if message.stored:
+                continue
+            problem = await self._one(session, cursor, message)
+            if problem:
+                log.warning("imap.passed_over", uid=message.uid, problem=problem)
+                noted.append(await self._passed_over(cursor, message, problem))
+            seen.append(message.uid)
+        if keyword and seen:
+            await session.call(session.mailbox.mark, seen)
+        return await move_cursor(hold, self._imap.mailbox, cursor, uids[-1], noted)
+
+    async def _one(self, session: Session, cursor: Cursor, message: Message) -> str:
+        """Store a message; return why it cannot be, if it cannot."""
+        if message.size > self._largest:
+            return f"it has {message.size} bytes, and no more than {self._largest} are read"
+        try:
+            raw = await session.call(session.mailbox.fetch, message.uid)
+        except MessageRefused as error:
+            # The server may have a bad day; but one message must not stop the others for ever.
+            place = (cursor.uidvalidity, message.uid)
+            self._refused[place] = self._refused.get(place, 0) + 1
+            if self._refused[place] < _MOST_TRIES:
+                raise
+            del self._refused[place]
+            return str(error)
+        if raw is None:
+            return ""
+        if len(raw) > self._largest:
+            return f"it has more than the {self._largest} bytes that are read"
+        # A mailbox keeps no envelope; the header says what it was.
+        new = await store(self._ledger, raw, sender=None, recipients=())
+        log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
+        return ""
+
+    async def _passed_over(self, cursor: Cursor, message: Message, problem: str) -> Event:
+        return Event(
+            what=What.IGNORED_MAIL,
+            at=await self._ledger.now(),
+            by="email",
+            why=f"it was left in the mailbox: {problem}",
+            more={
+                "mailbox": self._imap.mailbox,
+                "uidvalidity": cursor.uidvalidity,
+                "uid": message.uid,
+            },
+        )
+
+
+async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> Session:
+    """Return a session that is logged in; a token that is not taken is renewed once.
+
+    Raises:
+        MailboxUnavailable, MailboxRefused: The server, or the issuer of tokens, is away or refuses.
+        ConfigError: The file of certificates cannot be read.
+    """
+    if tokens is None:
+        return await Session.open(imap, largest=largest)
+    try:
+        return await Session.open(imap, largest=largest, token=await tokens.get())
+    except LoginRefused as error:
+        log.warning("imap.token_refused", mailbox=imap.mailbox, error=str(error))
+        tokens.forget()
+    return await Session.open(imap, largest=largest, token=await tokens.get())

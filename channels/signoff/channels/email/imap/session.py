@@ -1,0 +1,95 @@
+"""A connection to a mailbox for the asyncio loop: in a thread of its own, and cut off at will."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
+
+from signoff.channels.email.imap.connection import Connection
+from signoff.channels.email.imap.settings import ImapSettings
+from signoff.core.errors import MailboxUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STEPS: Final = 6
+"""A call that takes longer than so many steps of the conversation has got stuck."""
+
+
+class Session:
+    """A connection that is logged in; leaving its context closes it.
+
+    Args:
+        settings: The mailbox.
+        mailbox: The connection; its methods are for `call`.
+    """
+
+    def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:
+        self._patience = _STEPS * settings.timeout
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="imap")
+        self.mailbox = mailbox
+
+    @classmethod
+    async def open(cls, settings: ImapSettings, *, largest: int, token: str = "") -> Self:
+        """Connect and log in.
+
+        Raises:
+            MailboxUnavailable, MailboxRefused: See `Connection`.
+            ConfigError: The file of certificates cannot be read.
+        """
+        session = cls(settings, Connection(settings, largest=largest))
+        try:
+            await session.call(session.mailbox.open, token)
+        except BaseException:
+            session.cut()
+            raise
+        return session
+
+    async def call(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Do something that blocks.
+
+        If it is cancelled, or takes too long, the connection is closed under it at once.
+
+        Raises:
+            MailboxUnavailable, MailboxRefused: See `Connection`.
+        """
+        return await self.call_for(0, work, *args, **more)
+
+    async def call_for(
+        self, seconds: float, work: Callable[P, T], *args: P.args, **more: P.kwargs
+    ) -> T:
+        """Do something that may take so many seconds more; otherwise the same as `call`."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds + self._patience):
+                return await loop.run_in_executor(self._thread, lambda: work(*args, **more))
+        except TimeoutError as error:
+            self.cut()
+            raise MailboxUnavailable("The IMAP server does not come to an end.") from error
+        except asyncio.CancelledError:
+            self.cut()
+            raise
+
+    def cut(self) -> None:
+        """Close the connection, whatever waits for it, and let the thread end."""
+        self.mailbox.abort()
+        with contextlib.suppress(RuntimeError):  # it was cut before
+            self._thread.submit(self.mailbox.dispose)
+        self._thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self.call(self.mailbox.close)
+        self.cut()

@@ -1,0 +1,93 @@
+"""The settings of a mailbox that answers are read from: `[email.imap]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from signoff.channels.email.servers import ServerSettings, Table, is_loopback
+
+
+def _token_url(text: str) -> str:
+    url = urlsplit(text)
+    safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname or ""))
+    if not safe or not url.hostname:
+        raise ValueError(f"{text!r} is not a URL like https://oauth2.example.com/token")
+    return text
+
+
+class OAuthSettings(Table):
+    """How a token for the mailbox is asked for (RFC 6749), instead of a password.
+
+    Attributes:
+        token_url: Where tokens are issued, by HTTPS.
+        client_id: The id under which Signoff is registered there.
+        client_secret: The secret that goes with it; some kinds of registration have none.
+        refresh_token: What the owner's consent gave. Without one the client itself asks for the
+            token (client credentials), as for a shared mailbox in Microsoft 365.
+        scope: What the token is for; the issuer's documentation says what to write.
+    """
+
+    token_url: Annotated[str, AfterValidator(_token_url)]
+    client_id: str = Field(min_length=1)
+    client_secret: SecretStr = SecretStr("")
+    refresh_token: SecretStr = SecretStr("")
+    scope: str = ""
+
+    @model_validator(mode="after")
+    def _grantable(self) -> Self:
+        if not (self.client_secret.get_secret_value() or self.refresh_token.get_secret_value()):
+            raise ValueError("set refresh_token, or client_secret to ask for tokens without one")
+        return self
+
+
+class ImapSettings(ServerSettings):
+    """The mailbox that answers are read from.
+
+    Attributes:
+        port: 0 takes the usual one: 993 for tls, 143 for starttls and none.
+        username: Whose mailbox it is, as the server wants it; mostly the address.
+        password: For the login; not needed with ``oauth``.
+        folder: The folder to read. Only mail that came within the last five days before it was
+            first looked at is read.
+        idle: After how many seconds waiting for the server's word is begun anew, before routers on
+            the way forget the connection; 0 asks every ``poll`` seconds instead.
+        poll: How many seconds to wait between two looks at a server that cannot tell by itself.
+        takeover: After how many seconds without a sign of life of the gateway that reads the
+            mailbox another one takes over.
+        oauth: How a token is asked for, instead of a password.
+    """
+
+    usual_ports: ClassVar[dict[str, int]] = {"none": 143, "starttls": 143, "tls": 993}
+    table: ClassVar[str] = "email.imap"
+
+    host: str = Field(min_length=1, max_length=253)
+    security: Literal["none", "starttls", "tls"] = "tls"
+    username: str = Field(min_length=1, max_length=320)
+    folder: str = Field(default="INBOX", min_length=1, max_length=255)
+    # RFC 2177: less than 29 minutes. Many home and office routers forget sooner.
+    idle: float = Field(default=540, ge=0, lt=1740)
+    poll: float = Field(default=30, ge=1, le=3600)
+    takeover: float = Field(default=30, ge=1, le=3600)
+    oauth: OAuthSettings | None = None
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        password = self.password.get_secret_value()
+        if bool(password) == (self.oauth is not None):
+            raise ValueError("set password, or the table [email.imap.oauth], and not both")
+        for name, text in (
+            ("username", self.username),
+            ("password", password),
+            ("folder", self.folder),
+        ):
+            if not text.isprintable():
+                raise ValueError(f"{name} has a line break or a control character in it")
+        return self
+
+    @property
+    def mailbox(self) -> str:
+        """Whose mailbox and folder it is: one gateway reads each."""
+        return f"{self.username}@{self.host}/{self.folder}"

@@ -1,0 +1,159 @@
+"""The line to an IMAP server: imaplib's, with caps on what a server can make us hold."""
+
+from __future__ import annotations
+
+import contextlib
+import imaplib
+import select
+import socket
+import ssl
+import time
+from typing import Final
+
+LONGEST_LINE: Final = 1 << 20
+"""A line of this many bytes names 100,000 messages."""
+
+_ROOM: Final = 1 << 22
+"""What the lines of one answer may have together, beside the mail in it."""
+
+_CHUNK: Final = 1 << 16
+
+
+class Wire(imaplib.IMAP4):
+    """A connection whose answers are capped, and that hears what comes while it waits.
+
+    Reading is ours and not that of the file object which imaplib makes: it would read a literal of
+    whatever size a server announces, and what it has read ahead cannot be waited for.
+
+    Args:
+        host: The server.
+        port: Its port.
+        timeout: Seconds for each step.
+        tls: How the certificate is checked, where TLS begins at once.
+        largest: How large a literal may be, in bytes.
+    """
+
+    def __init__(
+        self, host: str, port: int, timeout: float, *, tls: ssl.SSLContext | None, largest: int
+    ) -> None:
+        self._tls = tls
+        self._patience = timeout
+        self._largest = largest
+        self._read_from: socket.socket | None = None
+        self._ahead = bytearray()
+        self._left = _ROOM
+        super().__init__(host, port, timeout)
+
+    def _create_socket(self, timeout: float | None) -> socket.socket:
+        made = socket.create_connection((self.host, self.port), timeout)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._tls is None:
+            return made
+        try:
+            return self._tls.wrap_socket(made, server_hostname=self.host)
+        except BaseException:
+            made.close()
+            raise
+
+    def hang_up(self) -> None:
+        """Close the line under whoever reads from it, from any thread."""
+        line: socket.socket | None = getattr(self, "sock", None)
+        if line is not None:
+            with contextlib.suppress(OSError):
+                # That of an SSL socket would take its TLS away while another thread uses it.
+                socket.socket.shutdown(line, socket.SHUT_RDWR)
+
+    # -- what imaplib reads by -----------------------------------------------------------------
+
+    def readline(self) -> bytes:
+        """Read a line."""
+        while (end := self._source().find(b"\n")) < 0:
+            if len(self._ahead) > LONGEST_LINE:
+                raise self.abort(f"a line of more than {LONGEST_LINE} bytes")
+            if not self._more():
+                return b""
+        return self._take(end + 1)
+
+    def read(self, size: int) -> bytes:
+        """Read a literal."""
+        if size > self._largest:
+            raise self.abort(f"a literal of {size} bytes, where {self._largest} would do")
+        self._left += size
+        while len(self._source()) < size:
+            if not self._more():
+                raise self.abort("socket error: EOF")
+        return self._take(size)
+
+    def _source(self) -> bytearray:
+        # What came before TLS began is nobody's word (CVE-2021-33515 and its kind).
+        if self._read_from is not self.sock:
+            self._ahead.clear()
+            self._read_from = self.sock
+        return self._ahead
+
+    def _more(self) -> bool:
+        got = self.sock.recv(_CHUNK)
+        self._ahead += got
+        return bool(got)
+
+    def _take(self, size: int) -> bytes:
+        self._left -= size
+        if self._left < 0:
+            raise self.abort("an answer that has no end")
+        taken = bytes(self._ahead[:size])
+        del self._ahead[:size]
+        return taken
+
+    def _command(self, name: str, *args: str) -> bytes:
+        self._left = _ROOM
+        # typeshed leaves out what imaplib means for its own commands.
+        tag: bytes = super()._command(name, *args)  # type: ignore[misc]
+        return tag
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    @property
+    def news(self) -> bool:
+        """Whether the server has said that there are more messages, since this was forgotten."""
+        return "EXISTS" in self.untagged_responses
+
+    def forget_news(self) -> None:
+        """Forget it, before asking which messages there are."""
+        self.untagged_responses.pop("EXISTS", None)
+
+    def wait_for_news(self, seconds: float) -> None:
+        """Let the server tell of new messages (IDLE, RFC 2177), for at most so many seconds."""
+        tag = self._command("IDLE")
+        while self._get_response() is not None:
+            self._refuse_the_end(tag)
+        until = time.monotonic() + seconds
+        while not self.news and self._readable(until):
+            self._left = _ROOM
+            self._get_response()
+            self._refuse_the_end(tag)
+        self.send(b"DONE\r\n")
+        typ, data = self._command_complete("IDLE", tag)
+        if typ != "OK":
+            raise self.error(f"IDLE: {data!r}")
+
+    def _refuse_the_end(self, tag: bytes) -> None:
+        if (ended := self.tagged_commands[tag]) is not None:
+            raise self.error(f"IDLE: {ended!r}")
+        if "BYE" in self.untagged_responses:
+            raise self.abort(f"the server hung up: {self.untagged_responses['BYE']!r}")
+
+    def _readable(self, until: float) -> bool:
+        """Wait until there is something to read, which is read ahead then, or the time is up."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        while not self._source():
+            buffered = isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()
+            if not buffered and not poll.poll(max(until - time.monotonic(), 0) * 1000):
+                return False
+            self.sock.settimeout(0)
+            # What can be read may be TLS's own, and none of it for us.
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+                if not self._more():
+                    raise self.abort("socket error: EOF")
+            self.sock.settimeout(self._patience)
+        return True

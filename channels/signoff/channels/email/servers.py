@@ -1,0 +1,94 @@
+"""What the settings of all mail servers have in common: where one is, and how safe the way is."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from signoff.core.errors import ConfigError
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine itself."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Table(BaseModel):
+    """A table of the settings file, which has no keys but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ServerSettings(Table):
+    """A mail server that we connect to.
+
+    Attributes:
+        host: Its name, which its certificate must bear.
+        port: 0 takes the usual one.
+        security: ``starttls``, ``tls`` or ``none``; none only to this machine itself.
+        insecure: Allow ``none`` to other machines: everybody on the way can then read the tokens.
+        ca_file: Certificates to trust beyond the system's, for a server with a private authority.
+        username: For the login; without one there is none.
+        password: For the login.
+        timeout: Seconds for one step of the conversation.
+    """
+
+    usual_ports: ClassVar[dict[str, int]]
+    table: ClassVar[str]
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    port: int = Field(default=0, ge=0, le=65535)
+    security: Literal["none", "starttls", "tls"] = "none"
+    insecure: bool = False
+    ca_file: Path | None = None
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    timeout: float = Field(default=20, gt=0, le=600)
+
+    @property
+    def real_port(self) -> int:
+        """The port, the usual one where none is set."""
+        return self.port or self.usual_ports[self.security]
+
+    @property
+    def where(self) -> str:
+        """Host and port, for messages."""
+        return f"{self.host}:{self.real_port}"
+
+    @model_validator(mode="after")
+    def _safe(self) -> Self:
+        if self.security == "none" and not (self.insecure or is_loopback(self.host)):
+            raise ValueError(
+                f"security = 'none' would carry mail between here and {self.host} unencrypted, "
+                "tokens included; set 'starttls' or 'tls', or insecure = true if that is what you "
+                "want"
+            )
+        return self
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return how the certificate is checked; None where there is no TLS.
+
+        Raises:
+            ConfigError: The file of certificates cannot be read.
+        """
+        if self.security == "none":
+            return None
+        context = ssl.create_default_context()
+        if self.ca_file is not None:
+            try:
+                context.load_verify_locations(self.ca_file)
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigError(
+                    f"{self.ca_file} cannot be read as certificates: {error}",
+                    key=f"{self.table}.ca_file",
+                ) from error
+        return context

@@ -1,0 +1,240 @@
+"""Reading a mailbox in a real Dovecot: everything is stored once, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from channels.email.imap.conftest import MAIL, Box, Log, Reading
+from dovecot import Dovecot, dovecot
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.email.imap.cursor import cursor_key, lease_key
+from signoff.channels.email.imap.reader import MailboxReader
+from signoff.channels.email.stored import StoredMail, load
+from signoff.core.events import Event
+
+
+async def stored(ledger: Ledger) -> list[StoredMail]:
+    """Return the mails that wait for the intake."""
+    items = (await ledger.claim("intake")).items
+    found = [await load(ledger, str(item.body["mail"])) for item in items]
+    return [one for one in found if one is not None]
+
+
+async def audit(ledger: Ledger) -> list[Event]:
+    """Return everything that was noted."""
+    async with ledger.store.translated_client() as client:
+        rows = await client.xrange(f"{ledger.store.prefix}audit", "-", "+")
+    return [Event.model_validate_json(fields["e"]) for _, fields in rows]
+
+
+async def test_what_was_there_is_stored_as_it_is(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """Byte for byte, with the envelope left open; it gets the keyword and stays unseen."""
+    box.deliver(token="abc")
+    async with reading():
+        await log.wait("mail.stored")
+        (mail,) = await stored(ledger)
+        assert mail.raw.endswith(MAIL)
+        assert mail.traced == mail.raw
+        assert mail.raw.startswith(b"Return-Path: <mara@x.example>\r\nDelivered-To: ")
+        assert (mail.sender, mail.recipients) == (None, ())
+        await log.read_up_to(1)
+    assert box.flags() == {1: {"$Signoff"}}
+
+
+async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
+    """While it idles the server tells of new mail, and nobody asks for it."""
+    async with reading(idle=1000) as reader:
+        for count in (1, 2, 3):
+            box.deliver()
+            await log.wait("mail.stored", count)
+        assert reader.problem == ""
+    assert len(await stored(ledger)) == 3
+    assert len(log.all("imap.reading")) == 1
+
+
+async def test_idle_is_begun_anew(box: Box, reading: Reading, log: Log) -> None:
+    """Long before the 29 minutes of RFC 2177, on the same connection."""
+    async with reading(idle=0.1):
+        box.deliver()
+        await log.wait("mail.stored")
+        box.deliver()
+        await log.wait("mail.stored", 2)
+    assert len(log.all("imap.reading")) == 1
+
+
+async def test_a_server_without_idle_is_asked(ledger: Ledger, log: Log) -> None:
+    """What the server says that it can do decides."""
+    with dovecot(capability="IMAP4rev1 LITERAL+") as server:
+        box = Box(server, "approvals")
+        reader = MailboxReader(box.settings(poll=1), ledger)
+        await reader.start()
+        assert (await log.wait("imap.reading"))["by"] == "polling"
+        box.deliver()
+        await log.wait("mail.stored")
+        await reader.stop()
+    assert len(await stored(ledger)) == 1
+
+
+async def test_a_connection_that_drops_in_idle_is_made_anew(
+    box: Box, reading: Reading, server: Dovecot, log: Log
+) -> None:
+    """What came meanwhile is read then."""
+    async with reading() as reader:
+        await log.wait("imap.waiting")
+        server.cut()
+        failed = await log.wait("imap.failed")
+        assert failed["level"] == "warning"
+        box.deliver()
+        await log.wait("mail.stored")
+        assert reader.problem == ""
+
+
+async def test_a_server_that_is_restarted_is_found_again(
+    box: Box, reading: Reading, server: Dovecot, log: Log
+) -> None:
+    """While it is away, that is told; each try waits longer than the last, about twice as long."""
+    async with reading() as reader:
+        server.stop()
+        await log.wait("imap.failed", 2)
+        assert "cannot be reached" in reader.problem
+        first, second = (one["retry_in"] for one in log.all("imap.failed"))
+        assert second > first
+        server.start()
+        box.deliver()
+        await log.wait("mail.stored")
+        assert reader.problem == ""
+
+
+async def test_it_goes_on_where_it_stopped(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """A reader that comes later does not look at what was read, and reads what came meanwhile."""
+    box.deliver()
+    async with reading():
+        await log.read_up_to(1)
+    box.deliver()
+    async with reading():
+        await log.read_up_to(2)
+    assert log.all("mail.known") == []
+    assert len(await stored(ledger)) == 2
+
+
+@pytest.mark.parametrize("keyword", [True, False])
+async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
+    box: Box, reading: Reading, ledger: Ledger, log: Log, *, keyword: bool
+) -> None:
+    """After a restore all UIDs are others: the keyword tells what is stored, or the bytes do."""
+    box.deliver()
+    box.deliver()
+    async with reading():
+        await log.read_up_to(2)
+    if not keyword:
+        with box.look() as client:
+            client.store("1:*", "-FLAGS", "($Signoff)")
+    box.server.renumber(box.name)
+    box.deliver()
+    async with reading():
+        await log.read_up_to(3)
+    assert len(log.all("mail.known")) == (0 if keyword else 2)
+    assert len(await stored(ledger)) == 3
+
+
+async def test_dying_between_storing_and_noting_costs_nothing(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """Without cursor and keyword the messages are fetched again, and known by their bytes."""
+    box.deliver()
+    async with reading():
+        await log.read_up_to(1)
+    async with ledger.store.translated_client() as client:
+        await client.delete(ledger.store.prefix + cursor_key(box.settings().imap.mailbox))
+    with box.look() as other:
+        other.store("1:*", "-FLAGS", "($Signoff)")
+    async with reading():
+        await log.wait("mail.known")
+    assert len(await stored(ledger)) == 1
+
+
+async def test_a_mail_over_the_cap_is_noted_and_stops_nothing(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """It is not fetched; the audit says so once, it gets the keyword, and the next is stored."""
+    box.deliver(MAIL + b"x" * 70 + b"\r\n" + (b"y" * 70 + b"\r\n") * 20_000)
+    box.deliver()
+    async with reading():
+        await log.read_up_to(2)
+    (noted,) = await audit(ledger)
+    assert "no more than 1048576 are read" in noted.why
+    assert noted.more["uid"] == 1
+    assert len(await stored(ledger)) == 1
+    assert box.flags()[1] == {"$Signoff"}
+
+
+async def test_old_mail_is_left_alone(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
+    """A mailbox with a history: only what is recent is read, then and later."""
+    with box.look() as client:
+        client.append("INBOX", "", '"01-Jan-2020 00:00:00 +0000"', MAIL)
+    box.deliver()
+    async with reading():
+        await log.wait("mail.stored")
+        with box.look() as client:
+            client.append("INBOX", "", '"02-Jan-2020 00:00:00 +0000"', MAIL)
+        box.deliver()
+        await log.wait("mail.stored", 2)
+    assert len(await stored(ledger)) == 2
+    assert set(box.flags()) == {1, 2, 3, 4}
+    assert box.flags()[1] == set()
+
+
+async def test_another_folder(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
+    """A folder whose name is not ASCII is read too; one that is not there is told."""
+    with box.look() as client:
+        client.create('"Genehmigt &ANw-ber"')
+        client.append('"Genehmigt &ANw-ber"', None, None, MAIL)
+    async with reading(folder="Genehmigt Über"):
+        await log.wait("mail.stored")
+    async with reading(folder="Nowhere", ready="imap.failed") as reader:
+        assert "does not open the folder 'Nowhere'" in reader.problem
+    assert log.all("imap.failed")[-1]["level"] == "error"
+
+
+async def test_mail_that_comes_while_redis_is_away_is_not_lost(
+    box: Box, log: Log, tmp_path: Path
+) -> None:
+    """It stays in the mailbox, unmarked, until there is somewhere to store it."""
+    with EmbeddedRedis(tmp_path, fsync="always") as redis:
+        ledger = Ledger(Store.open(redis.url))
+        reader = MailboxReader(box.settings(takeover=1), ledger)
+        await reader.start()
+        await log.wait("imap.reading")
+        redis.stop()
+        box.deliver()
+        await log.wait("imap.failed")
+        assert box.flags() == {1: set()}
+        redis.start()
+        await log.wait("mail.stored")
+        await reader.stop()
+        assert len(await stored(ledger)) == 1
+        await ledger.close()
+
+
+async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
+    """Whoever looks into Redis sees how far it came, and that nobody reads any more."""
+    box.deliver()
+    async with reading():
+        await log.read_up_to(1)
+    mailbox = f"{box.name}@127.0.0.1/INBOX"
+    found = await ledger.raw(cursor_key(mailbox))
+    assert found is not None
+    record = json.loads(found[1])
+    assert record["uid"] == 1
+    assert record["since"] == str((await ledger.now() - timedelta(days=5)).date())
+    assert await ledger.take_lease(lease_key(mailbox), "me", lease=1)
