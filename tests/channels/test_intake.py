@@ -235,7 +235,8 @@ async def test_robots_decide_nothing_and_are_not_answered(channels, name):
     )
     assert told == []
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
+    noted = What.IGNORED_MAIL if name in {"Precedence", "List-Id"} else What.AWAY
+    assert (await channels.whats(approval))[-1] is noted
 
 
 async def test_the_empty_return_path_is_a_robots(channels):
@@ -243,43 +244,6 @@ async def test_the_empty_return_path_is_a_robots(channels):
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve"), sender="") == []
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-
-
-def bounce(token: str, action: str) -> bytes:
-    """Return a delivery status notification (RFC 3464)."""
-    return (
-        b"From: Mail Delivery System <mailer-daemon@mx.example>\r\n"
-        + f"To: approvals+{token}@signoff.example\r\n".encode()
-        + b"Subject: Undelivered Mail Returned to Sender\r\nMIME-Version: 1.0\r\n"
-        + b'Content-Type: multipart/report; report-type=delivery-status; boundary="b"\r\n\r\n'
-        + b"--b\r\nContent-Type: text/plain\r\n\r\nIt did not arrive.\r\n"
-        + b"--b\r\nContent-Type: message/delivery-status\r\n\r\n"
-        + b"Reporting-MTA: dns; mx.example\r\n\r\n"
-        + f"Final-Recipient: rfc822; mara@example.com\r\nAction: {action}\r\n".encode()
-        + b"Status: 5.1.1\r\n\r\n--b--\r\n"
-    )
-
-
-async def test_a_bounce_asks_the_default(channels):
-    """A card that came back counts as not delivered, and the default is asked."""
-    approval, token = await channels.ask()
-
-    await take(channels, bounce(token, "failed"), sender="")
-    await channels.router.drain()
-
-    after = await channels.ledger.approval(approval.id)
-    assert [(one.person, bool(one.problem)) for one in after.asked] == [
-        ("mara", True),
-        ("cleo", False),
-    ]
-    assert What.UNDELIVERED in await channels.whats(approval)
-
-
-async def test_a_delay_is_no_bounce(channels):
-    """A report that a mail is still under way changes nothing."""
-    approval, token = await channels.ask()
-    await take(channels, bounce(token, "delayed"), sender="")
-    assert (await channels.ledger.approval(approval.id)).reachable
 
 
 @pytest.mark.parametrize("token", ["", "a" * 26, "short"])

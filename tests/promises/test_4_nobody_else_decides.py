@@ -84,7 +84,7 @@ REFUSED = (foreign, from_the_requester, with_the_managers_name, from_two, with_o
 ATTACKS: list[tuple[Callable[[EmailMessage], EmailMessage], set[What]]] = [
     *((attack, {What.REFUSED_ANSWER, What.IGNORED_MAIL}) for attack in REFUSED),
     (from_a_look_alike, {What.REFUSED_ANSWER}),
-    (out_of_office, {What.IGNORED_MAIL}),
+    (out_of_office, {What.AWAY}),
     (through_a_list, {What.IGNORED_MAIL}),
     (only_quoted, {What.NOT_UNDERSTOOD}),
     (in_the_middle, {What.NOT_UNDERSTOOD}),
@@ -104,7 +104,7 @@ async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> No
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         run = await here.parts.desk.submit("finance", "Reimburse me $2500", user=REQUESTER)
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
-        kinds = {What.REFUSED_ANSWER, What.IGNORED_MAIL, What.NOT_UNDERSTOOD}
+        kinds = {What.REFUSED_ANSWER, What.IGNORED_MAIL, What.AWAY, What.NOT_UNDERSTOOD}
         events = follow(here.parts.ledger.store)
         for attack, expected in ATTACKS:
             await send(here, attack(card))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -13,10 +14,11 @@ from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
 from signoff.channels.answers import Answer, Answers
-from signoff.channels.delivery import refuse
+from signoff.channels.automatic import AutomaticMail
 from signoff.channels.email.addresses import normal_address, plus_parts
 from signoff.channels.email.identity import identity
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
+from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.outbox import backoff, drain
 from signoff.channels.tokens import Holder, find_holder
@@ -88,6 +90,7 @@ class Intake:
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
+        self._robots = AutomaticMail(desk.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -167,8 +170,9 @@ class Intake:
         tokens = self._tokens(stored, mail)
         holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
         known = [(token, holder) for token, holder in holders if holder is not None]
-        sign = mail.automatic or ("it is ours" if is_loop(stored) else "")
-        judged = [sign, str(is_bounce(stored, mail)), *("/".join(holder) for _, holder in known)]
+        if is_loop(stored):
+            mail = replace(mail, automatic=mail.automatic or "it is ours", sort=Sort.OTHER)
+        judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in known)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
         if await is_known(self._ledger, same):
@@ -176,9 +180,8 @@ class Intake:
             log.info("mail.known", mail=stored.id)
             return
         remember(also, same)
-        if sign:
-            holder = known[0][1] if known else None
-            await self._automatic(also, stored, mail, sign=sign, holder=holder)
+        if mail.automatic:
+            await self._automatic(also, stored, mail, [holder for _, holder in known])
         elif not known:
             why = "it carries no token that is known"
             await self._ignore(also, stored, why)
@@ -216,35 +219,17 @@ class Intake:
         also: Change,
         stored: StoredMail,
         mail: IncomingMail,
-        *,
-        sign: str,
-        holder: Holder | None,
+        known: Sequence[Holder],
     ) -> None:
-        """Note a mail that no person wrote; a bounce besides says that a card did not arrive."""
-        why = f"no person wrote it: {sign}"
-        if holder is None:
-            await self._ignore(also, stored, why)
-            return
-
-        async def attempt() -> None:
-            approval = await self._ledger.approval(holder.approval)
-            now = await self._ledger.now()
-            event = approval.note(What.IGNORED_MAIL, now=now, by=holder.person, why=why)
-            change = also.copy().note([event])
-            asked = [one for one in approval.asked if one.person == holder.person]
-            if is_bounce(stored, mail) and asked and not asked[0].problem:
-                reason = "the mail system sent the card back"
-                refuse(
-                    change, approval, holder.person, channel=holder.channel, reason=reason, now=now
-                )
-            await self._ledger.commit(change)
-
+        holder = await self._robots.holder(mail, known)
         try:
-            await self._ledger.decide_again(attempt)
+            if holder is not None:
+                await self._robots.take(holder, mail, also=also)
+                return
+            why = f"no person wrote it: {mail.automatic}"
         except ApprovalNotFound as error:
-            await self._ignore(also, stored, str(error))
-            return
-        log.info("mail.automatic", mail=stored.id, approval=holder.approval, sign=sign)
+            why = str(error)
+        await self._ignore(also, stored, why)
 
     async def _ignore(self, also: Change, stored: StoredMail, why: str) -> None:
         event = _event(await self._ledger.now(), stored, why)
@@ -270,17 +255,6 @@ class Intake:
                 await self._quarantine(item, stored, problem)
         except LeaseLost:
             log.info("intake.lease_lost", item=item.id)
-
-
-def is_bounce(stored: StoredMail, mail: IncomingMail) -> bool:
-    """Say whether a mail reports that one of ours was not delivered (RFC 3464).
-
-    A report of a delay, and a receipt that a mail was read, are not bounces.
-    """
-    return (
-        "message/delivery-status" in mail.media_types
-        and b"\naction: failed" in stored.raw[: 1 << 20].lower()
-    )
 
 
 def is_loop(stored: StoredMail) -> bool:

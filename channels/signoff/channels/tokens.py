@@ -24,6 +24,7 @@ GRACE: Final = timedelta(days=30)
 """How long after the deadline an answer is still told that it came too late."""
 
 _IN_ADDRESS: Final = re.compile(r"\+[A-Za-z2-7]{26}(?=@)")
+_CARD: Final = "card"
 _ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
@@ -33,6 +34,11 @@ class Holder(NamedTuple):
     approval: str
     person: str
     channel: str
+
+    @property
+    def card(self) -> str:
+        """What the delivery of the card is called, however often it is tried."""
+        return f"{_CARD}:{self.approval}:{self.person}"
 
 
 def new_token() -> str:

@@ -19,6 +19,8 @@ class What(StrEnum):
     UNROUTABLE = "unroutable"
     DELIVERED = "delivered"
     UNDELIVERED = "undelivered"
+    DELAYED = "delayed"
+    AWAY = "away"
     FIRST_STEP = "first_step"
     APPROVED = "approved"
     REJECTED = "rejected"

@@ -79,6 +79,7 @@ class Asked(Value):
         address: Where to, in the channel's terms.
         receipt: What the channel returned, "" until it is delivered.
         problem: Why it could not be delivered, "" while it may still be.
+        away: What an out-of-office reply to the card said, "" where none came.
         copy_state: What became of the card since, where the channel can say: ``reconciled``,
             ``updated``, ``lost``.
         copies: Receipts of further copies, which a delivery whose answer was lost has left.
@@ -89,6 +90,7 @@ class Asked(Value):
     address: str
     receipt: str = ""
     problem: str = ""
+    away: str = ""
     copy_state: str = ""
     copies: tuple[str, ...] = ()
 

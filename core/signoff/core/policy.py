@@ -86,6 +86,15 @@ class OnTimeout(StrEnum):
     """The approval is marked overdue and stays open."""
 
 
+class OnOutOfOffice(StrEnum):
+    """What the out-of-office reply of somebody who is asked means."""
+
+    WAIT = "wait"
+    """It is noted, and the answer is waited for."""
+    DEFAULT = "default"
+    """The person counts as not reached: when that leaves nobody, the default is asked at once."""
+
+
 class InDoubt(StrEnum):
     """What happens to a call whose worker died while the tool ran."""
 
@@ -141,6 +150,7 @@ class Rules(Value):
     Attributes:
         within: Time from the asking to the deadline: ``"30m"``, ``"4h"``, ``"2d"``.
         on_timeout: What the deadline means.
+        on_out_of_office: What an out-of-office reply of somebody who is asked means.
         in_doubt: What happens when a worker died while the tool ran.
         edits: What an approval with other values is worth.
         resume: When a pause that waits for several approvals goes on.
@@ -157,6 +167,7 @@ class Rules(Value):
 
     within: Duration = timedelta(hours=24)
     on_timeout: OnTimeout = OnTimeout.REJECT
+    on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER

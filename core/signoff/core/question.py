@@ -13,7 +13,7 @@ from signoff.core.lifecycle import Handoff, State
 from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall
 from signoff.core.people import Directory, Person
-from signoff.core.policy import OnTimeout, Terms
+from signoff.core.policy import OnOutOfOffice, OnTimeout, Terms
 
 
 class Question(Value):
@@ -116,10 +116,28 @@ class Question(Value):
         everybody = self.terms.ask if self.terms is not None and in_a_place else ()
         return frozenset({*everybody, *(one.person for one in self.asked if one.person)})
 
+    def delayed(self, person: str, channel: str, why: str, *, now: datetime) -> Event:
+        """Return that a card is on its way for longer than usual, which changes nothing."""
+        return self.note(What.DELAYED, now=now, by=channel, why=why, more={"to": person})
+
+    def absent(
+        self, person: str, channel: str, why: str, *, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Note that a person has an out-of-office reply; what that means is for the terms to say.
+
+        The person may still answer.
+        """
+        event = self.note(What.AWAY, now=now, by=person, why=why, more={"channel": channel})
+        return self._with_asked(person, channel, away=why), (event,)
+
     @property
     def reachable(self) -> bool:
-        """Whether at least one of those who are asked got the card, or may still get it."""
-        return any(not asked.problem for asked in self.asked)
+        """Whether somebody who is asked got the card, or may still get it, and is heard from.
+
+        By the policy's word a person with an out-of-office reply is none of these.
+        """
+        moves_on = self.terms is not None and (self.terms.on_out_of_office is OnOutOfOffice.DEFAULT)
+        return any(not (asked.problem or (moves_on and asked.away)) for asked in self.asked)
 
     def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
         """Refuse whoever may not decide, or may not any more.

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from builders import MARA, NOON, asked_approval, make_call, people
 from signoff.channels import phrases
+from signoff.channels.email.ids import message_id
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
 from signoff.channels.email.render import (
     fit,
     html,
-    message_id,
     plain_text,
     recipient,
     render,
@@ -35,6 +35,7 @@ from signoff.core.errors import MailRefused
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
 TOKEN = new_token()
+CARD_ID = message_id("card", "ap_stqoosc6iuoxchrh", SETTINGS.domain)
 
 
 def make_message(*, template=None, hint="", tool="reimburse", call=None, **parts):
@@ -61,7 +62,7 @@ def make_notice(**parts):
         "headline": "Nothing is decided yet",
         "text": "I could not read that.\n\nPlease write it again.",
         "example": "approve\napproved_days: 3",
-        "thread": message_id("card", SETTINGS),
+        "thread": CARD_ID,
     }
     return make_message(**(usual | parts))
 
@@ -132,7 +133,7 @@ def test_what_follows_stands_in_the_thread_of_the_card():
 def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad):
     """What the person's mail called itself is used only where it is a plain Message-ID."""
     mail = parsed(make_notice(reply_to=bad))
-    assert mail["References"] == message_id("card", SETTINGS)
+    assert mail["References"] == CARD_ID
     assert mail["Bcc"] is None
 
 

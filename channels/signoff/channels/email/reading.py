@@ -18,6 +18,7 @@ from signoff.channels.email.automatic import automatic_sign
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.mime import Headers, Part, parse_mail
 from signoff.channels.email.quoting import CUT_MARKER, read_reply
+from signoff.channels.email.robots import Sort, returned_ids, sort_of
 from signoff.core.errors import UnreadableMail
 
 __all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
@@ -49,6 +50,8 @@ class IncomingMail:
         references: The Message-IDs of its thread, the eldest first.
         recipients: Every address in To, Cc, Delivered-To, X-Original-To and Envelope-To.
         automatic: The sign that no person wrote it, or "".
+        sort: What it means for the card it came upon, where no person wrote it.
+        returned: The Message-IDs it brings back or answers, where no person wrote it.
         own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
         reply: The same as it was meant to be read, with what the person quoted by hand.
         html_only: Whether that came from HTML because no plain text was there.
@@ -64,6 +67,8 @@ class IncomingMail:
     references: tuple[str, ...]
     recipients: tuple[str, ...]
     automatic: str
+    sort: Sort
+    returned: tuple[str, ...]
     own_text: str
     reply: str
     html_only: bool
@@ -115,6 +120,7 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
     text, html_only = _text(mail)
     reply = read_reply(text, sent_lines)
+    automatic = automatic_sign(mail, subject, reply.answer)
     return IncomingMail(
         message_id=next(_message_ids(headers.first("message-id")), ""),
         from_addresses=tuple(address for author in authors for address in author.addresses),
@@ -124,7 +130,9 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         in_reply_to=next(_message_ids(headers.first("in-reply-to")), ""),
         references=tuple(_message_ids(headers.first("references"))),
         recipients=_recipients(headers),
-        automatic=automatic_sign(mail, subject),
+        automatic=automatic,
+        sort=sort_of(mail, subject, text) if automatic else Sort.OTHER,
+        returned=returned_ids(mail) if automatic else (),
         own_text=reply.answer,
         reply=reply.shown,
         html_only=html_only,

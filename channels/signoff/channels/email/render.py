@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import email.policy
-import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from email.headerregistry import Address
@@ -16,6 +14,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from signoff.channels.email.addresses import normal_address
+from signoff.channels.email.ids import message_id
 from signoff.channels.email.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.phrases import harmless, moment
@@ -71,7 +70,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
         mail["Reply-To"] = settings.reply_address(message.token)
     mail["Subject"] = subject(message)
     mail["Date"] = format_datetime(message.at)
-    mail["Message-ID"] = message_id(message.id, settings)
+    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain)
     thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
     if thread and message.kind is not Kind.CARD:
         mail["In-Reply-To"] = thread[-1]
@@ -115,12 +114,6 @@ def subject(message: Message) -> str:
         needed = f"Approval needed: {_word(card.tool)}"
     words = f"{needed} ({_word(card.app)}) #{tail}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
-
-
-def message_id(cause: str, settings: EmailSettings) -> str:
-    """Return the Message-ID for a cause, under our own domain: a resend is the same mail."""
-    short = base64.b32encode(hashlib.sha256(cause.encode()).digest()[:16]).decode()
-    return f"<signoff.{short.rstrip('=').lower()}@{settings.domain}>"
 
 
 def recipient(message: Message) -> str:

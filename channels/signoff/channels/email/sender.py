@@ -11,6 +11,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
 from signoff.core.card import card
 from signoff.core.errors import MailError, MailRefused
@@ -80,7 +81,7 @@ def sent_lines(
     looks like a value of the payload may be the person's own, and is left out.
     """
     message = Message(
-        id=f"card:{approval.id}:{person}",
+        id=Holder(approval.id, person, EmailChannel.name).card,
         kind=Kind.CARD,
         card=card(approval, directory),
         person=person,

@@ -144,6 +144,8 @@ def print_approval(
             delivery = one.problem or (
                 f"delivered as {one.receipt}" if one.receipt else "under way"
             )
+            if one.away:
+                delivery = f"{delivery}; out of office: {one.away}"
             add(asked, _name(directory, one.person), one.channel, one.address, delivery)
         out.print(asked)
     out.print(Text("\ntimeline", style="bold"))

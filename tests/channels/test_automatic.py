@@ -1,0 +1,224 @@
+"""What mail does that no person wrote: it decides nothing, and moves on what would wait."""
+
+import pytest
+
+from signoff.channels.email.ids import message_id
+from signoff.channels.email.stored import store
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import OnOutOfOffice, Policy
+
+MAILBOX = "approvals@signoff.example"
+AWAY = Policy(name="expenses", ask=("mara",), on_out_of_office=OnOutOfOffice.DEFAULT)
+
+
+def report(token: str, action: str = "failed", status: str = "5.1.1", returned: str = "") -> bytes:
+    """Return a delivery status notification (RFC 3464)."""
+    to = f"approvals+{token}@signoff.example" if token else MAILBOX
+    lines = [
+        "From: Mail Delivery System <mailer-daemon@mx.example>",
+        f"To: {to}",
+        "Subject: Undelivered Mail Returned to Sender",
+        'Content-Type: multipart/report; report-type=delivery-status; boundary="b"',
+        "",
+        "--b",
+        "Content-Type: text/plain",
+        "",
+        "It did not arrive.",
+        "--b",
+        "Content-Type: message/delivery-status",
+        "",
+        "Reporting-MTA: dns; mx.example",
+        "",
+        "Final-Recipient: rfc822; mara@example.com",
+        f"Action: {action}",
+        f"Status: {status}",
+        "",
+        "--b",
+        "Content-Type: text/rfc822-headers",
+        "",
+        "From: Signoff <approvals@signoff.example>",
+        f"Message-ID: {returned}",
+        "",
+        "--b--",
+        "",
+    ]
+    return "\r\n".join(lines).encode()
+
+
+def plain(token: str, *head: str, text: str) -> bytes:
+    """Return a mail of one text."""
+    to = f"To: approvals+{token}@signoff.example"
+    return "\r\n".join([*head, to, "", text, ""]).encode()
+
+
+async def take(channels, raw: bytes, sender: str = "") -> None:
+    """Take a mail in; nobody is told anything because of it."""
+    before = len(channels.channel.delivered)
+    await store(channels.ledger, raw, sender=sender, recipients=[MAILBOX])
+    await channels.intake.drain()
+    await channels.delivery.drain()
+    assert len(channels.channel.delivered) == before
+    await channels.router.drain()
+
+
+async def asked(channels, approval):
+    """Return who is asked, and whether their card counts as arrived."""
+    after = await channels.ledger.approval(approval.id)
+    assert after.state is State.PENDING
+    return [(one.person, not one.problem) for one in after.asked]
+
+
+QMAIL = plain(
+    "{token}",
+    "From: MAILER-DAEMON@mx.example",
+    "Subject: failure notice",
+    text="Hi. This is the qmail-send program at mx.example.\r\n"
+    "This is a permanent error; I've given up. Sorry it didn't work out.",
+)
+EXIM = plain(
+    "{token}",
+    "From: Mail Delivery System <Mailer-Daemon@mx.example>",
+    "X-Failed-Recipients: mara@example.com",
+    "Auto-Submitted: auto-replied",
+    "Subject: Mail delivery failed: returning message to sender",
+    text="This message was created automatically by mail delivery software.",
+)
+EXCHANGE = plain(
+    "{token}",
+    "From: System Administrator <postmaster@example.com>",
+    "Subject: Unzustellbar: Approval needed: reimburse (finance)",
+    text="Ihre Nachricht hat einige oder alle Empfänger nicht erreicht.",
+)
+
+
+@pytest.mark.parametrize("raw", [report("{token}"), QMAIL, EXIM, EXCHANGE])
+async def test_a_returned_card_asks_the_default(channels, raw):
+    """A card that came back counts as not delivered, and the default is asked at once."""
+    approval, token = await channels.ask()
+    await take(channels, raw.replace(b"{token}", token.encode()))
+    assert await asked(channels, approval) == [("mara", False), ("cleo", True)]
+    assert What.UNDELIVERED in await channels.whats(approval)
+
+
+EXIM_WAITS = plain(
+    "{token}",
+    "From: Mail Delivery System <Mailer-Daemon@mx.example>",
+    "Auto-Submitted: auto-replied",
+    "Subject: Warning: message 1abc delayed 24 hours",
+    text="No action is required on your part. Delivery attempts will continue.",
+)
+
+
+@pytest.mark.parametrize("raw", [report("{token}", "delayed", "4.4.1"), EXIM_WAITS])
+async def test_a_delayed_card_is_noted_and_waited_for(channels, raw):
+    """A report that a card is still under way stands in the audit, and nobody else is asked."""
+    approval, token = await channels.ask()
+    await take(channels, raw.replace(b"{token}", token.encode()))
+    assert await asked(channels, approval) == [("mara", True)]
+    assert (await channels.whats(approval))[-1] is What.DELAYED
+
+
+async def test_a_report_without_a_token_is_known_by_the_message_it_returns(channels):
+    """Where the provider wants its own envelope sender, the Message-ID says whose card it was."""
+    approval, _ = await channels.ask()
+    ours = message_id(f"card:{approval.id}:mara", approval.id, "signoff.example")
+    await take(channels, report("", returned=ours))
+    assert await asked(channels, approval) == [("mara", False), ("cleo", True)]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "<signoff.aaaaaaaaaaaaaaaaaaaaaaaaaa.{approval}@signoff.example>",
+        "<signoff.aaaaaaaaaaaaaaaaaaaaaaaaaa.ap_nothing@signoff.example>",
+        "<{approval}@signoff.example>",
+        "",
+    ],
+)
+async def test_a_report_about_no_card_of_ours_is_ignored(channels, returned):
+    """What names no mail that was sent changes nothing."""
+    approval, _ = await channels.ask()
+    await take(channels, report("", returned=returned.format(approval=approval.id)))
+    assert await asked(channels, approval) == [("mara", True)]
+
+
+async def test_a_forged_report_decides_nothing_and_silences_nobody(channels):
+    """All that a forged bounce does is have the default asked; who was asked may still answer."""
+    approval, token = await channels.ask()
+    await take(channels, report(token), sender="mallory@evil.example")
+    reply = plain(
+        token, "From: Mara Lind <mara@example.com>", "Subject: Re: Approval needed", text="approve"
+    )
+    await store(channels.ledger, reply, sender="mara@example.com", recipients=[MAILBOX])
+    await channels.intake.drain()
+    after = await channels.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "mara")
+
+
+OUT_OF_OFFICE = plain(
+    "{token}",
+    "From: Mara Lind <mara@example.com>",
+    "Auto-Submitted: auto-replied",
+    "Subject: Abwesenheitsnotiz: bis 3. Mai",
+    text="approve",
+)
+
+
+async def test_an_absence_is_noted_and_waited_for(channels):
+    """By default an out-of-office reply stands beside the person, and nobody else is asked."""
+    approval, token = await channels.ask()
+    raw = OUT_OF_OFFICE.replace(b"{token}", token.encode())
+    await take(channels, raw)
+    assert await asked(channels, approval) == [("mara", True)]
+    (mara,) = (await channels.ledger.approval(approval.id)).asked
+    assert mara.away == "Abwesenheitsnotiz: bis 3. Mai"
+    await take(channels, raw + b"once more\r\n")
+    assert (await channels.whats(approval)).count(What.AWAY) == 1
+
+
+async def test_an_absence_asks_the_default_where_the_policy_says_so(channels):
+    """Somebody who is away counts as not reached then, keeps the card, and may still answer."""
+    channels.policies = (AWAY,)
+    approval, token = await channels.ask()
+    await take(channels, OUT_OF_OFFICE.replace(b"{token}", token.encode()))
+    assert await asked(channels, approval) == [("mara", True), ("cleo", True)]
+
+
+async def test_one_absence_of_two_waits_for_the_other(channels):
+    """While somebody else was reached, the default is not asked."""
+    channels.policies = (AWAY.model_copy(update={"ask": ("mara", "cleo")}),)
+    approval, _ = await channels.ask()
+    card = next(one for one in channels.channel.delivered if one.person == "mara")
+    await take(channels, OUT_OF_OFFICE.replace(b"{token}", card.token.encode()))
+    assert [person for person, _ in await asked(channels, approval)] == ["mara", "cleo"]
+
+
+COMPLAINT = report("{token}").replace(b"message/delivery-status", b"message/feedback-report")
+LISTED = plain(
+    "{token}",
+    "From: Mara Lind <mara@example.com>",
+    "List-Id: <all.example.com>",
+    "Subject: Re: Approval needed",
+    text="approve",
+)
+
+
+@pytest.mark.parametrize("raw", [COMPLAINT, LISTED])
+async def test_lists_and_complaints_are_dropped(channels, raw):
+    """They are noted, and change nothing."""
+    approval, token = await channels.ask()
+    await take(channels, raw.replace(b"{token}", token.encode()), sender="list@example.com")
+    assert await asked(channels, approval) == [("mara", True)]
+    assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
+
+
+async def test_what_comes_after_the_decision_changes_nothing(channels):
+    """A late bounce of what was decided is only noted."""
+    approval, token = await channels.ask()
+    await channels.desk.withdraw(approval.id, by="riley", reason="never mind")
+    before = await channels.ledger.approval(approval.id)
+    await store(channels.ledger, report(token), sender="", recipients=[MAILBOX])
+    await channels.intake.drain()
+    assert await channels.ledger.approval(approval.id) == before
+    assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
