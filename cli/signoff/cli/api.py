@@ -33,7 +33,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
         ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
     """
     # Only a gateway that serves it has the agent framework in memory.
-    from signoff.worker.adk.apps import app_names, session_service  # noqa: PLC0415
+    from signoff.worker.adk.apps import app_names, artifact_service, session_service  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
     from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
 
@@ -50,6 +50,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             parts.desk,
             watching=Ledger(store),
             sessions=sessions,
+            artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
             folder=settings.agents_folder,
             tokens=settings.gateway.tokens,
             local_person=settings.gateway.local_person,

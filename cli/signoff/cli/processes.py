@@ -90,7 +90,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     prepare(settings)
     # Only workers have the agent framework in memory: it takes seconds to import.
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import Apps, app_names, session_service  # noqa: PLC0415
+    from signoff.worker.adk.apps import (  # noqa: PLC0415
+        Apps,
+        app_names,
+        artifact_service,
+        session_service,
+    )
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
@@ -111,7 +116,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
-    runners = Apps(folder, session_service(settings.sessions_url, folder), lambda: guard)
+    runners = Apps(
+        folder,
+        session_service(settings.sessions_url, folder),
+        lambda: guard,
+        artifact_service(settings.artifacts_url, folder),
+    )
     servers = RemoteRuntime(remote, parts.ledger, show=json_shown_through(parts.ledger))
     runtime = MixedRuntime(
         AdkRuntime(

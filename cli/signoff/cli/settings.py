@@ -90,6 +90,12 @@ class AgentSettings(Value):
         description="Seconds without a sign of life after which a worker is taken for dead and "
         "its runs are taken up again.",
     )
+    artifacts: str = Field(
+        ".signoff/artifacts",
+        description="Where agents keep their artifacts: a folder, relative to the settings file, "
+        "or a URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers and "
+        "the gateway need the same.",
+    )
     remote: RemoteApps = Field(
         default_factory=dict,
         description="Agents behind ADK API servers, by the name under which runs are submitted.",
@@ -194,6 +200,12 @@ class Settings(BaseSettings):
         if not url.startswith(_SQLITE) or url.startswith((_SQLITE + "/", _SQLITE + ":")):
             return url
         return f"{_SQLITE}{(self.home / url.removeprefix(_SQLITE)).resolve()}"
+
+    @property
+    def artifacts_url(self) -> str:
+        """The URL of ADK's artifacts."""
+        place = self.agents.artifacts
+        return place if "://" in place else (self.home / place).resolve().as_uri()
 
     @property
     def directory(self) -> Directory:

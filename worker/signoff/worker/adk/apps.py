@@ -9,9 +9,13 @@ from pathlib import Path
 import structlog
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.cli.utils.agent_loader import AgentLoader
-from google.adk.cli.utils.service_factory import create_session_service_from_options
+from google.adk.cli.utils.service_factory import (
+    create_artifact_service_from_options,
+    create_session_service_from_options,
+)
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -68,23 +72,46 @@ def session_service(url: str, folder: Path) -> BaseSessionService:
         ) from error
 
 
+def artifact_service(url: str, folder: Path) -> BaseArtifactService:
+    """Return ADK's artifact service for a URL, as `adk api_server --artifact_service_uri` does.
+
+    Raises:
+        ConfigError: ADK does not take this URL.
+    """
+    try:
+        return create_artifact_service_from_options(
+            base_dir=folder, artifact_service_uri=url, strict_uri=True
+        )
+    except (ValueError, ImportError, OSError) as error:
+        raise ConfigError(
+            f"ADK cannot use {url} for its artifacts: {error}. Write a folder, or gs://BUCKET "
+            "(pip install google-cloud-storage), or memory:// for artifacts that nobody else sees.",
+            key="agents.artifacts",
+        ) from error
+
+
 class Apps:
     """Runners by app name, made when they are first needed.
 
     Args:
         folder: The folder of the agents' folders.
         sessions: Shared by all runners.
+        artifacts: Shared by all runners too; those of this process where not given.
         plugin: Makes the plugin that each runner gets on top of the app's own.
     """
 
     def __init__(
-        self, folder: Path, sessions: BaseSessionService, plugin: Callable[[], BasePlugin]
+        self,
+        folder: Path,
+        sessions: BaseSessionService,
+        plugin: Callable[[], BasePlugin],
+        artifacts: BaseArtifactService | None = None,
     ) -> None:
         self.folder = folder
         self.sessions = sessions
         self._plugin = plugin
         self._loader = AgentLoader(str(folder))
-        self._artifacts = InMemoryArtifactService()
+        self._artifacts = artifacts or InMemoryArtifactService()
         self._memory = InMemoryMemoryService()
         self._runners: dict[str, Runner] = {}
 

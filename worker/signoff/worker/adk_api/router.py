@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.version import __version__ as adk_version
 
@@ -20,6 +21,7 @@ from signoff.core.run import Watch
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
+from signoff.worker.adk_api.artifacts import Artifacts
 from signoff.worker.adk_api.bodies import read_object, read_request
 from signoff.worker.adk_api.callers import Caller, Gate
 from signoff.worker.adk_api.pauses import Pauses
@@ -33,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 _USER: Final = "/apps/{app}/users/{user}/sessions"
 _SESSION: Final = _USER + "/{session}"
+_ARTIFACTS: Final = _SESSION + "/artifacts"
+_ARTIFACT: Final = _ARTIFACTS + "/{name:path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +88,12 @@ class AdkApi:
 
     async def list_sessions(self, request: Request, app: str, user: str) -> Response:
         """Return the sessions of a user."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         return JSONResponse(await self.sessions.list(caller, app, user))
 
     async def create_session(self, request: Request, app: str, user: str) -> Response:
         """Make a session."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         body = await read_object(request, optional=True)
         return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
 
@@ -99,30 +101,26 @@ class AdkApi:
         self, request: Request, app: str, user: str, session: str
     ) -> Response:
         """Make a session with this id; the body is its state."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         state = await read_object(request, optional=True)
         body = {"session_id": session, "state": state}
         return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
 
     async def get_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Return a session."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         return JSONResponse(session_json(await self.sessions.get(caller, app, user, session)))
 
     async def update_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Set some of a session's state."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         body = await read_object(request)
         changed = await self.sessions.update(caller, app, user, session, body)
         return JSONResponse(session_json(changed))
 
     async def delete_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Delete a session."""
-        caller = self.gate.admit(request)
-        self._require_app(caller, app)
+        caller = self.admit(request, app)
         await self.sessions.delete(caller, app, user, session)
         return JSONResponse(None)
 
@@ -133,6 +131,12 @@ class AdkApi:
     async def run_sse(self, request: Request) -> Response:
         """Run an agent, or answer it, and return the events of the turn as they come."""
         return self.onlookers.stream(await self._turn(request, streams=True))
+
+    def admit(self, request: Request, app: str) -> Caller:
+        """Return who makes a request for an app that is there."""
+        caller = self.gate.admit(request)
+        self._require_app(caller, app)
+        return caller
 
     async def publish(self, request: Request) -> Response:
         """Take what a turn of an agent elsewhere has left waiting; 201 where that is news."""
@@ -151,7 +155,8 @@ class AdkApi:
             "not-served",
             "This is not served",
             f"{request.method} {request.url.path} is not served. Served are /list-apps, /version, "
-            "/run, /run_sse and the sessions of /apps/{app}/users/{user}/sessions.",
+            "/run, /run_sse, and the sessions of /apps/{app}/users/{user}/sessions with their "
+            "artifacts, to be read.",
         )
 
     async def _turn(self, request: Request, *, streams: bool) -> Turn:
@@ -207,6 +212,7 @@ def make_adk_router(
     *,
     watching: Ledger,
     sessions: BaseSessionService,
+    artifacts: BaseArtifactService,
     folder: Path,
     tokens: Sequence[ApiToken] = (),
     local_person: str = "",
@@ -219,6 +225,7 @@ def make_adk_router(
         desk: Submits runs and takes answers.
         watching: The same ledger on connections of its own: each client that looks on holds one.
         sessions: The session service that the workers use.
+        artifacts: The artifact service that the workers use.
         folder: The folder of the agents.
         tokens: Who may use it; without any, only programs on this machine.
         local_person: As whom whoever sits at this machine answers, while there are no tokens.
@@ -234,6 +241,7 @@ def make_adk_router(
         folder=folder,
         pauses=Pauses(desk, remote or {}),
     )
+    kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)
     for path, method, endpoint in (
         ("/health", "GET", api.health),
@@ -245,6 +253,13 @@ def make_adk_router(
         (_SESSION, "POST", api.create_named_session),
         (_SESSION, "PATCH", api.update_session),
         (_SESSION, "DELETE", api.delete_session),
+        (_ARTIFACTS, "GET", kept.names),
+        # Names may have slashes: what ends in /versions comes before what is a name to its end.
+        (_ARTIFACT + "/versions/metadata", "GET", kept.all_metadata),
+        (_ARTIFACT + "/versions/{version}/metadata", "GET", kept.metadata),
+        (_ARTIFACT + "/versions/{version}", "GET", kept.one),
+        (_ARTIFACT + "/versions", "GET", kept.versions),
+        (_ARTIFACT, "GET", kept.one),
         ("/run", "POST", api.run),
         ("/run_sse", "POST", api.run_sse),
         ("/v1/pauses", "POST", api.publish),

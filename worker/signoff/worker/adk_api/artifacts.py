@@ -1,0 +1,127 @@
+"""The artifacts of sessions: what agents have saved, to be listed and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict, TypeVar
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.errors.input_validation_error import InputValidationError
+from pydantic import BaseModel
+
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem
+from signoff.worker.adk_api.sessions import Sessions
+
+T = TypeVar("T")
+
+_LARGEST_VERSION = 2**31
+
+
+class _Place(TypedDict):
+    app_name: str
+    user_id: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """The endpoints; each looks first whether the caller may see the session.
+
+    What agents save is read here and not changed: a call that somebody is asked about may name an
+    artifact, and has to find what was there when it was shown.
+
+    Attributes:
+        admit: Says who makes a request for an app.
+        sessions: ADK's sessions.
+        service: Where the artifacts are; the same as the workers'.
+    """
+
+    admit: Callable[[Request, str], Caller]
+    sessions: Sessions
+    service: BaseArtifactService
+
+    async def names(self, request: Request, app: str, user: str, session: str) -> Response:
+        """Return the names of what is there."""
+        place = await self._place(request, app, user, session)
+        return JSONResponse(await _sound(self.service.list_artifact_keys(**place)))
+
+    async def one(self, request: Request, app: str, user: str, session: str, name: str) -> Response:
+        """Return an artifact as a part of a message, in the version that is named."""
+        place, number = await self._place(request, app, user, session), _number(request)
+        found = await _sound(self.service.load_artifact(**place, filename=name, version=number))
+        return _shown(found)
+
+    async def versions(
+        self, request: Request, app: str, user: str, session: str, name: str
+    ) -> Response:
+        """Return the numbers of its versions."""
+        place = await self._place(request, app, user, session)
+        return JSONResponse(await _sound(self.service.list_versions(**place, filename=name)))
+
+    async def all_metadata(
+        self, request: Request, app: str, user: str, session: str, name: str
+    ) -> Response:
+        """Return what is known of all its versions."""
+        place = await self._place(request, app, user, session)
+        found = await _sound(self.service.list_artifact_versions(**place, filename=name))
+        return JSONResponse([_dumped(one) for one in found])
+
+    async def metadata(
+        self, request: Request, app: str, user: str, session: str, name: str
+    ) -> Response:
+        """Return what is known of the version that is named."""
+        place, number = await self._place(request, app, user, session), _number(request)
+        found = self.service.get_artifact_version(**place, filename=name, version=number)
+        return _shown(await _sound(found))
+
+    async def _place(self, request: Request, app: str, user: str, session: str) -> _Place:
+        caller = self.admit(request, app)
+        if app in self.sessions.others:
+            raise Problem(
+                404,
+                "not-served",
+                "This is not served",
+                f"The artifacts of {app} are on its own server, and it has to be asked there.",
+            )
+        await self.sessions.get(caller, app, user, session)
+        return {"app_name": app, "user_id": user, "session_id": session}
+
+
+def _number(request: Request) -> int | None:
+    """Return the version in the path or the query, None for the latest."""
+    version = request.path_params.get("version") or request.query_params.get("version", "latest")
+    if version == "latest":
+        return None
+    if not (version.isascii() and version.isdigit()) or int(version[:12]) > _LARGEST_VERSION:
+        raise _wrong("A version is a number from 0, or `latest`.")
+    return int(version)
+
+
+async def _sound(asked: Awaitable[T]) -> T:
+    try:
+        return await asked
+    except InputValidationError as error:
+        raise _wrong(str(error)) from error
+
+
+def _shown(found: BaseModel | None) -> Response:
+    if found is None:
+        raise Problem(
+            404,
+            "no-such-artifact",
+            "There is no such artifact",
+            "This session has no artifact of this name and version.",
+        )
+    return JSONResponse(_dumped(found))
+
+
+def _dumped(found: BaseModel) -> dict[str, Any]:
+    return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _wrong(detail: str) -> Problem:
+    return Problem(422, "invalid", "The request has the wrong form", detail)
