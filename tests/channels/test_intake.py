@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA
 from signoff.broker import stages
 from signoff.channels import intake as intake_module
+from signoff.channels.email.quarantine import quarantine_key
 from signoff.channels.email.reading import CUT_MARKER
 from signoff.channels.email.sender import sent_lines
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import load, mail_id, mail_key, quarantine_key, store
+from signoff.channels.email.stored import load, mail_id, mail_key, store
 from signoff.channels.intake import Intake
 from signoff.channels.outbox import backoff
 from signoff.channels.port import Kind

@@ -17,11 +17,12 @@ from signoff.channels.answers import Answer, Answers
 from signoff.channels.automatic import AutomaticMail
 from signoff.channels.email.addresses import normal_address, plus_parts
 from signoff.channels.email.identity import identity
+from signoff.channels.email.quarantine import lay_aside
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.outbox import backoff, drain
-from signoff.channels.tokens import Holder, find_holder
+from signoff.channels.tokens import Holder, find_holder, redact
 from signoff.core.approval import Approval
 from signoff.core.errors import (
     ApprovalNotFound,
@@ -237,10 +238,11 @@ class Intake:
         log.info("mail.ignored", mail=stored.id, why=why)
 
     async def _quarantine(self, item: Item, stored: StoredMail, problem: str) -> None:
-        event = _event(await self._ledger.now(), stored, f"quarantined: {problem}")
-        change = stored.quarantine(Change().ack(item), problem).note([event])
-        await self._ledger.commit(change)
-        log.error("mail.quarantined", mail=stored.id, problem=problem)
+        now = await self._ledger.now()
+        await self._ledger.commit(
+            await lay_aside(self._ledger, Change().ack(item), stored, problem, now=now)
+        )
+        log.error("mail.quarantined", mail=stored.id, problem=redact(problem))
 
     async def _failed(self, item: Item, problem: str) -> None:
         try:

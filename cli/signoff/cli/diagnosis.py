@@ -12,6 +12,7 @@ from signoff.broker.health import redis_problems
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.smtp import SmtpSender
 from signoff.cli import log as logs
 from signoff.cli.config_check import check
@@ -120,8 +121,11 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
     if dead := await ledger.store.keys("dead:", "string"):
         text = f"{len(dead):,} given up after many attempts: the keys {dead[0]} … say why"
         findings.append(Finding("dead letters", "warning", text))
-    if mails := await ledger.store.keys("quarantine:", "string"):
-        text = f"{len(mails):,} that could not be read, kept for 30 days; none of them decided"
+    if mails := await in_quarantine(ledger):
+        text = (
+            f"{len(mails):,} that could not be read, kept for {KEPT.days} days; none of them "
+            "decided. `signoff mail quarantine list` shows them"
+        )
         findings.append(Finding("quarantined mails", "warning", text))
     lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
     if lost:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 
 import structlog
 from pydantic import ValidationError
@@ -11,12 +13,14 @@ from signoff.broker import audit
 from signoff.broker.change import Change, Record, entries
 from signoff.broker.desk import send_work
 from signoff.broker.ledger import Ledger, read_approval, read_run
+from signoff.broker.store import to_ms
 from signoff.core.events import Event
 from signoff.core.run import Run
 
 log = structlog.get_logger(__name__)
 
 _BATCH = 200
+_QUARANTINE = "quarantine"
 
 _READERS: dict[str, Callable[[int, str], Record]] = {"approval": read_approval, "run": read_run}
 _INDEXES = {
@@ -49,6 +53,7 @@ async def rebuild(ledger: Ledger) -> int:
     await _drop_strays(ledger)
     await _index_outboxes(ledger)
     await _index_trails(ledger)
+    await _index_quarantine(ledger)
     return count
 
 
@@ -117,3 +122,24 @@ async def _index_trails(ledger: Ledger) -> None:
             calls.clear()
     if calls:
         await ledger.store.scripts("trail", calls)
+
+
+async def _index_quarantine(ledger: Ledger) -> None:
+    """Index the mails that the channels have laid aside, by when they did."""
+    prefix = ledger.store.prefix
+    for key in await ledger.store.keys(f"{_QUARANTINE}:", "string"):
+        found = await ledger.raw(key)
+        if found is None:
+            continue
+        try:
+            at = to_ms(datetime.fromisoformat(json.loads(found[1])["at"]))
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
+            continue
+        async with ledger.store.translated_client() as client:
+            # One that is dropped right now leaves an entry that the next look drops.
+            await client.zadd(prefix + _QUARANTINE, {key.removeprefix(f"{_QUARANTINE}:"): at})
+    for member in await ledger.store.members(_QUARANTINE):
+        key = f"{_QUARANTINE}:{member}"
+        if await ledger.raw(key) is None:
+            await ledger.commit_all([Change().put_raw(key, "", drop=[(_QUARANTINE, member, 0)])])

@@ -36,6 +36,7 @@ SignoffError
 │   ├── UnreadableMail
 │   │   ├── MailTooLarge
 │   │   └── MailTooCostly       reading it took too long, or too much memory
+│   ├── MailNotFound            no mail in quarantine has this id
 │   ├── MailDeferred            try again later
 │   ├── MailRefused             no use in trying again
 │   └── MailboxError            the mailbox that answers come to cannot be read
@@ -254,6 +255,10 @@ class MailTooLarge(UnreadableMail):
 
 class MailTooCostly(UnreadableMail):
     """Reading the message took too much time or memory, and was broken off."""
+
+
+class MailNotFound(MailError):
+    """No mail in quarantine has this id, or several have."""
 
 
 class MailDeferred(MailError):

@@ -9,15 +9,15 @@ from signoff.channels.email.reading import IncomingMail, read_mail
 
 def odd(raw: bytes, sent_lines=()) -> IncomingMail:
     """Read a mail, unless it says otherwise."""
-    while b"hang" in raw:
+    while b"!hang" in raw:
         pass
-    if b"sleep" in raw:
+    if b"!sleep" in raw:
         sys.stdin.buffer.read()
-    if b"eat" in raw:
+    if b"!eat" in raw:
         return bytes(1 << 40)
-    if b"die" in raw:
+    if b"!die" in raw:
         os._exit(3)
-    if b"bug" in raw:
+    if b"!bug" in raw:
         raise KeyError("a bug")
     sys.stdout.write("noise")
     return read_mail(raw, sent_lines)

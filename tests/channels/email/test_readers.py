@@ -13,9 +13,10 @@ from channels.test_intake import reply
 from signoff.broker import stages
 from signoff.channels.email import readers as module
 from signoff.channels.email.mime import LARGEST_MAIL
+from signoff.channels.email.quarantine import quarantine_key
 from signoff.channels.email.readers import ReaderDied, Readers
 from signoff.channels.email.reading import read_mail
-from signoff.channels.email.stored import mail_id, quarantine_key, store
+from signoff.channels.email.stored import mail_id, store
 from signoff.channels.intake import Intake
 from signoff.core.approval import State
 from signoff.core.errors import MailTooCostly, MailTooLarge, UnreadableMail
@@ -57,7 +58,7 @@ async def test_what_cannot_be_read_is_the_same_error(readers):
 
 async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(odd):
     """The process is killed; mails beside it are read meanwhile, and after it."""
-    hanging = asyncio.create_task(odd.read(b"hang"))
+    hanging = asyncio.create_task(odd.read(b"!hang"))
     await asyncio.sleep(0)
     for _ in range(20):
         await odd.read(PLAIN)
@@ -71,17 +72,17 @@ async def test_one_that_waits_is_broken_off_too(odd, monkeypatch):
     """Time runs also where nothing is computed."""
     monkeypatch.setattr(module, "_WALL", 0.2)
     with pytest.raises(MailTooCostly):
-        await odd.read(b"sleep")
+        await odd.read(b"!sleep")
 
 
 async def test_memory_is_limited(odd):
     """A mail that blows up is refused, and the process reads on."""
     with pytest.raises(MailTooCostly, match="memory"):
-        await odd.read(b"eat")
+        await odd.read(b"!eat")
     assert await odd.read(PLAIN) == read_mail(PLAIN)
 
 
-@pytest.mark.parametrize(("mail", "words"), [(b"die", "status 3"), (b"bug", "KeyError")])
+@pytest.mark.parametrize(("mail", "words"), [(b"!die", "status 3"), (b"!bug", "KeyError")])
 async def test_other_deaths_are_no_fault_of_the_mail(odd, mail, words):
     """What is not the limits' doing may be tried again."""
     with pytest.raises(ReaderDied, match=words):
@@ -100,7 +101,7 @@ async def test_a_process_that_was_killed_idle_is_replaced(readers):
 
 async def test_who_gives_up_leaves_no_answer_behind(odd):
     """A reading that is cancelled does not become the next mail's."""
-    task = asyncio.create_task(odd.read(b"hang"))
+    task = asyncio.create_task(odd.read(b"!hang"))
     while not odd._all:  # noqa: ASYNC110 -- no signal for it
         await asyncio.sleep(0.01)
     task.cancel()
@@ -117,7 +118,7 @@ def test_they_end_with_the_process_that_started_them():
         "async def main():\n"
         f"    readers = Readers(seconds=1, program={ODD!r})\n"
         "    await readers.read(b'')\n"
-        "    busy = asyncio.create_task(readers.read(b'hang'))\n"
+        "    busy = asyncio.create_task(readers.read(b'!hang'))\n"
         "    while len(readers._all) < 1 or not any(one.busy for one in readers._all):\n"
         "        await asyncio.sleep(0.01)\n"
         "    await readers.read(b'')\n"
@@ -137,7 +138,7 @@ def test_they_end_with_the_process_that_started_them():
 async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(channels, odd):
     """In one batch, the answer behind it is processed before it is even broken off."""
     approval, token = await channels.ask()
-    bomb = reply(token, "hang")
+    bomb = reply(token, "!hang")
     for raw in (bomb, reply(token, "approve", Message_ID="<2@mail.example>")):
         await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
     await asyncio.gather(odd.read(PLAIN), odd.read(PLAIN))

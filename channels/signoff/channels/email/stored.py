@@ -19,9 +19,6 @@ from signoff.core.errors import Conflict
 REMEMBERED: Final = timedelta(days=7)
 """How long a mail is recognised after it was processed."""
 
-QUARANTINE: Final = timedelta(days=30)
-"""How long a mail that cannot be read is kept for somebody to look at."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoredMail:
@@ -55,12 +52,6 @@ class StoredMail:
         """Add to a change that it was processed: only the memory of it stays."""
         return change.put_raw(mail_key(self.id), "{}", was=self.version, ttl=REMEMBERED)
 
-    def quarantine(self, change: Change, problem: str) -> Change:
-        """Add to a change that it is laid aside."""
-        record = {"problem": problem, "raw": base64.b64encode(self.raw).decode()}
-        change.put_raw(quarantine_key(self.id), json.dumps(record), ttl=QUARANTINE)
-        return self.done(change)
-
 
 def mail_id(raw: bytes, *, sender: str | None, recipients: Sequence[str]) -> str:
     """Return the id of a mail as it came in, bytes and envelope.
@@ -77,9 +68,15 @@ def mail_key(mail_id: str) -> str:
     return f"mail:{mail_id}"
 
 
-def quarantine_key(mail_id: str) -> str:
-    """Return the key under which a mail that cannot be read is kept."""
-    return f"quarantine:{mail_id}"
+def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str]) -> str:
+    """Return what is stored of a mail that is not processed yet."""
+    return json.dumps(
+        {
+            "raw": base64.b64encode(raw).decode(),
+            "sender": sender,
+            "recipients": list(recipients),
+        }
+    )
 
 
 def remember(change: Change, identity: str) -> Change:
@@ -127,12 +124,8 @@ async def store(
         LedgerUnavailable: It may not have been stored: it must not be acknowledged.
     """
     key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
-    record = {
-        "raw": base64.b64encode(raw).decode(),
-        "sender": sender,
-        "recipients": list(recipients),
-    }
-    change = (also or Change()).put_raw(key, json.dumps(record))
+    record = record_of(raw, sender=sender, recipients=recipients)
+    change = (also or Change()).put_raw(key, record)
     change.send(stages.INTAKE, key, {"mail": key})
     try:
         await ledger.commit(change)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.boundary import REFUSED
+from signoff.cli.commands import quarantine
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from signoff.channels.email.explain import Explanation
 
 app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
+app.add_typer(quarantine.app, name="quarantine")
 
 
 @app.command()

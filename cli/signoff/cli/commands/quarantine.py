@@ -1,0 +1,160 @@
+"""`signoff mail quarantine`: the mails that could not be read."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.session import Json, with_desk, write_json
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.channels.email.quarantine import Quarantined
+
+app = typer.Typer(
+    no_args_is_help=True, help="Mails that could not be read. They are kept for 30 days."
+)
+
+MailId = Annotated[
+    str, typer.Argument(metavar="ID", help="Its id in the list, or the beginning of it.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it stands in the audit.")]
+By = Annotated[str, typer.Option(help="Who does it; else who is logged in.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the mails in quarantine, the latest first."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.channels.email.quarantine import list_quarantine  # noqa: PLC0415
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        found = await list_quarantine(desk.ledger, limit=limit)
+        if as_json:
+            write_json([_summary(one) for one in found])
+            return
+        made = shows.table("id", "time (UTC)", "from", "subject", "bytes", "problem")
+        for one in found:
+            row = _summary(one)
+            cells = (row["from"], row["subject"], f"{row['size']:,}", row["problem"])
+            shows.add(made, one.id[:12], shows.moment(one.at), *cells)
+        if found:
+            shows.console().print(made)
+        else:
+            typer.echo("No mail is in quarantine.")
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the mail itself, with the tokens in it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show why one mail is in quarantine, and its header."""
+
+    async def work(desk: Desk) -> Quarantined:
+        from signoff.channels.email.quarantine import find  # noqa: PLC0415
+
+        return await find(desk.ledger, mail_id)
+
+    mail = with_desk(ctx, work)
+    if raw:
+        sys.stdout.buffer.write(mail.raw)
+        sys.stdout.buffer.flush()
+        return
+    from signoff.core.card import shown  # noqa: PLC0415
+
+    head = [shown(line) for line in mail.head()]
+    if as_json:
+        write_json({**_summary(mail), "header": head})
+        return
+    summary = _summary(mail)
+    for name in ("id", "at", "problem", "sender", "recipients", "size"):
+        told = summary[name]
+        text = ", ".join(told) if isinstance(told, list) else "unknown" if told is None else told
+        typer.echo(f"{name + ':':<12}{text}")
+    typer.echo("\n" + "\n".join(f"  {line}" for line in head))
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    reason: Reason,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Put a mail before the intake anew, after what stood in its way is gone."""
+
+    async def work(desk: Desk) -> Quarantined:
+        from signoff.channels.email import quarantine  # noqa: PLC0415
+
+        mail = await quarantine.find(desk.ledger, mail_id)
+        await quarantine.retry(desk.ledger, mail, by=_who(by), why=reason)
+        return mail
+
+    _done(with_desk(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+
+
+@app.command()
+def drop(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    reason: Reason,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Delete a mail for good."""
+
+    async def work(desk: Desk) -> Quarantined:
+        from signoff.channels.email import quarantine  # noqa: PLC0415
+
+        mail = await quarantine.find(desk.ledger, mail_id)
+        await quarantine.drop(desk.ledger, mail, by=_who(by), why=reason)
+        return mail
+
+    _done(with_desk(ctx, work), "is deleted", as_json=as_json)
+
+
+def _who(by: str) -> str:
+    return by or f"{getpass.getuser()} (cli)"
+
+
+def _done(mail: Quarantined, what: str, *, as_json: bool) -> None:
+    if as_json:
+        write_json(_summary(mail))
+    else:
+        typer.echo(f"{mail.id[:12]} {what}.")
+
+
+def _summary(mail: Quarantined) -> dict[str, Any]:
+    from signoff.channels.tokens import redact  # noqa: PLC0415
+    from signoff.core.card import one_line  # noqa: PLC0415
+
+    return {
+        "id": mail.id,
+        "at": mail.at.isoformat(),
+        "problem": one_line(mail.problem),
+        "from": one_line(mail.field("from")),
+        "subject": one_line(mail.field("subject")),
+        "sender": None if mail.sender is None else one_line(redact(mail.sender)),
+        "recipients": [one_line(redact(one)) for one in mail.recipients],
+        "size": len(mail.raw),
+    }

@@ -1,0 +1,152 @@
+"""Mail that could not be read: listed, tried again or deleted, and never lost."""
+
+from datetime import timedelta
+
+import pytest
+
+from channels.test_intake import reply
+from signoff.broker.rebuild import rebuild
+from signoff.channels.email import quarantine
+from signoff.channels.email.reading import read_mail
+from signoff.channels.email.stored import mail_key, store
+from signoff.channels.intake import Intake
+from signoff.core.approval import State
+from signoff.core.errors import Conflict, MailNotFound, UnreadableMail
+from signoff.core.events import Event, What
+
+
+class Stubborn:
+    """Reads no mail until it is told to."""
+
+    works = False
+
+    async def __call__(self, raw, sent_lines=(), /):
+        """Read a mail, or fail."""
+        if not self.works:
+            raise UnreadableMail("It came for approvals+" + "a" * 26 + "@signoff.example.")
+        return read_mail(raw, sent_lines)
+
+
+async def take_in(channels, raw, read, **envelope):
+    """Store a mail and work through the intake."""
+    await store(channels.ledger, raw, **({"sender": None, "recipients": []} | envelope))
+    await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+
+
+async def audited(ledger):
+    """Return what stands in the audit about mails."""
+    from signoff.broker import audit
+
+    events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
+    return [one for one in events if "mail" in one.more]
+
+
+async def test_a_mail_goes_in_and_comes_out_as_it_was(channels):
+    """Tried again after its reader works, the mail decides; both times stand in the audit."""
+    approval, token = await channels.ask()
+    read, raw = Stubborn(), reply(token, "approve")
+    to = [f"approvals+{token}@signoff.example"]
+    await take_in(channels, raw, read, sender="mara@example.com", recipients=to)
+    (one,) = await quarantine.list_quarantine(channels.ledger, limit=10)
+    assert (one.raw, one.sender, list(one.recipients)) == (raw, "mara@example.com", to)
+    assert "a" * 26 not in one.problem
+    assert one.at <= await channels.ledger.now()
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+    read.works = True
+    await quarantine.retry(channels.ledger, one, by="ops", why="the reader is mended")
+    await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    assert await quarantine.in_quarantine(channels.ledger) == []
+    first, second = await audited(channels.ledger)
+    assert (first.what, second.what) == (What.QUARANTINED, What.MAIL_RETRIED)
+    assert (second.by, second.why) == ("ops", "the reader is mended")
+    assert first.more == second.more == {"mail": one.id}
+
+
+async def test_what_fails_again_is_there_again(channels):
+    """A mail may go round as often as somebody likes, also after its memory has expired."""
+    _, token = await channels.ask()
+    read = Stubborn()
+    await take_in(channels, reply(token, "approve"), read)
+    for _ in range(2):
+        (one,) = await quarantine.list_quarantine(channels.ledger, limit=10)
+        await quarantine.retry(channels.ledger, one, by="ops", why="once more")
+        await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+        async with channels.ledger.store.translated_client() as client:
+            await client.delete(channels.ledger.store.prefix + mail_key(one.id))
+        await take_in(channels, reply(token, "approve"), read)
+    assert len(await quarantine.in_quarantine(channels.ledger)) == 1
+    assert (await channels.ledger.backlog())["intake"] == 0
+
+
+async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels):
+    """Of two who do something about one mail, one does it."""
+    _, token = await channels.ask()
+    await take_in(channels, reply(token, "approve"), Stubborn())
+    (one,) = await quarantine.list_quarantine(channels.ledger, limit=10)
+    await quarantine.drop(channels.ledger, one, by="ops", why="a bomb")
+    for again in (quarantine.drop, quarantine.retry):
+        with pytest.raises(Conflict):
+            await again(channels.ledger, one, by="ops", why="")
+    assert await quarantine.list_quarantine(channels.ledger, limit=10) == []
+    dropped = (await audited(channels.ledger))[-1]
+    assert (dropped.what, dropped.by, dropped.why) == (What.MAIL_DROPPED, "ops", "a bomb")
+
+
+async def test_the_list_begins_with_the_latest(still_channels, clock):
+    """It has an index of its own, and what has expired is not in it."""
+    channels = still_channels
+    _, token = await channels.ask()
+    for n in range(3):
+        await take_in(channels, reply(token, f"mail {n}"), Stubborn())
+        clock.advance(timedelta(seconds=1))
+    found = await quarantine.list_quarantine(channels.ledger, limit=10)
+    assert [b"mail 2" in found[0].raw, b"mail 0" in found[2].raw] == [True, True]
+    assert len(await quarantine.list_quarantine(channels.ledger, limit=2)) == 2
+    store_ = channels.ledger.store
+    async with store_.translated_client() as client:
+        assert await client.pttl(store_.prefix + quarantine.quarantine_key(found[0].id)) > 0
+        await client.delete(store_.prefix + quarantine.quarantine_key(found[0].id))
+    assert len(await quarantine.in_quarantine(channels.ledger)) == 2
+    assert len(await store_.members(quarantine.INDEX)) == 2
+
+
+async def test_the_index_can_be_made_anew(channels):
+    """From the records, strays dropped; a record that cannot be read stops nothing."""
+    _, token = await channels.ask()
+    for n in range(2):
+        await take_in(channels, reply(token, f"mail {n}"), Stubborn())
+    before = await channels.ledger.store.client.zrange(
+        channels.ledger.store.prefix + quarantine.INDEX, 0, -1, withscores=True
+    )
+    client, key = channels.ledger.store.client, channels.ledger.store.prefix + quarantine.INDEX
+    await client.delete(key)
+    await client.zadd(key, {"stray": 1})
+    await client.set(channels.ledger.store.prefix + "quarantine:odd", "1 x {}")
+    await rebuild(channels.ledger)
+    assert await client.zrange(key, 0, -1, withscores=True) == before
+
+
+async def test_an_id_is_named_by_its_beginning(channels):
+    """As long as it says which; anything else is refused with what to do."""
+    _, token = await channels.ask()
+    await take_in(channels, reply(token, "x"), Stubborn())
+    (one,) = await quarantine.list_quarantine(channels.ledger, limit=1)
+    assert await quarantine.find(channels.ledger, one.id[:8].upper()) == one
+    for wrong in (one.id[:5], "", "f" * 64):
+        with pytest.raises(MailNotFound, match=r"its id\.|list"):
+            await quarantine.find(channels.ledger, wrong)
+
+
+async def test_the_header_is_shown_as_it_stands_and_without_tokens(channels):
+    """Nothing is decoded, and what is no header is not in it."""
+    _, token = await channels.ask()
+    raw = b"Subject: =?utf-8?q?x?=\r\n" + reply(token, "body", X_Odd="\\")
+    await take_in(channels, raw, Stubborn())
+    (one,) = await quarantine.list_quarantine(channels.ledger, limit=1)
+    assert one.field("Subject") == "=?utf-8?q?x?="
+    assert one.field("nothing") == ""
+    assert token not in "".join(one.head())
+    assert "body" not in "".join(one.head())
