@@ -14,6 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.smtp import SmtpSender
+from signoff.channels.inbox.factors import enrolled
 from signoff.cli import log as logs
 from signoff.cli.config_check import check
 from signoff.cli.faults import ConfigErrors
@@ -91,6 +92,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         yield _backlog(await ledger.backlog())
         for finding in await _left_lying(ledger):
             yield finding
+        for finding in await _second_factors(ledger, settings):
+            yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
 
@@ -135,6 +138,25 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
         )
         findings.append(Finding("approvals", "warning", text))
     return findings
+
+
+async def _second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
+    """Look for people who may have to take a second step and cannot."""
+    if not settings.inbox.url:
+        return []
+    rules = [(one.second_step, one.ask) for one in settings.policies]
+    rules.append((settings.default.second_step, settings.default.ask))
+    needed = dict.fromkeys(person for rule, ask in rules if rule for person in ask)
+    # The default is asked where a policy leaves nobody, under the second step of that policy.
+    needed |= dict.fromkeys(settings.default.ask) if needed else {}
+    there = set(await enrolled(ledger))
+    if lacking := [person for person in needed if person not in there]:
+        text = (
+            f"{', '.join(lacking)} may be asked for a second step and cannot take it: "
+            f"`signoff people enroll {lacking[0]}`"
+        )
+        return [Finding("second factors", "warning", text)]
+    return [Finding("second factors", "good", f"all who need one have it; {len(there)} enrolled")]
 
 
 def _broker(settings: Settings) -> Finding:

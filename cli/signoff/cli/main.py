@@ -14,7 +14,17 @@ from typing import Annotated
 import typer
 
 from signoff.cli.boundary import Commands
-from signoff.cli.commands import approvals, audit, config, doctor, mail, mailbox, runs, serve
+from signoff.cli.commands import (
+    approvals,
+    audit,
+    config,
+    doctor,
+    mail,
+    mailbox,
+    people,
+    runs,
+    serve,
+)
 from signoff.cli.commands.session import Session
 
 app = typer.Typer(
@@ -75,6 +85,7 @@ def demo(
 app.command()(runs.run)
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(people.app, name="people")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.command()(doctor.doctor)

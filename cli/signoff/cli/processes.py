@@ -214,6 +214,7 @@ async def _serve(settings: Settings) -> int:
     from signoff.channels.email.inbound import MailServer  # noqa: PLC0415
     from signoff.channels.email.webhook import make_mail_router  # noqa: PLC0415
     from signoff.channels.gateway import make_gateway  # noqa: PLC0415
+    from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
 
     parts = build(settings)
     mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
@@ -224,6 +225,8 @@ async def _serve(settings: Settings) -> int:
     for router in routers:
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
+    if settings.inbox.url:
+        app.include_router(make_inbox_router(parts.desk, settings.inbox))
     config = uvicorn.Config(
         app,
         host=settings.gateway.host,

@@ -148,6 +148,15 @@ def print_approval(
                 delivery = f"{delivery}; out of office: {one.away}"
             add(asked, _name(directory, one.person), one.channel, one.address, delivery)
         out.print(asked)
+    if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
+        out.print(Text("\nsaid by mail, to be confirmed on the inbox page", style="bold"))
+        steps = table("person", "channel", "at", "reason", "values")
+        for step in waiting:
+            values = step.payload if step.proposal is None else step.proposal
+            given = "" if values is None else shown(values)
+            who = _name(directory, step.by)
+            add(steps, who, step.channel, moment(step.at), step.reason, given)
+        out.print(steps)
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
 
@@ -192,6 +201,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "requester": one_line(_name(directory, origin.user)),
         "hint": card(approval, directory).hint,
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
+        "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),
         "digest": approval.digest,

@@ -1,0 +1,111 @@
+"""Signing in: an address and a code, so many tries, and one answer to whatever fails."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from signoff.broker.throttle import Throttle
+from signoff.channels.inbox.factors import Factors
+from signoff.core.people import Directory, Person, normal_address
+
+log = structlog.get_logger(__name__)
+
+_LIMITS: Final = ((5, timedelta(minutes=15)), (30, timedelta(days=1)))
+"""Attempts for one person: a code is one of a million, and three of them count at a time."""
+
+_PEER_LIMIT: Final = (60, timedelta(minutes=15))
+"""Attempts from one place: an office comes from one address."""
+
+
+class TooManyAttempts(Exception):
+    """Nothing was looked at; the same for people who are there and people who are not."""
+
+
+class SignIn:
+    """Checks who somebody is.
+
+    Args:
+        factors: The second factors.
+        throttle: Counts the attempts.
+        directory: The people.
+    """
+
+    def __init__(self, factors: Factors, throttle: Throttle, directory: Directory) -> None:
+        self._factors = factors
+        self._throttle = throttle
+        self._directory = directory
+
+    async def by_address(self, address: str, code: str, *, peer: str) -> tuple[Person, str] | None:
+        """Return the person with this address, and the epoch for a session.
+
+        Returns:
+            None if there is no such person, who has no second factor, or the code is not right.
+
+        Raises:
+            TooManyAttempts: For this address, or from this peer.
+        """
+        wanted = normal_address(address)
+        person = self._directory.find(wanted) if "@" in wanted else None
+        await self._refuse_too_many(f"tries:address:{_hashed(wanted)}", peer)
+        # By person as well, because an alias gives no further attempts. That this is over is not
+        # told: it would tell that two addresses are one person's.
+        over = not await self._counted(_of_person(person.id if person else wanted))
+        checked = await self._checked(None if over else person, code, peer)
+        return (person, checked) if person is not None and checked else None
+
+    async def again(self, person: Person, code: str, *, peer: str) -> bool:
+        """Say whether the code of somebody who is signed in is right.
+
+        Raises:
+            TooManyAttempts: Of this person, or from this peer.
+        """
+        await self._refuse_too_many(_of_person(person.id), peer)
+        return bool(await self._checked(person, code, peer))
+
+    async def _refuse_too_many(self, key: str, peer: str) -> None:
+        from_peer = await self._throttle.allow(
+            f"tries:peer:{_hashed(_network(peer))}", *_PEER_LIMIT
+        )
+        if not (await self._counted(key) and from_peer):
+            log.warning("inbox.too_many_attempts", peer=peer)
+            raise TooManyAttempts
+
+    async def _counted(self, key: str) -> bool:
+        allowed = [
+            await self._throttle.allow(f"{key}:{window.days}d", most, window)
+            for most, window in _LIMITS
+        ]
+        return all(allowed)
+
+    async def _checked(self, person: Person | None, code: str, peer: str) -> str:
+        epoch = await self._factors.check(person, code)
+        who = person.id if person is not None else ""
+        if epoch:
+            log.info("inbox.code_taken", person=who, peer=peer)
+        else:
+            log.warning("inbox.code_refused", person=who, peer=peer)
+        return epoch
+
+
+def _of_person(who: str) -> str:
+    return f"tries:person:{_hashed(who)}"
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _network(peer: str) -> str:
+    """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6."""
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return peer
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return peer

@@ -1,0 +1,127 @@
+"""What the pages show of an approval to one person; it is for them alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from signoff.channels import phrases
+from signoff.channels.inbox.settings import page_of
+from signoff.channels.phrases import Words, moment
+from signoff.core.approval import Approval, Decision, State
+from signoff.core.card import Card, Row, card, one_line, shown
+from signoff.core.people import Directory, Person
+from signoff.core.steps import mark_of
+
+
+class Stage(StrEnum):
+    """What a person can do about an approval."""
+
+    DECIDE = "decide"
+    """Say yes or no here."""
+    ANSWER_FIRST = "answer_first"
+    """Say no here; a yes begins with the mail."""
+    CONFIRM = "confirm"
+    """Confirm the yes that was said by mail, or say no."""
+    OVER = "over"
+    """Read how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person said in the first step, to be confirmed as it stands.
+
+    Attributes:
+        mark: Stands for it in the form.
+        rows: When, the reason, and the values.
+        other: Whether the values are others than the arguments that are shown.
+    """
+
+    mark: str
+    rows: tuple[Row, ...]
+    other: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One approval, as one person sees it."""
+
+    stage: Stage
+    card: Card
+    until: str
+    said: Said | None
+    over: Words | None
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the list of what waits."""
+
+    path: str
+    title: str
+    requester: str
+    until: str
+    in_two_steps: bool
+    noted: bool
+
+
+def view(approval: Approval, person: Person, directory: Directory, now: datetime) -> View:
+    """Return what a person is shown of an approval about which they are asked."""
+    step = approval.step_of(person.id)
+    over = _over(approval, person, directory, now)
+    if over is not None:
+        stage = Stage.OVER
+    elif not approval.in_two_steps:
+        stage = Stage.DECIDE
+    else:
+        stage = Stage.CONFIRM if step is not None else Stage.ANSWER_FIRST
+    return View(
+        stage=stage,
+        card=card(approval, directory),
+        until=moment(approval.deadline) if approval.deadline else "",
+        said=_said(approval, step) if step is not None else None,
+        over=over,
+        ended=moment(approval.decision.at) if approval.decision else "",
+    )
+
+
+def line(approval: Approval, person: Person, directory: Directory) -> Line:
+    """Return an approval as a line of the list."""
+    shape = card(approval, directory)
+    return Line(
+        path=page_of(approval.id),
+        title=shape.title,
+        requester=shape.requester,
+        until=moment(approval.deadline) if approval.deadline else "",
+        in_two_steps=approval.in_two_steps,
+        noted=approval.step_of(person.id) is not None,
+    )
+
+
+def is_for(approval: Approval, person: Person, directory: Directory) -> bool:
+    """Say whether a person may see an approval: who is asked about it, and did not ask for it."""
+    asked = any(one.person == person.id for one in approval.asked)
+    own = directory.same(person.id, approval.origin.user) or person.owns(approval.origin.user)
+    return asked and not own
+
+
+def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
+    if approval.state is not State.PENDING:
+        return phrases.outcome(approval, person.id, directory)
+    if approval.is_late(now) and not approval.stays_open:
+        return phrases.late(approval)
+    return None
+
+
+def _said(approval: Approval, step: Decision) -> Said:
+    rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at)}")]
+    if step.reason:
+        rows.append(Row(name="Reason", value=shown(step.reason)))
+    values = step.proposal if step.proposal is not None else step.payload
+    if isinstance(values, dict):
+        rows += [Row(name=one_line(name), value=shown(values[name])) for name in values]
+    elif values is not None:
+        rows.append(Row(name="Value", value=shown(values)))
+    return Said(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)

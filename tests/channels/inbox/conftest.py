@@ -1,0 +1,39 @@
+"""An office whose policy wants a second step, and people who have an authenticator app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pyotp
+import pytest
+
+from builders import CLEO, MARA
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.router import make_inbox_router
+from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
+
+
+@pytest.fixture
+async def office(still_channels, clock):
+    """The stages of the channels on a still clock; a policy that always wants a second step."""
+    still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
+    still_channels.clock = clock
+    return still_channels
+
+
+@pytest.fixture
+async def apps(office) -> dict[str, pyotp.OTP]:
+    """The authenticator apps of Mara and Cleo."""
+    factors = Factors(office.ledger, SETTINGS.secret_key)
+    return {one.id: pyotp.parse_uri(await factors.enroll(one, by="test")) for one in (MARA, CLEO)}
+
+
+@pytest.fixture
+async def browser(office, apps) -> AsyncIterator[Browser]:
+    """A browser that nobody has signed in with."""
+    app = make_gateway(office.ledger)
+    app.include_router(make_inbox_router(office.desk, SETTINGS))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
+        yield Browser(http, apps, office)

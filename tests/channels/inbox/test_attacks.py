@@ -1,0 +1,301 @@
+"""What others try at the inbox page: each does nothing, and tells nothing."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.policy import Policy
+from visitor import COOKIE, ORIGIN, forms_of
+
+HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
+
+
+async def noted(office, **parts):
+    """Open an approval to which Mara has said yes by mail; return it and its path."""
+    approval, _ = await office.ask(**parts)
+    await office.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    return approval, page_of(approval.id)
+
+
+async def still_pending(office, approval):
+    """Say whether nothing was decided."""
+    return (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://approvals.example.com"},
+        {"Origin": "https://approvals.example.com.evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+async def test_a_form_of_another_page(browser, office, headers):
+    """With the cookie and even the token, a form from elsewhere is refused, signing in too."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))[f"{path}/approve"]
+    for button in ("approve", "reject"):
+        assert (await browser.post(f"{path}/{button}", form, **headers)).status_code == 403
+    login = {"address": MARA.email, "code": await browser.code(), "next": "/inbox/"}
+    assert (await browser.post("/inbox/sign-in", login, **headers)).status_code == 403
+    assert await still_pending(office, approval)
+
+
+async def test_a_form_without_any_origin(browser, office):
+    """No browser sends one; what sends it is a program."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))[f"{path}/approve"]
+    assert (await browser.http.post(f"{path}/approve", data=form)).status_code == 403
+    assert await still_pending(office, approval)
+
+
+@pytest.mark.parametrize("token", ["", "x", None])
+async def test_a_form_without_the_session_s_token(browser, office, token):
+    """The token is of the session: none, a wrong one and another session's are refused."""
+    approval, path = await noted(office)
+    await browser.sign_in(CLEO)
+    others = forms_of(await browser.get(path))[f"{path}/approve"]["csrf"]
+    browser.session = ""
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))[f"{path}/approve"]
+    wrong = form | {"csrf": others if token is None else token}
+    answer = await browser.post(f"{path}/approve", wrong)
+    assert answer.status_code == 403
+    assert "another session" in answer.text
+    assert await still_pending(office, approval)
+
+
+async def test_a_scanner_without_a_session(browser, office):
+    """It follows every link and presses every button: nothing is decided, nothing is shown."""
+    approval, path = await noted(office)
+    for method in ("GET", "HEAD", "POST"):
+        for place in (path, f"{path}/approve", f"{path}/reject", "/inbox/sign-out", "/inbox/"):
+            answer = await browser.http.request(method, place, headers={"Origin": ORIGIN})
+            assert answer.status_code in {303, 405}, place
+            assert "reimburse" not in answer.text
+    assert await still_pending(office, approval)
+
+
+async def test_a_link_never_decides(browser, office):
+    """With a session a GET of the forms' addresses is not even there."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    for button in ("approve", "reject"):
+        assert (await browser.get(f"{path}/{button}")).status_code == 405
+    assert await still_pending(office, approval)
+
+
+async def test_a_session_name_that_was_planted(browser):
+    """Signing in gives a new name, ends the old session, and takes no name from outside."""
+    browser.session = "A" * 43
+    await browser.sign_in()
+    first = browser.session
+    assert first not in {"", "A" * 43}
+    await browser.sign_in()
+    second = browser.session
+    assert second != first
+    browser.session = first
+    assert (await browser.get("/inbox/")).status_code == 303
+    browser.session = second
+    assert (await browser.get("/inbox/")).status_code == 200
+
+
+async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser):
+    """By its prefix and its attributes; it says nothing about whose it is."""
+    cookie = (await browser.sign_in()).headers["Set-Cookie"]
+    assert cookie.startswith(f"{COOKIE}=")
+    for attribute in ("HttpOnly", "Secure", "SameSite=lax", "Path=/"):
+        assert attribute in cookie
+    assert "Domain" not in cookie
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "/inbox/../../evil",
+        "/inbox//evil.example",
+        "/inbox/approvals/ap_aaaaaaaaaaaaaaaa\r\nX: y",
+        "javascript:alert(1)",
+        "/healthz",
+    ],
+)
+async def test_a_sign_in_leads_nowhere_else(browser, to):
+    """Where it goes on to is one of our pages, whatever the link says."""
+    page = await browser.http.get("/inbox/sign-in", params={"next": to})
+    assert forms_of(page)["/inbox/sign-in"]["next"] == "/inbox/"
+    assert (await browser.sign_in(to=to)).headers["Location"] == "/inbox/"
+
+
+async def test_who_is_there_is_not_told(browser, office):
+    """Known and enrolled, known and not enrolled, unknown, no address: one answer, to the byte."""
+    addresses = [MARA.email, RILEY.email, "nobody@example.com", "mara", "", "x" * 300]
+    answers = []
+    for address in addresses:
+        form = {"address": address, "code": "000000", "next": "/inbox/"}
+        answer = await browser.post("/inbox/sign-in", form)
+        same = answer.text.replace(f'value="{address}"', 'value=""')
+        answers.append((answer.status_code, same, sorted(answer.headers)))
+    assert answers[0][0] == 401
+    assert all(one == answers[0] for one in answers)
+
+
+@pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
+async def test_codes_cannot_be_guessed(browser, address):
+    """After five attempts even the right code is not looked at; unknown people count the same."""
+    form = {"address": address, "code": "000000", "next": "/inbox/"}
+    codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(6)]
+    assert codes == [401] * 5 + [429]
+    right = form | {"code": await browser.code()}
+    assert (await browser.post("/inbox/sign-in", right)).status_code == 429
+
+
+async def test_an_alias_gives_no_further_attempts(browser):
+    """Nor does it tell that two addresses are one person's: the answer is that to a wrong code."""
+    for _ in range(5):
+        form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
+        await browser.post("/inbox/sign-in", form)
+    alias = {"address": MARA.aliases[0], "code": await browser.code(), "next": "/inbox/"}
+    assert (await browser.post("/inbox/sign-in", alias)).status_code == 401
+
+
+async def test_a_code_counts_once(browser, office):
+    """Seen over a shoulder or on the wire, it signs nobody in a second time, nor does an older."""
+    earlier, now = await browser.code(), await browser.code()
+    form = {"address": MARA.email, "code": now, "next": "/inbox/"}
+    assert (await browser.post("/inbox/sign-in", form)).status_code == 303
+    for code in (now, earlier):
+        answer = await browser.post("/inbox/sign-in", form | {"code": code})
+        assert answer.status_code == 401
+
+
+async def test_an_old_code_does_not_count(browser, office):
+    """Half a minute is forgiven, two minutes are not."""
+    code = await browser.code()
+    office.clock.advance(timedelta(minutes=2))
+    form = {"address": MARA.email, "code": code, "next": "/inbox/"}
+    assert (await browser.post("/inbox/sign-in", form)).status_code == 401
+
+
+async def test_ids_of_others_lead_nowhere(browser, office):
+    """Not asked, own request, no such id: the same answer to looking and to deciding."""
+    mine = Policy(name="m", ask=("mara",), within="4h")
+    office.policies = (mine,)
+    others, _ = await office.ask()
+    office.policies = (mine.model_copy(update={"ask": ("cleo", "mara")}),)
+    own, _ = await office.ask(user="cleo@example.com")
+    await browser.sign_in(CLEO)
+    csrf = forms_of(await browser.get("/inbox/"))["/inbox/sign-out"]["csrf"]
+    answers = set()
+    for one in (others.id, own.id, "ap_" + "a" * 16, "x", "..%2f..%2fhealthz"):
+        form = {"csrf": csrf, "digest": others.digest}
+        for answer in (
+            await browser.get(page_of(one)),
+            await browser.post(f"{page_of(one)}/approve", form),
+            await browser.post(f"{page_of(one)}/reject", form),
+        ):
+            answers.add((answer.status_code, answer.text))
+    pages = {text for _, text in answers if "not among those who are asked" in text}
+    assert len(pages) == 1
+    assert {status for status, _ in answers} == {404}
+    assert await still_pending(office, others)
+
+
+async def test_markup_of_agents_and_people_is_text(browser, office):
+    """Tool, arguments, hint, requester and reason come from others: none of it becomes markup."""
+    office.policies = (Policy(name="p", ask=("mara",), within="4h", second_step="true"),)
+    approval, _ = await office.ask(tool=HTML, hint=HTML, user=HTML, **{HTML: HTML})
+    await office.desk.approve(approval.id, MARA, channel="email", reason=HTML)
+    path = page_of(approval.id)
+    await browser.sign_in()
+    shown = [await browser.get("/inbox/"), await browser.get(path)]
+    office.clock.advance(timedelta(minutes=6))
+    shown.append(await browser.press(path, code="1", reason=HTML))
+    shown.append(await browser.press(path, "reject", code=await browser.code(), reason=HTML))
+    shown.append(await browser.get(path))
+    shown.append(await browser.http.get("/inbox/sign-in", params={"next": HTML}))
+    wrong = {"address": HTML, "code": HTML, "next": HTML}
+    shown.append(await browser.post("/inbox/sign-in", wrong))
+    for page in shown:
+        assert "<script" not in page.text
+        assert "<img" not in page.text
+    assert "alert(1)" in shown[1].text
+    assert (await office.ledger.approval(approval.id)).state is State.REJECTED
+
+
+async def test_another_call_than_was_shown(browser, office):
+    """A form of another digest does nothing."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    answer = await browser.press(path, digest="0" * 64)
+    assert answer.status_code == 400
+    assert await still_pending(office, approval)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "status"),
+    [
+        (b"a=" + b"x" * (64 << 10), "application/x-www-form-urlencoded", 413),
+        (b"&".join(b"f%d=" % number for number in range(200)), None, 400),
+        (b"csrf=a&csrf=b", None, 400),
+        (b"a=%ff", None, 400),
+        (b"\xff=1", None, 400),
+        (b"{}", "application/json", 415),
+        (b"", "multipart/form-data; boundary=x", 415),
+    ],
+)
+async def test_what_is_no_form(browser, body, media_type, status):
+    """It is refused with a page that says so, before anything is looked at."""
+    headers = {
+        "Origin": ORIGIN,
+        "Content-Type": media_type or "application/x-www-form-urlencoded",
+    }
+    answer = await browser.http.post("/inbox/sign-in", content=body, headers=headers)
+    assert answer.status_code == status
+    assert "Not done" in answer.text
+
+
+async def test_nothing_from_elsewhere_and_no_script_runs(browser, office):
+    """Every page forbids scripts, frames and foreign forms, and needs nothing but its own style."""
+    _, path = await noted(office)
+    await browser.sign_in()
+    for place in ("/inbox/", path, "/inbox/sign-in", "/inbox/approvals/x"):
+        page = await browser.get(place)
+        policy = page.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; form-action 'self'")
+        assert "unsafe" not in policy
+        assert page.headers["Cache-Control"] == "no-store"
+        assert page.headers["X-Frame-Options"] == "DENY"
+        assert " style=" not in page.text
+        assert set(re.findall(r'(?:src|href)="(?!/inbox/|#)[^"]*"', page.text)) == set()
+    style = await browser.get("/inbox/style.css")
+    assert style.headers["Content-Type"].startswith("text/css")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+
+
+async def test_who_loses_the_second_factor_is_out(browser, office):
+    """With it go all sessions, and a new one does not bring them back."""
+    from signoff.channels.inbox.factors import Factors, enrolled, unenroll
+    from visitor import SETTINGS
+
+    await browser.sign_in()
+    assert await unenroll(office.ledger, "mara", by="test")
+    assert (await browser.get("/inbox/")).status_code == 303
+    assert await enrolled(office.ledger) == ["cleo"]
+    await Factors(office.ledger, SETTINGS.secret_key).enroll(MARA, by="test")
+    assert (await browser.get("/inbox/")).status_code == 303

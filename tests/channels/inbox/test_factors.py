@@ -1,0 +1,143 @@
+"""Second factors: codes by RFC 6238, secrets that the ledger keeps and cannot read."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pyotp
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from builders import CLEO, MARA
+from signoff.channels.inbox.factors import Factors, enrolled, unenroll
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.core.errors import ConfigError
+from signoff.core.events import What
+from signoff.core.people import Person
+
+KEY = SecretStr("a key of thirty-two characters..")
+
+
+@pytest.fixture
+def factors(still_ledger):
+    """The second factors, on a clock that stands still."""
+    return Factors(still_ledger, KEY)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code"),
+    [(59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (20000000000, "353130")],
+)
+def test_the_codes_of_the_standard(seconds, code):
+    """The last six digits of the values in RFC 6238, appendix B, belong to their time step."""
+    secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+    now = datetime.fromtimestamp(seconds, UTC)
+    assert Factors._step_of(secret, code, now) == seconds // 30
+    assert Factors._step_of(secret, f"{code[:3]} {code[3:]}", now) == seconds // 30
+    for wrong in ("", code[:5], code + "0", "٠٠٥٩٢٤", "-" * 6):
+        assert Factors._step_of(secret, wrong, now) == 0
+
+
+@pytest.mark.parametrize(("away", "counts"), [(-60, False), (-30, True), (30, True), (60, False)])
+async def test_a_step_on_either_side_counts(factors, clock, away, counts):
+    """Clocks differ by half a minute; more is not forgiven."""
+    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    code = app.at(clock.now() + timedelta(seconds=away))
+    assert bool(await factors.check(MARA, code)) is counts
+
+
+async def test_a_code_is_taken_once_even_at_the_same_moment(factors, clock):
+    """Of many that come together one is taken."""
+    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    code = app.at(clock.now())
+    taken = await asyncio.gather(*(factors.check(MARA, code) for _ in range(20)))
+    assert len([one for one in taken if one]) == 1
+
+
+async def test_codes_are_a_person_s_own(factors, clock):
+    """Another's code, and a record that was put in another's place, are worth nothing."""
+    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    await factors.enroll(CLEO, by="test")
+    assert await factors.check(CLEO, app.at(clock.now())) == ""
+    store = factors._ledger.store
+    async with store.translated_client() as client:
+        stolen = await client.get(f"{store.prefix}factor:mara")
+        await client.set(f"{store.prefix}factor:cleo", stolen)
+    assert await factors.check(CLEO, app.at(clock.now())) == ""
+    assert await factors.check(None, app.at(clock.now())) == ""
+
+
+async def test_the_ledger_cannot_make_codes(factors, still_ledger, clock, snapshot):
+    """No key of Redis holds a secret in plain, and another key of the settings opens none."""
+    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    everything = b"".join((await snapshot()).values())
+    assert app.secret.encode() not in everything
+    assert app.byte_secret() not in everything
+    other = Factors(still_ledger, SecretStr("another key of thirty-two letters"))
+    assert await other.check(MARA, app.at(clock.now())) == ""
+
+
+async def test_enrolling_is_audited_and_not_done_twice_by_mistake(factors, still_ledger):
+    """A second time needs to be said; then the first secret is void."""
+    first = pyotp.parse_uri(await factors.enroll(MARA, by="op"))
+    with pytest.raises(ConfigError, match="--replace"):
+        await factors.enroll(MARA, by="op")
+    second = pyotp.parse_uri(await factors.enroll(MARA, by="op", replace=True))
+    now = await still_ledger.now()
+    assert first.secret != second.secret
+    assert await factors.check(MARA, first.at(now)) == ""
+    assert await factors.check(MARA, second.at(now))
+    assert await unenroll(still_ledger, "mara", by="op")
+    assert not await unenroll(still_ledger, "mara", by="op")
+    assert await enrolled(still_ledger) == []
+    store = still_ledger.store
+    async with store.translated_client() as client:
+        rows = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)
+    whats = [row["e"] for _, row in rows]
+    kinds = [What.ENROLLED, What.ENROLLED, What.UNENROLLED]
+    assert [f'"what":"{one}"' for one in kinds] == [text.split(",")[0][1:] for text in whats]
+    assert all('"person":"mara"' in one and '"by":"op"' in one for one in whats)
+    assert second.secret not in str(whats)
+
+
+async def test_the_address_names_the_person_and_signoff(factors):
+    """An app shows whose code it is and for what."""
+    uri = await factors.enroll(Person(id="x", email="x+y@example.com"), by="test")
+    assert uri.startswith("otpauth://totp/Signoff:x%2By%40example.com?secret=")
+    assert uri.endswith("&issuer=Signoff")
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("https://approvals.example.com/", "https://approvals.example.com"),
+        ("https://Approvals.example.com:443", "https://approvals.example.com"),
+        ("https://a.example:8443", "https://a.example:8443"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_the_url_is_kept_as_browsers_write_an_origin(given, url):
+    """Or no form would ever seem to come from here."""
+    assert InboxSettings(url=given, secret_key=KEY).url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "words"),
+    [
+        ("http://approvals.example.com", "k" * 32, "unencrypted"),
+        ("https://approvals.example.com/x", "k" * 32, "has a path"),
+        ("approvals.example.com", "k" * 32, "not a URL"),
+        ("https://u:p@approvals.example.com", "k" * 32, "not a URL"),
+        ("https://a.example:99999", "k" * 32, "not a URL"),
+        ("https://approvals.example.com", "", "come together"),
+        ("", "k" * 32, "come together"),
+        ("https://approvals.example.com", "short", "less than 32"),
+    ],
+)
+def test_settings_that_would_not_be_safe(url, key, words):
+    """They are refused with the reason; the key is not in it."""
+    with pytest.raises(ValidationError, match=words) as caught:
+        InboxSettings(url=url, secret_key=SecretStr(key))
+    assert "k" * 32 not in str(caught.value)

@@ -1,0 +1,220 @@
+"""The inbox page: what a person sees, signs in with, and decides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Policy
+from signoff.core.run import RunState
+from visitor import forms_of
+
+FREE = Policy(name="free", ask=("mara",), within="4h")
+
+
+async def noted(office, **parts):
+    """Open an approval to which Mara has said yes by mail; return it and its path."""
+    approval, _ = await office.ask(**parts)
+    said = {"reason": parts.pop("reason", "fine by me")}
+    await office.desk.approve(approval.id, MARA, channel="email", **said)
+    return approval, page_of(approval.id)
+
+
+async def test_the_whole_way(browser, office):
+    """A link from a mail leads to the sign-in and on to the page; the confirmation decides."""
+    approval, path = await noted(office)
+
+    sent_on = await browser.get(path)
+    assert sent_on.status_code == 303
+    sign_in = sent_on.headers["Location"]
+    assert sign_in == f"/inbox/sign-in?next={path}"
+    assert forms_of(await browser.get(sign_in))["/inbox/sign-in"]["next"] == path
+    assert (await browser.sign_in(to=path)).headers["Location"] == path
+
+    page = await browser.get(path)
+    assert page.status_code == 200
+    for text in ("asks to run reimburse", "2500", "Riley Voss", "fine by me", approval.digest):
+        assert text in page.text
+    assert (await browser.press(path)).headers["Location"] == path
+
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "mara")
+    assert (after.decision.channel, after.decision.reason) == ("inbox", "fine by me")
+    assert (await office.ledger.run(after.origin.run)).state is RunState.ANSWERED
+    event = (await office.events(approval))[-1]
+    assert (event.more["first_step"], event.more["second_factor"]) == ("email", "totp")
+    assert "Recorded: you approved reimburse" in (await browser.get(path)).text
+
+
+async def test_without_a_mail_there_is_nothing_to_confirm(browser, office):
+    """The page says that the mail comes first, has no button for a yes, and refuses one."""
+    approval, _ = await office.ask()
+    path = page_of(approval.id)
+    await browser.sign_in()
+    page = await browser.get(path)
+    assert "A yes takes two steps." in page.text
+    assert "Approve exactly this" not in page.text
+
+    answer = await browser.press(path)
+
+    assert answer.status_code == 409
+    assert "answer the mail that asked you" in answer.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
+
+
+async def test_a_no_is_recorded_with_its_reason(browser, office):
+    """Whether or not there was a mail before."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    await browser.press(path, "reject", reason="that mail was\r\nnot mine")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.reason) == (State.REJECTED, "that mail was\nnot mine")
+
+
+async def test_other_values_that_were_mailed_are_shown_and_confirmed(browser, office):
+    """The page shows the proposal, and the confirmation is a rejection that proposes it."""
+    approval, _ = await office.ask(amount=500)
+    await office.desk.approve(approval.id, MARA, channel="email", values={"amount": 300})
+    await browser.sign_in()
+    page = await browser.get(page_of(approval.id))
+    assert "with other values" in page.text
+    assert "Confirm what you said" in page.text
+    await browser.press(page_of(approval.id))
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.proposal) == (State.REJECTED, {"amount": 300})
+
+
+async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(browser, office):
+    """What is confirmed is what was shown: another answer meanwhile has to be looked at."""
+    approval, _ = await office.ask(template={"days": 0})
+    await office.desk.approve(approval.id, MARA, channel="email", values={"days": 3})
+    path = page_of(approval.id)
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))[f"{path}/approve"]
+    await office.desk.approve(approval.id, MARA, channel="email", values={"days": 300})
+
+    answer = await browser.post(f"{path}/approve", form)
+
+    assert answer.status_code == 409
+    assert "has changed since you were shown it" in answer.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_where_no_second_step_is_wanted_the_page_decides(browser, office):
+    """With values for the tool, and a word about one that does not fit."""
+    office.policies = (FREE,)
+    approval, _ = await office.ask(template={"days": 0}, tool="request_time_off")
+    path = page_of(approval.id)
+    await browser.sign_in()
+    wrong = await browser.press(path, **{"value.days": "many"})
+    assert wrong.status_code == 422
+    assert 'role="alert"' in wrong.text
+    assert 'value="many"' in wrong.text
+    await browser.press(path, **{"value.days": "3"})
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.payload) == (State.APPROVED, {"days": 3})
+
+
+async def test_decided_meanwhile(browser, office):
+    """Whoever comes second reads who was first and when, and the attempt is on the record."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))[f"{path}/approve"]
+    await office.desk.reject(approval.id, CLEO, channel="email", reason="no money")
+
+    answer = await browser.post(f"{path}/approve", form)
+
+    assert answer.status_code == 409
+    assert "Cleo Park rejected reimburse" in answer.text
+    assert "no money" in answer.text
+    assert "That was at Mon 2 Mar 2026, 12:00 UTC" in answer.text
+    assert f'action="{path}/approve"' not in answer.text
+    assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
+
+
+async def test_too_late(browser, office):
+    """After the deadline the page says so, whether or not anybody has noticed."""
+    approval, path = await noted(office)
+    office.clock.advance(timedelta(hours=4))
+    await browser.sign_in()
+    page = await browser.get(path)
+    assert "Too late: the time to decide on reimburse is over" in page.text
+    assert f'action="{path}/approve"' not in page.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_withdrawn(browser, office):
+    """The page says that it was taken back."""
+    approval, path = await noted(office)
+    await office.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+    await browser.sign_in()
+    page = await browser.get(path)
+    assert "The request to run reimburse was withdrawn" in page.text
+    assert "changed my mind" in page.text
+
+
+async def test_a_code_that_is_not_fresh_is_asked_for_again(browser, office):
+    """Some minutes after the sign-in a decision takes another code, and a wrong one is no loss."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    assert "authenticator app" not in (await browser.get(path)).text
+    office.clock.advance(timedelta(minutes=5))
+    assert "authenticator app" in (await browser.get(path)).text
+
+    refused = await browser.press(path, code="", reason="typed already")
+    assert refused.status_code == 403
+    assert "typed already" in refused.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+    assert (await browser.press(path, code=await browser.code())).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_the_list_shows_what_waits_for_me(browser, office):
+    """With what is to be done about it; what waits for others is not there."""
+    _, path = await noted(office)
+    office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
+    other, _ = await office.ask()
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    assert path in page.text
+    assert "Confirm what you said by mail" in page.text
+    assert other.id not in page.text
+
+
+async def test_signing_out(browser, office):
+    """Here, and everywhere: then the other browser is out too."""
+    _, path = await noted(office)
+    await browser.sign_in()
+    here = browser.session
+    form = forms_of(await browser.get(path))["/inbox/sign-out"]
+    assert (await browser.post("/inbox/sign-out", form)).status_code == 303
+    assert browser.session == ""
+    browser.session = here
+    assert (await browser.get(path)).status_code == 303
+
+    browser.session = ""
+    await browser.sign_in()
+    there, browser.session = browser.session, ""
+    office.clock.advance(timedelta(minutes=1))
+    await browser.sign_in()
+    form = forms_of(await browser.get(path))["/inbox/sign-out"]
+    await browser.post("/inbox/sign-out", form | {"everywhere": "1"})
+    browser.session = there
+    assert (await browser.get(path)).status_code == 303
+
+
+@pytest.mark.parametrize(("minutes", "again"), [((29, 29), 200), ((31,), 303), ((25,) * 29, 303)])
+async def test_a_session_ends(browser, office, minutes, again):
+    """After half an hour without use, and after half a day in any case."""
+    await browser.sign_in()
+    for some in minutes:
+        office.clock.advance(timedelta(minutes=some))
+        last = (await browser.get("/inbox/")).status_code
+    assert last == again

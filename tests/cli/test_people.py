@@ -1,0 +1,109 @@
+"""`signoff people`: second factors from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyotp
+import pytest
+from typer.testing import CliRunner
+
+from signoff.cli.main import app
+
+SETTINGS = """\
+[redis]
+url = "{url}"
+prefix = "{prefix}"
+[inbox]
+url = "https://approvals.example.com"
+secret_key = "a key of thirty-two characters.."
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[[people]]
+id = "cleo"
+email = "cleo@example.com"
+[[policies]]
+name = "all"
+ask = ["mara"]
+second_step = "true"
+[default]
+ask = ["cleo"]
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, redis_url: str, prefix: str):
+    """A function that runs the command on settings with an inbox page."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))
+
+    def call(*words: str, code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["--config", str(file), *words])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return call
+
+
+def test_enrolling_shows_a_secret_once(run) -> None:
+    """As a QR code and as an address; by then the list knows, and a second time is refused."""
+    shown = run("people", "enroll", "Mara@Example.com")
+    (uri,) = [line for line in shown.splitlines() if line.startswith("otpauth://")]
+    assert pyotp.parse_uri(uri).name == "mara@example.com"
+    assert "█" in shown
+    people = json.loads(run("people", "list", "--json"))
+    assert {one["id"]: one["enrolled"] for one in people} == {"mara": True, "cleo": False}
+    assert "--replace" in run("people", "enroll", "mara", code=2)
+    again = json.loads(run("people", "enroll", "mara", "--replace", "--json"))
+    assert again["uri"] != uri
+    assert "yes" in run("people", "list")
+
+
+def test_unenrolling(run) -> None:
+    """It is said whether there was anything to take away; people who have gone can be named."""
+    run("people", "enroll", "mara")
+    assert "no second factor any more" in run("people", "unenroll", "mara@example.com")
+    assert "is not enrolled" in run("people", "unenroll", "mara", code=2)
+    assert "is not enrolled" in run("people", "unenroll", "long-gone", code=2)
+
+
+def test_without_a_page_there_is_nothing_to_enroll_for(
+    tmp_path: Path, redis_url: str, prefix: str
+) -> None:
+    """The message names the settings."""
+    file = tmp_path / "signoff.toml"
+    text = SETTINGS.format(url=redis_url, prefix=prefix)
+    start, end = text.index("[inbox]"), text.index("[[people]]")
+    file.write_text(text[:start] + text[end:])
+    result = CliRunner().invoke(app, ["--config", str(file), "people", "enroll", "mara"])
+    assert result.exit_code != 0
+    assert "[inbox]" in result.output
+
+
+async def test_the_doctor_says_who_cannot_take_a_second_step(
+    tmp_path: Path, redis_url: str, prefix: str
+) -> None:
+    """Those of the policy, and those of the default, who may be asked in their place."""
+    from signoff.broker.ledger import Ledger
+    from signoff.broker.store import Store
+    from signoff.channels.inbox.factors import Factors
+    from signoff.cli.diagnosis import _second_factors
+    from signoff.cli.settings import load_settings
+
+    file = tmp_path / "signoff.toml"
+    file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))
+    settings = load_settings(file)
+    ledger = Ledger(Store.open(redis_url, prefix=prefix))
+    try:
+        (found,) = await _second_factors(ledger, settings)
+        assert found.level == "warning"
+        assert "mara, cleo may be asked" in found.text
+        factors = Factors(ledger, settings.inbox.secret_key)
+        for person in settings.people:
+            await factors.enroll(person, by="test")
+        (found,) = await _second_factors(ledger, settings)
+        assert found.level == "good"
+    finally:
+        await ledger.close()

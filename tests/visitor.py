@@ -1,0 +1,96 @@
+"""A browser without scripts for the inbox page, and what its tests begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pyotp
+from pydantic import SecretStr
+
+from builders import MARA
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.core.people import Person
+from signoff.core.policy import Policy
+
+ORIGIN = "https://approvals.example.com"
+SETTINGS = InboxSettings(url=ORIGIN, secret_key=SecretStr("a key of thirty-two characters.."))
+COOKIE = "__Host-signoff"
+TWO_STEPS = Policy(name="expenses", ask=("mara", "cleo"), within="4h", second_step="true")
+
+
+class _Forms(HTMLParser):
+    """Reads the forms of a page: the action, and the hidden and filled fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[tuple[str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect forms and inputs."""
+        found = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.forms.append((found["action"], {}))
+        elif tag == "input" and self.forms:
+            self.forms[-1][1][found["name"]] = found.get("value", "")
+
+
+def forms_of(page: httpx.Response) -> dict[str, dict[str, str]]:
+    """Return the fields of the forms of a page, by their actions."""
+    parser = _Forms()
+    parser.feed(page.text)
+    return dict(parser.forms)
+
+
+@dataclass
+class Browser:
+    """A browser at the inbox page; it follows no redirect by itself."""
+
+    http: httpx.AsyncClient
+    apps: dict[str, pyotp.OTP]
+    office: Any
+    taken: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def session(self) -> str:
+        """The session's name, as the cookie has it; to set it is to be another browser."""
+        return next((one.value or "" for one in self.http.cookies.jar), "")
+
+    @session.setter
+    def session(self, name: str) -> None:
+        self.http.cookies.clear()
+        if name:
+            self.http.cookies.set(COOKIE, name, domain="approvals.example.com", path="/")
+
+    async def get(self, path: str) -> httpx.Response:
+        """Follow a link."""
+        return await self.http.get(path)
+
+    async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
+        """Send a form, as a browser sends one of this page."""
+        usual = {"Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.http.post(path, data=fields, headers=usual | sent)
+
+    async def code(self, person: Person = MARA) -> str:
+        """Return a code that was not used yet: of the present, or of the next half minute."""
+        present = int((await self.office.ledger.now()).timestamp()) // 30
+        step = max(present, self.taken.get(person.id, 0) + 1)
+        self.taken[person.id] = step
+        return str(self.apps[person.id].generate_otp(step))
+
+    async def sign_in(self, person: Person = MARA, to: str = "/inbox/") -> httpx.Response:
+        """Sign in as somebody."""
+        code = await self.code(person)
+        form = {"next": to, "address": person.email, "code": code}
+        answer = await self.post("/inbox/sign-in", form)
+        assert answer.status_code == 303, answer.text
+        return answer
+
+    async def press(self, path: str, button: str = "approve", **fields: str) -> httpx.Response:
+        """Look at an approval and press one of its buttons."""
+        page = await self.get(path)
+        form = forms_of(page)[f"{path}/approve"]
+        return await self.post(f"{path}/{button}", form | fields)
