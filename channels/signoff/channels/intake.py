@@ -17,6 +17,7 @@ from signoff.channels.answers import Answer, Answers
 from signoff.channels.automatic import AutomaticMail
 from signoff.channels.email.addresses import normal_address, plus_parts
 from signoff.channels.email.identity import identity
+from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
@@ -78,6 +79,7 @@ class Intake:
         mailbox: The address of ours that answers come to.
         sent_lines: What we sent, so that it is not taken for the person's words.
         read: Reads mails; `Readers.read` does it where it can do no harm.
+        limits: Counts what decides nothing; without it everything is noted.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Intake:
         mailbox: str,
         sent_lines: SentLines | None = None,
         read: Read = read_here,
+        limits: Limits | None = None,
     ) -> None:
         self._desk = desk
         self._ledger = desk.ledger
@@ -95,6 +98,7 @@ class Intake:
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
+        self._limits = limits
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -181,6 +185,8 @@ class Intake:
             log.info("mail.known", mail=stored.id)
             return
         remember(also, same)
+        if await self._is_too_much(also, stored, mail, [holder for _, holder in known]):
+            return
         if mail.automatic:
             await self._automatic(also, stored, mail, [holder for _, holder in known])
         elif not known:
@@ -208,6 +214,28 @@ class Intake:
             lines = self._sent_lines(approval, answer.holder.person)
             text = (await self._read(stored.traced, lines)).own_text
         await self._answers.take(answer, text, problem=_SEVERAL if several else "")
+
+    async def _is_too_much(
+        self, also: Change, stored: StoredMail, mail: IncomingMail, known: Sequence[Holder]
+    ) -> bool:
+        """Say whether a mail decides nothing and there were too many of its kind; end it then.
+
+        What the person who was asked has written is never too much here.
+        """
+        person = self._desk.directory.get(known[0].person) if known else None
+        own = person is not None and mail.sender is not None and person.owns(mail.sender)
+        if self._limits is None or (own and not mail.automatic):
+            return False
+        source = "/".join(known[0]) if known else ", ".join(mail.from_addresses)
+        over = await self._limits.over_noise(source)
+        if over == 1:
+            await self._ignore(
+                also, stored, "too many such mails came in an hour; more are not noted"
+            )
+        elif over:
+            await self._ledger.commit(also)
+            log.info("mail.limited", mail=stored.id)
+        return over > 0
 
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""

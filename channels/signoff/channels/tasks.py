@@ -14,6 +14,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.delivery import Delivery
+from signoff.channels.email.limits import Limits
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake, Read, SentLines, read_here
 from signoff.channels.port import Channel
@@ -43,6 +44,7 @@ class Services:
         inbox: The page that messages link to, if there is one.
         sent_lines: What a card's mail consists of; see `Intake`.
         read: Reads mails; see `Intake`.
+        limits: Counts mails; see `Intake`.
     """
 
     ledger: Ledger
@@ -55,6 +57,7 @@ class Services:
     inbox: InboxSettings | None = None
     sent_lines: SentLines | None = None
     read: Read = read_here
+    limits: Limits | None = None
 
 
 def drains(services: Services) -> dict[str, Drain]:
@@ -71,6 +74,7 @@ def drains(services: Services) -> dict[str, Drain]:
         mailbox=services.mailbox,
         sent_lines=services.sent_lines,
         read=services.read,
+        limits=services.limits,
     )
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:

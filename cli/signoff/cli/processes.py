@@ -162,6 +162,7 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
 
@@ -185,6 +186,7 @@ def run_channels(settings: Settings) -> int:
                 inbox=settings.inbox,
             ),
             read=readers.read,
+            limits=Limits(parts.ledger, limits),
         )
     )
     return _consume(

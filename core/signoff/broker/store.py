@@ -33,6 +33,7 @@ _SCRIPTS = {
         "overdue",
         "pair",
         "trail",
+        "count",
     )
 }
 _SHAS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -13,6 +14,8 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from signoff.broker.ledger import Ledger
 from signoff.channels.email.addresses import normal_address, plus_parts
+from signoff.channels.email.limits import Limits
+from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.stored import store
 from signoff.channels.tokens import find_holder
@@ -23,6 +26,7 @@ log = structlog.get_logger(__name__)
 _MOST_RECIPIENTS: Final = 20
 _MOST_COMMANDS: Final = 2_000
 _NO_SUCH: Final = "550 5.1.1 No such mailbox here"
+_TOO_MANY: Final = "451 4.7.1 Too many mails in an hour: try again later"
 _LATER: Final = "451 4.3.0 Not now: try again later"
 
 
@@ -40,7 +44,9 @@ class MailServer:
     name = "email.inbound"
 
     def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
-        self._handler = _Handler(ledger, settings.mailbox, lmtp=settings.inbound.protocol == "lmtp")
+        limits = Limits(ledger, settings.limits)
+        lmtp = settings.inbound.protocol == "lmtp"
+        self._handler = _Handler(ledger, settings.mailbox, limits, lmtp=lmtp)
         self._settings = settings
         self._server: asyncio.Server | None = None
         self._open: weakref.WeakSet[SMTP] = weakref.WeakSet()
@@ -123,8 +129,9 @@ class _Lmtp(LMTP):
 class _Handler:
     """What aiosmtpd asks at each command; the method names are its own."""
 
-    def __init__(self, ledger: Ledger, mailbox: str, *, lmtp: bool) -> None:
+    def __init__(self, ledger: Ledger, mailbox: str, limits: Limits, *, lmtp: bool) -> None:
         self._ledger = ledger
+        self._limits = limits
         self._mailbox = mailbox
         self._lmtp = lmtp
 
@@ -137,15 +144,32 @@ class _Handler:
         normal = normal_address(address)
         tokens = plus_parts((normal,), self._mailbox) if normal else ()
         try:
-            known = bool(tokens) and await find_holder(self._ledger, tokens[0]) is not None
+            problem = await self._problem(tokens, envelope.mail_from or "", _peer(session))
         except LedgerError as error:
             log.warning("mail.deferred", at="recipient", error=str(error))
             return _LATER
-        if not known:
-            log.info("mail.unknown_recipient", peer=_peer(session))
-            return _NO_SUCH
+        if problem:
+            return problem
         envelope.rcpt_tos.append(address)
         return "250 2.1.5 OK"
+
+    async def _problem(self, tokens: Sequence[str], sender: str, peer: str) -> str:
+        """Return why a recipient is not taken, "" if it is."""
+        # Behind a mail server everybody is the same peer, and would pay for one of them.
+        counted = not self._lmtp and not is_loopback(peer)
+        if counted and not await self._limits.allow_peer(peer):
+            # The same for known and unknown ones: there is nothing to be learnt from it.
+            log.warning("mail.limited", peer=peer, why="too many unknown recipients")
+            return _TOO_MANY
+        if not tokens or await find_holder(self._ledger, tokens[0]) is None:
+            log.info("mail.unknown_recipient", peer=peer)
+            if counted:
+                await self._limits.count_unknown(peer)
+            return _NO_SUCH
+        if not await self._limits.allow_recipient(tokens[0], sender.strip("<>")):
+            log.warning("mail.limited", peer=peer, why="too many mails in an hour")
+            return _TOO_MANY
+        return ""
 
     async def handle_DATA(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope

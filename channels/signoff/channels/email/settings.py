@@ -120,10 +120,19 @@ class LimitSettings(Table):
     Attributes:
         readers: How many mails one process of the channels reads at the same time.
         seconds: Of CPU time for reading one mail; one that takes more is laid aside.
+        per_token: How many mails one request gets from one person in an hour. More are deferred
+            by SMTP and LMTP; of those that come by other ways and decide nothing, more are neither
+            noted nor answered.
+        per_sender: How many mails one envelope sender may send in an hour; more are deferred.
+        unknown_recipients: How many unknown recipients one peer may try in an hour, by SMTP and
+            not from this machine; then all that it sends is deferred.
     """
 
     readers: int = Field(default=2, ge=1, le=64)
     seconds: int = Field(default=2, ge=1, le=60)
+    per_token: int = Field(default=60, ge=1)
+    per_sender: int = Field(default=1000, ge=1)
+    unknown_recipients: int = Field(default=100, ge=1)
 
 
 class EmailSettings(Table):

@@ -1,0 +1,141 @@
+"""Too much mail: deferred where it can be, noted once where it cannot, and nobody else pays."""
+
+import asyncio
+from datetime import timedelta
+
+import aiosmtplib
+import pytest
+
+from channels.test_intake import reply
+from signoff.broker.change import Change
+from signoff.channels.email import inbound
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.limits import SPAN, Limits
+from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
+from signoff.channels.email.stored import store
+from signoff.channels.intake import Intake
+from signoff.channels.tokens import Holder, issue, new_token
+from signoff.core.approval import State
+
+MAILBOX = "approvals@signoff.example"
+FEW = LimitSettings(per_token=3, per_sender=5, unknown_recipients=4)
+
+
+@pytest.fixture
+async def addresses(ledger):
+    """Three addresses whose tokens were issued."""
+    change = Change()
+    within = timedelta(hours=1)
+    tokens = [issue(change, Holder(f"ap_{n}", "mara", "email"), within=within) for n in range(3)]
+    await ledger.commit(change)
+    return [f"approvals+{token}@signoff.example" for token in tokens]
+
+
+@pytest.fixture
+async def server(ledger):
+    """A mail server that takes few mails."""
+    running = MailServer(
+        EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(port=0), limits=FEW), ledger
+    )
+    await running.start()
+    yield running
+    await running.stop()
+
+
+async def send(server, address, n, sender="mara@example.com"):
+    """Send a mail and return the code that it got."""
+    raw = f"From: {sender}\r\nSubject: {n}\r\n\r\nx\r\n"
+    try:
+        await aiosmtplib.send(
+            raw.encode(),
+            sender=sender,
+            recipients=[address],
+            hostname="127.0.0.1",
+            port=server.port,
+            start_tls=False,
+        )
+    except aiosmtplib.SMTPRecipientsRefused as error:
+        return error.recipients[0].code
+    return 250
+
+
+async def test_one_request_gets_so_many_and_the_others_go_on(server, addresses):
+    """Whoever sends is asked to come again; another request is not touched."""
+    codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
+    assert codes == [250, 250, 250, 451, 451]
+    assert await send(server, addresses[1], 9) == 250
+
+
+async def test_one_sender_may_send_so_many(server, addresses):
+    """Over all requests together; another sender is not touched."""
+    codes = [await send(server, addresses[n % 3], n) for n in range(6)]
+    assert codes == [250] * 5 + [451]
+    assert await send(server, addresses[2], 9, "cleo@example.com") == 250
+
+
+async def test_who_tries_unknown_recipients_learns_nothing_more(server, addresses, monkeypatch):
+    """After a few, known and unknown ones get one answer; a mail server in front is not counted."""
+    for n in range(6):
+        unknown = f"approvals+{new_token()}@signoff.example"
+        assert await send(server, unknown, n) == 550
+    assert await send(server, addresses[0], 0) == 250
+
+    monkeypatch.setattr(inbound, "is_loopback", lambda _: False)
+    codes = [await send(server, f"approvals+{new_token()}@signoff.example", n) for n in range(6)]
+    assert codes == [550] * 4 + [451] * 2
+    assert await send(server, addresses[0], 0) == 451
+
+
+async def test_the_count_ends_with_its_span(ledger):
+    """It is counted in Redis, for all processes, and forgotten by its clock."""
+    one, two = Limits(ledger, FEW), Limits(ledger, FEW)
+    assert [await limits.allow_recipient("t", "") for limits in (one, two, one, two)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    (key,) = await ledger.store.keys("rate:")
+    client, name = ledger.store.client, ledger.store.prefix + key
+    assert 0 < await client.pttl(name) <= SPAN / timedelta(milliseconds=1)
+    await client.pexpire(name, 1)
+    while await client.exists(name):  # noqa: ASYNC110 -- no signal for it
+        await asyncio.sleep(0.005)
+    assert await one.allow_recipient("t", "")
+
+
+async def test_noise_is_noted_so_often_and_answered_once(channels):
+    """A stranger with a token, and a robot: over the limit nothing is written or sent."""
+    approval, token = await channels.ask()
+    limits = Limits(channels.ledger, FEW)
+    intake = Intake(channels.desk, mailbox=MAILBOX, limits=limits)
+    channels.channel.delivered.clear()
+    before = len(await channels.whats(approval))
+    for n in range(9):
+        headers = {"Auto_Submitted": "auto-replied"} if n % 2 else {}
+        raw = reply(token, f"approve {n}", sender="x@evil.example", **headers)
+        await store(channels.ledger, raw, sender=None, recipients=[])
+    await intake.drain()
+    await channels.delivery.drain()
+    assert len(await channels.whats(approval)) - before == FEW.per_token
+    assert len(channels.channel.delivered) == 1
+    assert (await channels.ledger.backlog())["intake"] == 0
+
+    await store(channels.ledger, reply(token, "approve"), sender=None, recipients=[])
+    await intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_mails_without_a_token_are_counted_by_author(channels):
+    """Mail that nobody asked for does not fill the audit."""
+    from signoff.broker import audit
+
+    intake = Intake(channels.desk, mailbox=MAILBOX, limits=Limits(channels.ledger, FEW))
+    for n in range(9):
+        for sender in ("x@evil.example", "y@evil.example"):
+            raw = reply("", f"buy {n}", sender=sender)
+            await store(channels.ledger, raw, sender=None, recipients=[])
+    await intake.drain()
+    noted = [text async for _, text, _ in audit.entries(channels.ledger.store)]
+    assert len(noted) == 8
+    assert sum("too many" in text for text in noted) == 2
