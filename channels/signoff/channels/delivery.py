@@ -153,6 +153,9 @@ class Delivery:
                     return None
                 if problem := str(item.body.get("problem", "")):
                     return phrases.unheard(approval, problem)
+                if item.body.get("end"):
+                    said = str(item.body.get("said", ""))
+                    return phrases.ended(approval, asked.person, said, self._directory)
                 return phrases.outcome(approval, asked.person, self._directory)
             case Kind.NOTICE:
                 body = item.body

@@ -19,6 +19,8 @@ from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
 _COMMANDS = tuple(APPROVE | REJECT | REJECT_BRIEF)
 _DECORATION = " \t*_`\"'“”‘’«»「」"
 _LONGEST_REASON = 500
+_LONGEST_RESULT = 1_000
+_LONGEST_WORD = 3_000
 _MARK = "↳ "
 
 
@@ -62,6 +64,36 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     why = f"Reason: {_reason(decision)}\n\n" if _reason(decision) else ""
     what = f"{tool[:1].upper()}{tool[1:]}" if asks_input(approval) else f"The request to run {tool}"
     return Words(f"{what} was {verb}", f"{why}{nothing}")
+
+
+def ended(approval: Approval, person: str, said: str, directory: Directory) -> Words:
+    """Return what the agent did after a decision: the whole story, in place of its beginning.
+
+    Args:
+        approval: Decided, and handed to the agent.
+        person: Who reads it.
+        said: The agent's last word, "" where it has not said it yet.
+        directory: The people.
+    """
+    tool, decision = topic(approval), approval.decision
+    parts = []
+    if decision is not None:
+        by = directory.get(decision.by)
+        name = "You" if decision.by == person else one_line(by.shown if by else decision.by)
+        parts.append(f"{name} {_verb(approval)} it at {moment(decision.at)}.")
+        parts += _given(approval, decision)
+    if approval.result:
+        parts.append(f"It returned: {_short(one_line(approval.result), _LONGEST_RESULT)}")
+    last = _short(shown(said).strip(), _LONGEST_WORD)
+    parts.append(
+        f"The agent's last word:\n\n{last}" if last else "The agent has not come to its end yet."
+    )
+    if asks_input(approval):
+        return Words("The agent went on with the answer", "\n\n".join(parts))
+    ran = "has run" if approval.result else "was handed on to the agent"
+    if approval.state is not State.APPROVED:
+        ran = "was not run"
+    return Words(f"{tool[:1].upper()}{tool[1:]} {ran}", "\n\n".join(parts))
 
 
 def unheard(approval: Approval, problem: str) -> Words:
@@ -267,6 +299,11 @@ def _unanswered(approval: Approval) -> str:
 
 def _reason(decision: Decision | None) -> str:
     return "" if decision is None else one_line(decision.reason)[:_LONGEST_REASON]
+
+
+def _short(text: str, most: int) -> str:
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]} … and {left:,} more characters"
 
 
 def _verb(approval: Approval) -> str:

@@ -12,6 +12,7 @@ from signoff.broker.health import redis_problems
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.smtp import SmtpSender
 from signoff.channels.inbox.factors import enrolled
@@ -64,6 +65,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
     findings.append(await asyncio.to_thread(_broker, settings))
     findings += await asyncio.to_thread(_agents, settings)
     findings.append(await _smtp(settings))
+    findings += await _dkim(settings)
     findings.append(_proof(settings))
     return findings
 
@@ -206,6 +208,23 @@ async def _smtp(settings: Settings) -> Finding:
         text = f"[email.smtp] is not set. {text} (`signoff up` has a mailbox of its own.)"
         return Finding("smtp", "warning", text)
     return Finding("smtp", "broken", text)
+
+
+async def _dkim(settings: Settings) -> list[Finding]:
+    """Compare the key that signs our mail with the one in the DNS."""
+    authentication = settings.email.authentication
+    try:
+        signer = settings.email.dkim.signer()
+    except ConfigError as error:
+        return [Finding("dkim", "broken", str(error))]
+    if signer is None:
+        return []
+    txt = Txt(authentication.nameservers, timeout=authentication.timeout)
+    problem = await signer.problem(txt)
+    if problem is None:
+        text = f"the DNS could not be asked for {signer.name}; it has to be: {signer.record}"
+        return [Finding("dkim", "warning", text)]
+    return [Finding("dkim", "broken" if problem else "good", problem or f"{signer.name} is right")]
 
 
 def _proof(settings: Settings) -> Finding:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 
+from pydantic import JsonValue
+
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import send_work, tell_outcome
@@ -13,6 +15,9 @@ from signoff.core.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.policy import InDoubt
 from signoff.core.run import Run
 from signoff.worker.port import Pause, Turn
+
+LONGEST_WORD = 4_000
+"""How much of the agent's last word an approver is told."""
 
 MAX_STARTS = 3
 """How often a tool is started on one approval whose policy says that it may be retried."""
@@ -47,6 +52,7 @@ def turn_ended(
         if approval.id in handed:
             after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
             change.note(noted)
+            _tell_end(change, after[approval.id], turn)
     others = [one for one in approvals if one.id not in handed]
     known = {(one.origin.confirmation, one.origin.nth) for one in others}
     opened = []
@@ -199,19 +205,27 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 def _tell(change: Change, approval: Approval, problem: str) -> None:
     """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
+    _tell_decider(change, approval, "unheard", {"problem": problem})
+
+
+def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
+    """Tell whoever decided what the agent did with it, where there is anything to tell."""
+    said = turn.text[:LONGEST_WORD]
+    if approval.result or said:
+        _tell_decider(change, approval, "end", {"end": True, "said": said})
+
+
+def _tell_decider(
+    change: Change, approval: Approval, cause: str, more: Mapping[str, JsonValue]
+) -> None:
     if approval.decision is None or not approval.decision.by:
         return
     for asked in approval.asked:
         if asked.person in {approval.decision.by, ""} and not asked.problem:
             change.send(
                 stages.deliver(asked.channel),
-                f"unheard:{approval.id}:{asked.key}",
-                {
-                    "kind": "outcome",
-                    "approval": approval.id,
-                    "person": asked.key,
-                    "problem": problem,
-                },
+                f"{cause}:{approval.id}:{asked.key}",
+                {"kind": "outcome", "approval": approval.id, "person": asked.key, **more},
             )
 
 

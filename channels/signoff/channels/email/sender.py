@@ -35,6 +35,7 @@ class EmailChannel:
 
     def __init__(self, settings: EmailSettings) -> None:
         self._settings = settings
+        self._signer = settings.dkim.signer()
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain)
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
@@ -45,7 +46,10 @@ class EmailChannel:
         for at, message in enumerate(messages):
             try:
                 mail = render(message, self._settings)
-                mails[at] = Envelope(self._from(message), recipient(message), mail.as_bytes())
+                data = mail.as_bytes()
+                if self._signer is not None:
+                    data = self._signer.sign(data)
+                mails[at] = Envelope(self._from(message), recipient(message), data)
                 receipts[at] = str(mail["Message-ID"])
             except MailRefused as error:
                 results[at] = Refused(str(error))

@@ -13,6 +13,7 @@ from signoff.channels.email.authentication.settings import AuthenticationSetting
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.servers import ServerSettings, Table
 from signoff.channels.email.signatures import key_of
+from signoff.channels.email.signing import DkimSettings
 from signoff.core.policy import EmailProof
 
 _SHORTEST_KEY, _LONGEST_KEY = 24, 64
@@ -146,6 +147,7 @@ class EmailSettings(Table):
             not arrive and the default is asked. Switch it off where the provider takes only its
             own addresses there.
         smtp: The server that takes our mail.
+        dkim: A signature of our own on it.
         inbound: Where the answers come in.
         webhook: Who may post answers by HTTP.
         limits: What mail that comes in may cost.
@@ -157,6 +159,7 @@ class EmailSettings(Table):
     mailbox: Mailbox = "approvals@signoff.localhost"
     bounces: bool = True
     smtp: SmtpSettings = Field(default_factory=SmtpSettings)
+    dkim: DkimSettings = Field(default_factory=DkimSettings)
     inbound: InboundSettings = Field(default_factory=InboundSettings)
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)

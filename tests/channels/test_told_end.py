@@ -1,0 +1,84 @@
+"""Whoever decided reads in the end what the agent did with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import MARA
+from signoff.broker.change import Change
+from signoff.channels.port import Kind
+from signoff.core.lifecycle import Handoff
+from signoff.worker import outcomes
+from signoff.worker.port import Turn
+
+
+async def decided(channels, *, yes: bool = True, result: str = "", **parts):
+    """Ask, decide, tell so, and let the tool run; return the approval and the run."""
+    approval, _ = await channels.ask(**parts)
+    if yes:
+        await channels.desk.approve(approval.id, MARA, channel="email")
+    else:
+        await channels.desk.reject(approval.id, MARA, channel="email", reason="too much")
+    await channels.delivery.drain()
+    approval = await channels.ledger.approval(approval.id)
+    for step in (Handoff.STARTED, Handoff.FINISHED) if result else ():
+        after, _ = approval.hand_on(step, now=await channels.ledger.now(), result=result)
+        await channels.ledger.commit(Change().put(after, was=approval))
+        approval = await channels.ledger.approval(approval.id)
+    return approval, await channels.ledger.run(approval.origin.run)
+
+
+async def told_at_the_end(channels, approval, run, text: str):
+    """Let the turn end with these words, and return what people are told because of it."""
+    now = await channels.ledger.now()
+    change = outcomes.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)
+    await channels.ledger.commit(change)
+    channels.channel.delivered.clear()
+    await channels.delivery.drain()
+    return list(channels.channel.delivered)
+
+
+async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(channels):
+    """Who decided, when, what the tool returned and the last word, in the thread of the card."""
+    approval, run = await decided(channels, result='{"paid": 250}')
+    (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
+    assert (told.kind, told.person, told.good) == (Kind.OUTCOME, "mara", True)
+    assert told.headline == "Reimburse has run"
+    assert told.text.startswith("You approved it at ")
+    assert 'It returned: {"paid": 250}' in told.text
+    assert told.text.endswith("The agent's last word:\n\nPaid.\n\nAnything else?")
+    assert told.thread == approval.asked[0].receipt
+
+
+async def test_a_rejection_has_an_end_as_well(channels):
+    """What the agent said when it was told no."""
+    approval, run = await decided(channels, yes=False)
+    (told,) = await told_at_the_end(channels, approval, run, "I am sorry to hear that.")
+    assert told.headline == "Reimburse was not run"
+    assert "Reason: too much" in told.text
+    assert "I am sorry to hear that." in told.text
+    assert not told.good
+
+
+async def test_where_there_is_nothing_to_tell_nobody_is_told(channels):
+    """A turn without a word, after a call of which nothing is known, ends silently."""
+    approval, run = await decided(channels)
+    assert await told_at_the_end(channels, approval, run, "") == []
+
+
+async def test_who_only_looked_on_is_told_the_outcome_alone(channels):
+    """The others read who decided, and are left in peace with the rest."""
+    channels.policies = (channels.policies[0].model_copy(update={"ask": ("mara", "cleo")}),)
+    approval, run = await decided(channels, result="{}")
+    assert [one.person for one in await told_at_the_end(channels, approval, run, "Done.")] == [
+        "mara"
+    ]
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\u202eevil", "approve\n\nreject"])
+async def test_an_agents_word_is_shown_safely(channels, text):
+    """It is cut to size, and what hides or reorders text is written out."""
+    approval, run = await decided(channels, result="{}")
+    (told,) = await told_at_the_end(channels, approval, run, text)
+    assert len(told.text) < 5_000
+    assert "\u202e" not in told.text
