@@ -55,6 +55,15 @@ def test_what_is_no_value_is_not_understood(words: str) -> None:
     assert read_answer(words, make_approval()).verdict is Verdict.UNCLEAR
 
 
+def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
+    """A greeting stands in a paragraph of its own, and the answer in the next."""
+    assert read_answer("Hallo Anna,\n\ngenehmigt.\n\nGruß", make_approval()).values is None
+    approved = read_answer("Hallo Anna,\n\ngenehmigt.", make_approval())
+    assert approved.verdict is Verdict.APPROVE
+    edit = read_answer("Hi,\n\napprove\namount: 900\n\nBob", make_approval())
+    assert edit.values == {"amount": 900}
+
+
 def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
     """Values are for approvals."""
     command = read_answer("reject: amount = 900 would do", make_approval())

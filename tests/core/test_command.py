@@ -92,7 +92,8 @@ def test_plain_approvals(text):
         *("reject", "Rejected.", "deny", "DENIED!", "decline", "no", "No.", "nope", "👎", "👎🏿"),
         *("abgelehnt", "Nein", "je refuse", "non", "rechazado", "recusado", "não", "rifiutato"),
         *("afgewezen", "nee", "却下", "いいえ", "거절", "아니요", "拒绝", "不同意", "不批准", "否"),
-        *("不", "承認しません", "no thanks", "*reject*"),
+        *("不", "承認しません", "no thanks", "*reject*", "I do not approve", "not approved"),
+        *("承認しない", "승인하지 않음"),
     ],
 )
 def test_plain_rejections(text):
@@ -144,8 +145,6 @@ def test_reasons(text, verdict, reason):
         ),
         *("no way around it", "yes but no", "approve the other one instead", "don't approve"),
         *(
-            "I do not approve",
-            "not approved",
             "disapprove",
             "unapproved",
             "please approve",
@@ -184,15 +183,16 @@ def test_reasons(text, verdict, reason):
         ),
         *("approve\nreject", "reject\n\napprove", "yes\nno", "approve\nno, wait", "ok\nrejected."),
         *("approve\nbut only under 100", "approve\n\nunless he has spent it", "ok\nActually, wait"),
-        *(
-            "genehmigt, aber nur bis 100",
-            "ja, wenn es sein muss",
-            "承認しない",
-            "承認？",
-            "승인하지 않음",
-        ),
+        *("genehmigt, aber nur bis 100", "ja, wenn es sein muss", "承認？"),
         *("同意吗？", "好像不行", "si hay presupuesto", "sim, mas só se couber", "kein Problem"),
-        *("Sent from my iPhone", "Hi,\napprove", "> approve", "On Monday Ada wrote:", "аpprove"),
+        *(
+            "Sent from my iPhone",
+            "a̶p̶p̶r̶o̶v̶e̶",
+            "o\u0336k\u0336",
+            "> approve",
+            "On Monday Ada wrote:",
+            "аpprove",
+        ),
         *(
             "approve" + " " * 3 + "x",
             "<b>approve</b>",

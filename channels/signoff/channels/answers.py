@@ -18,7 +18,7 @@ from signoff.channels.phrases import About, Words
 from signoff.channels.tokens import Holder
 from signoff.core.answering import example_of_yes
 from signoff.core.approval import Approval, Kind, State
-from signoff.core.command import Command, Verdict, read_command
+from signoff.core.command import Command, Verdict, read_command, without_greeting
 from signoff.core.errors import (
     AlreadyDecided,
     DecisionRefused,
@@ -82,7 +82,7 @@ def read_answer(text: str, approval: Approval) -> Command:
     fixed = approval.kind is Kind.INPUT or not approval.call.args
     if approval.template is not None or fixed:
         return command
-    plain = text.replace("\r\n", "\n").strip()
+    plain = without_greeting(text)
     edit = read_command(plain.partition("\n\n")[0], dict(approval.call.args))
     unclear = edit.verdict is Verdict.UNCLEAR and command.verdict is not Verdict.REJECT
     return edit if edit.values or unclear else command

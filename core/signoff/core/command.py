@@ -2,6 +2,7 @@
 
 The grammar, over the first line that is not blank::
 
+    answer  = [ greeting ] line                         Hi Anna,
     line    = approve [ "." | "!" ]                     approve   Yes!   OK   👍
             | approve separator reason                  approve: fine by me
             | approve courtesy                          ok thanks
@@ -20,24 +21,24 @@ signature. Every step walks the text forwards once; there are no regular express
 """
 
 import unicodedata
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from signoff.core import words
 from signoff.core.entries import Entries, entries_below, entries_on_line
 from signoff.core.errors import PayloadError
+from signoff.core.greetings import after_greeting
 from signoff.core.payload import example_value, fields_of, missing_fields, parse_values
-from signoff.core.text import LONGEST_LINE, brief, clean_text, is_signature, plain_line
-from signoff.core.words import (
-    APPROVE,
-    CONDITIONS,
-    COURTESY,
-    HARMLESS,
-    HEDGES,
-    NEGATIONS,
-    REJECT,
-    REJECT_BRIEF,
+from signoff.core.text import (
+    LONGEST_LINE,
+    brief,
+    clean_text,
+    is_signature,
+    plain_line,
+    unaccented,
 )
 
 LONGEST_TEXT: Final = 64 * 1024
@@ -46,9 +47,28 @@ LONGEST_REASON: Final = 2_000
 
 _DECORATION: Final = "*_`\"'“”‘’«»「」"
 _DASHES: Final = "-–—"
+_THUMBS: Final = ("👍", "👎")
+_MOST_PIECES: Final = 8
+_MOST_GREETINGS: Final = 2
 _SEPARATORS: Final = ":,;.!。、(" + _DASHES
 _QUESTION_MARKS: Final = "?¿؟"
 _ASK: Final = 'Answer with "approve" or "reject" alone on the first line.'
+
+
+def _alike(found: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(unaccented, found))
+
+
+_APPROVE: Final = _alike(words.APPROVE)
+_REJECT: Final = _alike(words.REJECT)
+_REJECT_BRIEF: Final = _alike(words.REJECT_BRIEF)
+_COURTESY: Final = _alike(words.COURTESY)
+_HARMLESS: Final = _alike(words.HARMLESS)
+_HEDGES: Final = _alike(words.HEDGES)
+_NEGATIONS: Final = _alike(words.NEGATIONS)
+_CONDITIONS: Final = _alike(words.CONDITIONS)
+_QUALIFIERS: Final = _alike(words.QUALIFIERS)
+_LIMITS: Final = _alike(words.LIMITS)
 
 
 class Verdict(StrEnum):
@@ -98,7 +118,7 @@ def read_command(text: str, template: JsonValue = None) -> Command:
     Returns:
         The answer. No text makes this raise: what cannot be read is ``UNCLEAR`` with a ``problem``.
     """
-    lines = _lines(text)
+    lines = _without_greeting(_lines(text))
     if not lines:
         return _unclear("", f"I found no words of yours. {_ASK}")
     line = _read_line(lines[0], template)
@@ -146,6 +166,24 @@ def _lines(text: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def without_greeting(text: str) -> str:
+    """Return the lines that `read_command` reads: no greeting above, no signature below."""
+    return "\n".join(_without_greeting(_lines(text)))
+
+
+def _without_greeting(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out "Hi Anna," at the beginning, on a line of its own or before the answer."""
+    for _ in range(_MOST_GREETINGS):
+        rest = after_greeting(lines[0], alone=len(lines) > 1 and not lines[1]) if lines else None
+        if rest is None:
+            return lines
+        if rest:
+            return (rest, *lines[1:])
+        below = next((at for at in range(1, len(lines)) if lines[at]), len(lines))
+        lines = lines[below:]
+    return lines
+
+
 def _read_line(raw: str, template: JsonValue) -> _Line:
     """Read one line by the grammar on top of this file."""
     if len(raw) > LONGEST_LINE:
@@ -155,21 +193,24 @@ def _read_line(raw: str, template: JsonValue) -> _Line:
         line = line.strip(_DECORATION + " ")
     if any(mark in _QUESTION_MARKS for mark in line):
         return _unread(f'I read a question: "{shown}". {_ASK}')
-    for words in (REJECT, REJECT_BRIEF):
-        rest = _after(line, words)
+    for known in (_REJECT, _REJECT_BRIEF):
+        rest = _after(line, known)
         if rest is not None:
-            return _rejection(rest, shown, plain_words=words is REJECT)
-    rest = _after(line, APPROVE)
+            thumb = line[: len(line) - len(rest)].endswith(_THUMBS)
+            return _rejection(rest, shown, plain_words=known is _REJECT, separated=thumb)
+    rest = _after(line, _APPROVE)
     if rest is not None:
-        return _approval(rest, shown, template)
+        # A thumb needs no comma behind it.
+        thumb = line[: len(line) - len(rest)].endswith(_THUMBS)
+        return _approval(rest, shown, template, separated=thumb)
     return _unread(f'I could not read "{shown}" as a yes or a no. {_ASK}')
 
 
-def _after(line: str, words: frozenset[str]) -> str | None:
+def _after(line: str, known: frozenset[str]) -> str | None:
     """Return what follows the longest of the words that the line begins with, or None."""
     # Case-folding may lengthen text and never shortens it: no word reaches past its own length.
-    for end in range(min(max(map(len, words)), len(line)), 0, -1):
-        if line[:end].casefold() in words:
+    for end in range(min(max(map(len, known)), len(line)), 0, -1):
+        if unaccented(line[:end].casefold()) in known:
             rest = line[end:]
             return None if _glued(rest) else rest
     return None
@@ -183,10 +224,9 @@ def _glued(rest: str) -> bool:
     return mark.isalnum() or mark in tuple("_'’@/+&") or unicodedata.combining(mark or " ") > 0
 
 
-def _approval(rest: str, shown: str, template: JsonValue) -> _Line:
-    separated, body = _separate(rest)
-    folded = _folded(body)
-    if not body or folded in COURTESY or folded in APPROVE or (separated and folded in HARMLESS):
+def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) -> _Line:
+    separated, body = _separate(rest, separated=separated)
+    if not body or _says_yes_again(body) or (separated and _folded(body) in _HARMLESS):
         return _Line(Verdict.APPROVE, reason=body if separated else "")
     entries = entries_on_line(body, template)
     if entries.problem:
@@ -196,25 +236,40 @@ def _approval(rest: str, shown: str, template: JsonValue) -> _Line:
     if not separated:
         why = f'I read "{shown}": put a colon between the yes and your reason, as in "yes: fine".'
         return _unread(f"{why} {_ASK}")
-    if _first_word(body) in HEDGES | NEGATIONS or _conditional(body):
+    if _first_word(body) in _HEDGES | _NEGATIONS or _conditional(body) or _has(body, _QUALIFIERS):
         return _unread(_half(shown))
     return _Line(Verdict.APPROVE, reason=body)
 
 
-def _rejection(rest: str, shown: str, *, plain_words: bool) -> _Line:
-    separated, body = _separate(rest)
-    if not body or _folded(body) in COURTESY:
+def _says_yes_again(body: str) -> bool:
+    """Say whether all of this is politeness and more words that approve: "please", "ok, danke"."""
+    left = body
+    for _ in range(_MOST_PIECES):
+        left = left.strip(_SEPARATORS + _DECORATION + ") ")
+        if not left:
+            return True
+        rests = [_after(left, known) for known in (_COURTESY, _APPROVE)]
+        found = [rest for rest in rests if rest is not None]
+        if not found:
+            return False
+        left = min(found, key=len)
+    return False
+
+
+def _rejection(rest: str, shown: str, *, plain_words: bool, separated: bool) -> _Line:
+    separated, body = _separate(rest, separated=separated)
+    if not body or _folded(body) in _COURTESY:
         return _Line(Verdict.REJECT, reason=body if separated else "")
     if not separated and not plain_words:
         why = f'I read "{shown}": put a comma between the no and your reason, as in "no, too dear".'
         return _unread(f"{why} {_ASK}")
-    taken_back = not separated and _first_word(body) in HEDGES | NEGATIONS
+    taken_back = not separated and _first_word(body) in _HEDGES | _NEGATIONS
     if taken_back or _conditional(body):
         return _unread(_half(shown))
     return _Line(Verdict.REJECT, reason=body)
 
 
-def _separate(rest: str) -> tuple[bool, str]:
+def _separate(rest: str, *, separated: bool = False) -> tuple[bool, str]:
     """Split what follows a command word into "was there a separator" and the words after it."""
     plain = rest.strip()
     body = plain.lstrip(_SEPARATORS + _DECORATION + " ")
@@ -223,43 +278,51 @@ def _separate(rest: str) -> tuple[bool, str]:
         # The sign of "-3", the point of ".5" and the quote of '"x"' belong to the value.
         keep = before[-1] == '"' or body[0].isdigit()
         before, body = (before[:-1], before[-1] + body) if keep else (before, body)
-    separated = any(mark in _SEPARATORS for mark in before)
+    separated = separated or any(mark in _SEPARATORS for mark in before)
     if separated and plain.startswith("("):
         body = body.removesuffix(")")
     return separated, body if body.strip(".!。 ") else ""
 
 
 def _folded(text: str) -> str:
-    return text.casefold().strip(" .!。,")
+    return unaccented(text.casefold().strip(" .!。,"))
 
 
 def _first_word(text: str) -> str:
-    return text.split(" ", 1)[0].casefold().strip(" .!。,;:")
+    return unaccented(text.split(" ", 1)[0].casefold().strip(" .!。,;:"))
 
 
 def _conditional(text: str) -> bool:
-    folded = f" {text.casefold()}"
-    # A phrase has to begin a word, except in the scripts that put no space between words.
+    numbered = any(mark.isdigit() for mark in text)
+    return _has(text, _CONDITIONS) or (numbered and _has(text, _LIMITS))
+
+
+def _has(text: str, phrases: frozenset[str]) -> bool:
+    """Say whether one of the phrases is in the text, as whole words."""
+    folded = unaccented(text.casefold())
+    plain = "".join(mark if mark.isalnum() or mark == "'" else " " for mark in folded)
+    spaced = f" {' '.join(plain.split())} "
+    # Some scripts put no space between words.
     return any(
-        (phrase if phrase[0] > "\u2fff" else f" {phrase}") in folded for phrase in CONDITIONS
+        phrase in folded if phrase[0] > "\u2fff" else f" {phrase} " in spaced for phrase in phrases
     )
 
 
 def _objection(line: _Line, rest: tuple[str, ...]) -> str:
     """Return what is wrong with the answer as a whole: a contradiction, or a condition."""
-    if line.verdict is Verdict.APPROVE:
-        opposite, words = Verdict.REJECT, REJECT | REJECT_BRIEF
-    else:
-        opposite, words = Verdict.APPROVE, APPROVE
+    approved = line.verdict is Verdict.APPROVE
+    opposite = Verdict.REJECT if approved else Verdict.APPROVE
     contrary = [later for later in rest if later and _read_line(later, None).verdict is opposite]
     # "yes, reject it" is no command by the grammar, but what it means is anybody's guess.
-    if _after(line.reason, words) is not None and _folded(line.reason) not in HARMLESS:
+    refused = approved and _after(line.reason, _REJECT | _REJECT_BRIEF) is not None
+    turned = bool(line.reason) and _read_line(line.reason, None).verdict is opposite
+    if (refused or turned) and _folded(line.reason) not in _HARMLESS:
         contrary.insert(0, line.reason)
     if contrary:
         return f'I read two answers that disagree; the second is "{brief(contrary[0])}". {_ASK}'
     paragraph = _first_paragraph(rest)
     # Only the first paragraph: the disclaimers that firms put under a mail are full of "unless".
-    if _first_word(paragraph) in HEDGES or _conditional(paragraph):
+    if _first_word(paragraph) in _HEDGES or _conditional(paragraph):
         return _half(brief(paragraph))
     return ""
 

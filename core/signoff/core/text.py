@@ -48,6 +48,14 @@ def plain_line(line: str) -> str:
     return " ".join(seen.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
 
 
+def unaccented(text: str) -> str:
+    """Return composed text without the accents that phones leave out: "aprobé" is "aprobe".
+
+    Marks that stand by themselves stay: they also strike words through.
+    """
+    return text if text.isascii() else "".join(map(_base, text))
+
+
 def brief(text: str) -> str:
     """Return text on one line, cleaned and short enough to be quoted inside a message."""
     line = " ".join(clean_text(text[:LONGEST_LINE]).split())
@@ -84,6 +92,12 @@ def _drop_tag(kept: list[str], opened: list[int]) -> bool:
             del kept[start:]
             return True
     return False
+
+
+def _base(mark: str) -> str:
+    parts = unicodedata.normalize("NFD", mark)
+    accented = len(parts) > 1 and all("\u0300" <= accent <= "\u036f" for accent in parts[1:])
+    return parts[0] if accented else mark
 
 
 def _unseen(mark: str) -> bool:
