@@ -36,7 +36,7 @@ from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
-from signoff.cli.slack import slack_channels, slack_ways
+from signoff.cli.slack import slack_channels
 from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
 
 log = structlog.get_logger(__name__)
@@ -212,23 +212,10 @@ def run_gateway(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    from signoff.channels.email.imap.reader import MailboxReader  # noqa: PLC0415
-    from signoff.channels.email.inbound import MailServer  # noqa: PLC0415
-    from signoff.channels.email.webhook import make_mail_router  # noqa: PLC0415
-    from signoff.channels.gateway import make_gateway  # noqa: PLC0415
-    from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
+    from signoff.cli.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
-    mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
-    reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
-    clicks, routers = slack_ways(parts)
-    listeners = [one for one in (mail, reader) if one is not None]
-    app = make_gateway(parts.ledger, [*listeners, *clicks])
-    for router in routers:
-        app.include_router(router)
-    app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
-    if settings.inbox.url:
-        app.include_router(make_inbox_router(parts.desk, settings.inbox))
+    app, mail = assemble(parts)
     config = uvicorn.Config(
         app,
         host=settings.gateway.host,

@@ -1,0 +1,37 @@
+"""What the gateway is put together from: the listeners, and the routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from signoff.channels.email.imap.reader import MailboxReader
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.webhook import make_mail_router
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.cli.slack import slack_ways
+
+if TYPE_CHECKING:
+    from signoff.cli.processes import Parts
+
+
+def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
+    """Return the HTTP application, and the mail server that it keeps running, if there is one.
+
+    Args:
+        parts: What every process is made of.
+    """
+    settings = parts.settings
+    mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
+    reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
+    clicks, routers = slack_ways(parts)
+    listeners = [one for one in (mail, reader) if one is not None]
+    app = make_gateway(parts.ledger, [*listeners, *clicks])
+    for router in routers:
+        app.include_router(router)
+    app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
+    if settings.inbox.url:
+        app.include_router(make_inbox_router(parts.desk, settings.inbox))
+    return app, mail
