@@ -173,6 +173,9 @@ def _gateway(settings: Settings) -> Iterator[Found]:
         message = f"the API on {gateway.host} refuses all but programs on this machine"
         remedy = "Add a [[gateway.tokens]] table for those who shall use it."
         yield ("gateway", "adk"), _warning(message, remedy)
+    if gateway.adk_web and not gateway.adk:
+        message = "the page needs the API that it calls"
+        yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")
     hashes: dict[str, int] = {}
     for index, token in enumerate(gateway.tokens):
         loc = ("gateway", "tokens", index)

@@ -112,6 +112,11 @@ class GatewaySettings(Value):
         description="Serve the API of ADK's own server, `/run_sse` and the sessions, in front of "
         "the workers.",
     )
+    adk_web: bool = Field(
+        False,
+        description="Serve the page of `adk web` too, under /dev-ui/; it needs `adk`. Browsers "
+        "send no tokens: without a proxy that adds one it is for this machine.",
+    )
     tokens: tuple[ApiToken, ...] = Field(
         (),
         description="Who may use that API. Without any, only programs on this machine may.",

@@ -246,3 +246,48 @@ async def until(here: Site, line: dict[str, object]) -> None:
     """Wait until an agent has written this into its journal."""
     while line not in lines_of(here.plant):  # noqa: ASYNC110 -- another process writes it
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("mode", ["record", "replay"])
+async def test_what_adks_own_client_cannot_do_is_said(here: Site, mode: Any) -> None:
+    """To record and to replay it sends state along with a message, which would be dropped."""
+    where: dict[str, Any] = {
+        "app_name": "time_off",
+        "user_id": "user",
+        "session_id": await here.session("time_off"),
+    }
+    text = types.Content(role="user", parts=[types.Part(text=TIME_OFF)])
+    async with AdkWebServerClient(base_url=here.url) as client:
+        request = RunAgentRequest(**where, new_message=text)
+        with pytest.raises(httpx.HTTPStatusError, match="422"):
+            async for _ in client.run_agent(
+                request, mode=mode, test_case_dir="x", user_message_index=0
+            ):
+                pass
+    assert (await client_events(here, where)) == []
+
+
+async def client_events(here: Site, where: dict[str, Any]) -> list[Any]:
+    """Return the events of a session."""
+    async with AdkWebServerClient(base_url=here.url) as client:
+        return list((await client.get_session(**where)).events)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/apps/time_off/app-info", 404),
+        ("PATCH", "/apps/time_off/users/user/memory", 404),
+        ("GET", "/apps/time_off/eval_sets", 404),
+        ("GET", "/list-apps?detailed=true", 501),
+    ],
+)
+async def test_what_else_adks_server_has_is_a_problem(
+    here: Site, method: str, path: str, status: int
+) -> None:
+    """Each says that it is not served, and what is."""
+    answer = await here.http.request(method, path)
+    assert (answer.status_code, answer.json()["type"]) == (
+        status,
+        "urn:signoff:problem:not-served",
+    )

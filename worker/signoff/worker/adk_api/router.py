@@ -29,6 +29,7 @@ from signoff.worker.adk_api.problems import Problem, ProblemRoute
 from signoff.worker.adk_api.sessions import Sessions
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import Onlookers
+from signoff.worker.adk_api.web import make_web_router
 from signoff.worker.adk_remote.settings import RemoteApp
 
 log = structlog.get_logger(__name__)
@@ -218,6 +219,7 @@ def make_adk_router(
     local_person: str = "",
     remote: Mapping[str, RemoteApp] | None = None,
     elsewhere: Mapping[str, BaseSessionService] | None = None,
+    web: bool = False,
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
@@ -231,6 +233,7 @@ def make_adk_router(
         local_person: As whom whoever sits at this machine answers, while there are no tokens.
         remote: The agents elsewhere that may publish their pauses.
         elsewhere: The sessions of those of them that can be submitted to, by app.
+        web: Whether ADK's own page is served too.
     """
     api = AdkApi(
         gate=Gate(tokens, desk.directory, local_person=local_person),
@@ -265,6 +268,8 @@ def make_adk_router(
         ("/v1/pauses", "POST", api.publish),
     ):
         router.add_api_route(path, endpoint, methods=[method], response_model=None)
+    if web:
+        router.include_router(make_web_router(api.gate.admit))
     router.add_api_route(
         "/apps/{rest:path}",
         api.not_served,

@@ -1,0 +1,128 @@
+"""ADK's own page, in a real browser, in front of the workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import pytest_asyncio
+
+from browser import Browser, browser
+from signoff.core.run import RunState
+from worker.api.client import LOCAL, Site, lines_of, site
+from worker.api.test_bad_input import TOKENS, bearer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+T = TypeVar("T")
+
+CHAT = "textarea.chat-input-box"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """A plant with the page."""
+    gateway = LOCAL + "\nadk_web = true"
+    async with site(tmp_path_factory.mktemp("site"), gateway=gateway) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A window of a browser."""
+    with browser(tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+async def apart(work: Callable[[], T]) -> T:
+    """Let somebody use the browser; the plant's own loop goes on meanwhile."""
+    return await asyncio.to_thread(work)
+
+
+async def test_a_call_is_confirmed_in_the_page(here: Site, window: Browser) -> None:
+    """Choose the agent, say something, see what it asks for, confirm, and see it go on."""
+
+    def use() -> None:
+        window.open(f"{here.url}/dev-ui/")
+        window.click("button.selector-button", "arrow_drop_down")
+        window.click("mat-option, [role=option], .app-option, .selector-item, button, a", "finance")
+        window.write(CHAT, "Reimburse me $2500 for the page\ue007")
+        window.find("app-long-running-response", "2500")
+        window.click("app-long-running-response input[type=checkbox]")
+        window.click("app-long-running-response button", "Submit")
+        window.find("app-chat, body", "I have reimbursed 2,500.00.")
+
+    await apart(use)
+    assert [one["amount"] for one in lines_of(here.plant) if one.get("purpose") == "the page"] == [
+        2500
+    ]
+    ledger = here.plant.parts.ledger
+    (approval, *_) = await ledger.decided()
+    assert approval.decision is not None
+    assert (approval.decision.by, approval.decision.channel) == ("mara", "api")
+
+
+async def test_a_request_for_input_is_answered_in_the_page(here: Site, window: Browser) -> None:
+    """What is typed is the answer."""
+
+    def use() -> None:
+        window.open(f"{here.url}/dev-ui/?app=asks_input")
+        window.write(CHAT, "go\ue007")
+        window.find("app-long-running-response", "Which account?")
+        window.write("app-long-running-response textarea, app-long-running-response input", "A-17")
+        window.click("app-long-running-response button")
+
+    await apart(use)
+    ledger = here.plant.parts.ledger
+    (run, *_) = [one for one in await ledger.recent_runs() if one.app == "asks_input"]
+    ended = await here.plant.ends([run.id])
+    assert ended[run.id].what == RunState.COMPLETED.value
+    (approval,) = await ledger.approvals(run.approvals)
+    assert approval.decision is not None
+    assert approval.decision.payload == "A-17"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/dev-ui/assets/config/runtime-config.json", {"backendUrl": ""}),
+        ("/config/telemetry", {"telemetry": False}),
+        ("/dev/apps/finance/eval_sets", []),
+        ("/dev/apps/finance/eval-results", []),
+        ("/dev/apps/finance/debug/trace/session/x", []),
+        ("/dev/apps/finance/tests", []),
+    ],
+)
+async def test_what_the_page_asks_for_is_answered(here: Site, path: str, answer: object) -> None:
+    """There are no evaluations, traces and tests here, and the page can live with that."""
+    assert (await here.http.get(path)).json() == answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/dev/apps/finance/build_graph", 501),
+        ("GET", "/dev/apps/finance/users/user/sessions/x/events/y/graph", 501),
+        ("POST", "/dev/apps/finance/builder/save", 501),
+        ("POST", "/dev/apps/finance/eval_sets/x", 501),
+        ("GET", "/dev-ui/nothing.js", 404),
+        ("GET", "/dev-ui/..%2f..%2fapi_server.py", 404),
+    ],
+)
+async def test_the_rest_is_a_problem(here: Site, method: str, path: str, status: int) -> None:
+    """What needs the agents' code, changes it, or is not there."""
+    answer = await here.http.request(method, path)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_page_is_for_those_who_may_use_the_api(tmp_path: Path) -> None:
+    """With tokens, not a file of it is served without one."""
+    gateway = TOKENS.replace("adk = true", "adk = true\nadk_web = true", 1)
+    async with site(tmp_path, gateway=gateway) as made:
+        for path in ("/dev-ui/", "/dev-ui/assets/config/runtime-config.json", "/dev/apps/x/tests"):
+            assert (await made.http.get(path)).status_code == 401
+            assert (await made.http.get(path, headers=bearer("app"))).status_code == 200
