@@ -90,12 +90,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     prepare(settings)
     # Only workers have the agent framework in memory: it takes seconds to import.
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import (  # noqa: PLC0415
-        Apps,
-        app_names,
-        artifact_service,
-        session_service,
-    )
+    from signoff.worker.adk.apps import app_names, open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
@@ -116,12 +111,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
-    runners = Apps(
-        folder,
-        session_service(settings.sessions_url, folder),
-        lambda: guard,
-        artifact_service(settings.artifacts_url, folder),
-    )
+    runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(remote, parts.ledger, show=json_shown_through(parts.ledger))
     runtime = MixedRuntime(
         AdkRuntime(

@@ -172,3 +172,16 @@ class Apps:
         close = getattr(self.sessions, "close", None)
         if close is not None:
             await close()
+
+
+def open_apps(
+    folder: Path, sessions: str, artifacts: str, plugin: Callable[[], BasePlugin]
+) -> Apps:
+    """Return the apps of a folder, with the services behind these URLs.
+
+    Raises:
+        ConfigError: ADK does not take one of the URLs.
+    """
+    return Apps(
+        folder, session_service(sessions, folder), plugin, artifact_service(artifacts, folder)
+    )
