@@ -213,5 +213,5 @@ def test_the_default_asks_for_what_the_policy_asked_for() -> None:
 
 def test_refusals_say_what_to_do() -> None:
     """The words are for the person who answered."""
-    with pytest.raises(DecisionRefused, match=r"answer the mail .* confirm .* inbox page"):
+    with pytest.raises(DecisionRefused, match=r"answer the message .* confirm .* inbox page"):
         two_steps().approve(MARA, DIRECTORY, channel="cli", now=NOON)

@@ -122,12 +122,12 @@ def first_step(approval: Approval, step: Decision, *, again: bool) -> Words:
     parts = ["It takes the place of your earlier answer."] if again else []
     parts += _given(approval, step)
     parts.append(
-        f"This request takes two steps, and your mail was the first. Confirm it{until} on the "
+        f"This request takes two steps, and your answer was the first. Confirm it{until} on the "
         "page behind the link, with a code from your authenticator app. Nothing is decided before "
         "that."
     )
     parts.append(
-        "If you have changed your mind, or that mail was not yours, answer the request with a no: "
+        "If you have changed your mind, or that answer was not yours, answer the request with a no: "
         "that counts at once."
     )
     return Words(

@@ -284,7 +284,7 @@ class Approval(Question):
 
     def _two_steps(self) -> str:
         return (
-            f"Approval {self.id} takes two steps: answer the mail that asked you, and then "
+            f"Approval {self.id} takes two steps: answer the message that asked you, and then "
             "confirm your answer on the inbox page."
         )
 

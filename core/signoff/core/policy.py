@@ -184,7 +184,7 @@ class Routing(Rules):
 
     Attributes:
         second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
-            counts only when the person has confirmed it on the inbox page. ``"true"`` is always,
+            or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is always,
             empty is never; what cannot be evaluated is true.
     """
 

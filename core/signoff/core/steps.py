@@ -1,8 +1,8 @@
 """The two steps of a yes that no single proof of the person can carry.
 
-The first step proves that the person reads their mail, the second that they hold their second
-factor. Neither is worth a decision without the other, so that who has got hold of a mailbox, or of
-a phone, still approves nothing. A no counts at once, by whatever channel it comes.
+The first step proves that the person has the account to which the question was sent, the second
+that they hold their second factor. Neither is worth a decision without the other, so that who has
+got hold of a mailbox, or of a phone, still approves nothing. A no counts at once, by whatever channel it comes.
 """
 
 from __future__ import annotations

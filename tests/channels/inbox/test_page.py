@@ -63,7 +63,7 @@ async def test_without_a_mail_there_is_nothing_to_confirm(browser, office):
     answer = await browser.press(path)
 
     assert answer.status_code == 409
-    assert "answer the mail that asked you" in answer.text
+    assert "answer the message that asked you" in answer.text
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
 
@@ -184,7 +184,7 @@ async def test_the_list_shows_what_waits_for_me(browser, office):
     await browser.sign_in()
     page = await browser.get("/inbox/")
     assert path in page.text
-    assert "Confirm what you said by mail" in page.text
+    assert "Confirm what you said" in page.text
     assert other.id not in page.text
 
 

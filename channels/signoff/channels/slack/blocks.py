@@ -89,9 +89,11 @@ def outcome_blocks(message: Message) -> list[Block]:
 
 def notice_blocks(message: Message) -> list[Block]:
     """Return the blocks of an answer to what a person did."""
+    page = [ActionsBlock(elements=[_page(message.link)])] if message.link else []
     return [
         SectionBlock(text=plain(one_line(message.headline), _SUMMARY)),
         *_paragraphs(message.text),
+        *page,
     ]
 
 
@@ -153,8 +155,14 @@ def _about(card: Card, *, open_still: bool = True) -> Iterator[Block]:
         who.append(f"policy {escape(card.policy, 100)}")
     if open_still and card.deadline is not None:
         who.append(f"open until {date(card.deadline)}")
+    if open_still and card.in_two_steps:
+        who.append("a yes has to be confirmed on its page")
     marks = f"{card.approval} · digest `{short(card.digest)}`"
     yield ContextBlock(elements=[markup(" · ".join(who)), markup(marks)])
+
+
+def _page(address: str) -> LinkButtonElement:
+    return LinkButtonElement(text=plain("Open page", BUTTON), url=address, action_id=OPEN)
 
 
 def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
@@ -177,7 +185,7 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     )
     elements.append(ButtonElement(text=plain("Details"), action_id=DETAILS, value=value))
     if inbox:
-        page = LinkButtonElement(text=plain("Open page", BUTTON), url=inbox, action_id=OPEN)
+        page = _page(inbox)
         elements.append(page)
     return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
 

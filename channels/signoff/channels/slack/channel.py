@@ -33,14 +33,12 @@ class SlackChannel:
 
     Args:
         web: The Web API.
-        inbox: The address of an approval's page with ``{approval}`` in it, "" without a page.
     """
 
     name = NAME
 
-    def __init__(self, web: SlackWeb, *, inbox: str = "") -> None:
+    def __init__(self, web: SlackWeb) -> None:
         self._web = web
-        self._inbox = inbox
         self._conversations: dict[str, str] = {}
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
@@ -76,14 +74,12 @@ class SlackChannel:
         if message.attempt > 1 and (there := await self._posted_before(channel, message)):
             log.info("slack.reconciled", message=message.id)
             return Delivered(str(there), copy="reconciled")
-        page = self._inbox.format(approval=message.card.approval) if self._inbox else ""
         text = blocks.summary(message)
         group = message.address.partition("+")[2]
         if group:
             text = f"<!subteam^{group}> {text}"
-        receipt = await self._web.post(
-            channel, text, blocks.card_blocks(message, inbox=page, group=group), metadata=metadata
-        )
+        shown = blocks.card_blocks(message, inbox=message.link, group=group)
+        receipt = await self._web.post(channel, text, shown, metadata=metadata)
         return Delivered(str(receipt))
 
     async def _posted_before(self, channel: str, message: Message) -> Receipt | None:

@@ -149,7 +149,7 @@ def print_approval(
             add(asked, _name(directory, one.person), one.channel, one.address, delivery)
         out.print(asked)
     if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
-        out.print(Text("\nsaid by mail, to be confirmed on the inbox page", style="bold"))
+        out.print(Text("\nsaid, and to be confirmed on the inbox page", style="bold"))
         steps = table("person", "channel", "at", "reason", "values")
         for step in waiting:
             values = step.payload if step.proposal is None else step.proposal
