@@ -162,54 +162,6 @@ async def test_after_nonsense_a_clear_answer_counts(channels):
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-@pytest.mark.parametrize(
-    "sender",
-    [
-        "stranger@example.com",
-        "mara@example.com.evil.example",
-        '"mara@example.com" <stranger@example.com>',
-        "mara@example.com, stranger@example.com",
-        "MARA@example.com <stranger@evil.example>",
-        "mara@exämple.com",
-        "friends: mara@example.com;",
-        "mara@example.com (stranger@evil.example) <stranger@evil.example>",
-    ],
-)
-async def test_somebody_else_with_the_token_decides_nothing(channels, sender):
-    """A forwarded or stolen token is of no use; the person who was asked is told, nobody else."""
-    approval, token = await channels.ask()
-    raw = reply(token, "approve").replace(b"From: Mara Lind <mara@example.com>", b"From: SENDER")
-    raw = raw.replace(b"From: SENDER", b"From: " + sender.encode())
-
-    (told,) = await take(channels, raw)
-
-    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert (told.person, told.address) == ("mara", "mara@example.com")
-    assert told.headline.startswith("Somebody else answered")
-    event = (await channels.events(approval))[-1]
-    assert (event.what, event.by) == (What.REFUSED_ANSWER, "")
-
-
-async def test_two_from_headers_are_nobody(channels):
-    """A mail with two authors, one of them right, is refused."""
-    approval, token = await channels.ask()
-    raw = b"From: stranger@evil.example\n" + reply(token, "approve")
-    (told,) = await take(channels, raw)
-    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert told.headline.startswith("Somebody else")
-
-
-async def test_a_strangers_address_is_shown_plainly(channels):
-    """Look-alike letters and line breaks of a stranger do not reach the notice as they are."""
-    approval, token = await channels.ask()
-    sender = "=?utf-8?q?mara=40example=2Ecom=0D=0ABcc=3A?= <x@xn--mple-5ya.example>"
-    raw = reply(token, "approve").replace(b"Mara Lind <mara@example.com>", sender.encode())
-    (told,) = await take(channels, raw)
-    assert told.text.isascii()
-    assert "\r" not in told.text
-    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-
-
 AUTOMATIC = {
     "Auto-Submitted": "auto-replied",
     "Precedence": "bulk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from pydantic import JsonValue
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 ONCE_IN: Final = timedelta(days=1)
 """Nobody is told the same about one approval more often than this."""
 
-_WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER})
+_WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER, About.UNPROVEN})
 
 
 def _refuse_other_arguments(approval: Approval, command: Command) -> None:
@@ -86,6 +86,14 @@ def read_answer(text: str, approval: Approval) -> Command:
     edit = read_command(plain.partition("\n\n")[0], dict(approval.call.args))
     unclear = edit.verdict is Verdict.UNCLEAR and command.verdict is not Verdict.REJECT
     return edit if edit.values or unclear else command
+
+
+class Notice(NamedTuple):
+    """Something to tell one person."""
+
+    person: str
+    about: About
+    words: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +169,61 @@ class Answers:
         except DecisionRefused as error:
             await self.refused(answer, person, error, command)
 
-    async def stranger(self, answer: Answer, address: str) -> None:
-        """Note that somebody else used a person's token, and tell the person alone.
+    async def stranger(
+        self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
+    ) -> None:
+        """Note that somebody else used a person's token; tell the person, and the requester.
+
+        Args:
+            answer: What was answered.
+            address: Whose mail it says it is.
+            why: Why it is not taken.
+            author: Who has used it, where that is proven; told that forwarding hands nothing on.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        why = why or "the sender is not the person who was asked"
+
+        def build(approval: Approval) -> list[Notice]:
+            if approval.state is not State.PENDING:
+                return []
+            told = [
+                Notice(answer.holder.person, About.STRANGER, phrases.stranger(approval, address))
+            ]
+            requester = self._desk.directory.find(approval.origin.user)
+            if requester is not None and requester.id != answer.holder.person:
+                words = phrases.forwarded(approval, address)
+                told.append(Notice(requester.id, About.FORWARDED, words))
+            if author is not None and (requester is None or requester.id != author.id):
+                words = phrases.not_handed_on(approval)
+                told.append(Notice(author.id, About.NOT_HANDED_ON, words))
+            return told
+
+        await self._answer_back(
+            answer,
+            lambda one: (What.REFUSED_ANSWER, why, build(one)),
+            by="",
+            more={"from": address},
+        )
+
+    async def unproven(self, answer: Answer, why: str) -> None:
+        """Note that nothing proves whose answer it is; tell the person, at the address we know.
 
         Raises:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be committed; nothing was done.
         """
 
-        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
-            about = About.STRANGER if approval.state is State.PENDING else None
-            why = "the sender is not the person who was asked"
-            return What.REFUSED_ANSWER, why, about, phrases.stranger(approval, address)
+        def build(approval: Approval) -> list[Notice]:
+            if approval.state is not State.PENDING:
+                return []
+            words = phrases.unproven(approval, why)
+            return [Notice(answer.holder.person, About.UNPROVEN, words)]
 
-        await self._answer_back(answer, build, by="", more={"from": address})
+        told = f"who has sent it is not proven: {why}"
+        await self._answer_back(answer, lambda one: (What.REFUSED_ANSWER, told, build(one)), by="")
 
     async def decide(self, answer: Answer, person: Person, command: Command) -> None:
         """Commit a clear answer.
@@ -193,7 +242,7 @@ class Answers:
             def noted(change: Change, after: Approval) -> None:
                 if (step := after.step_of(person.id)) is not None:
                     words = phrases.first_step(after, step, again=again)
-                    self._send(change, answer, About.FIRST_STEP, words)
+                    self._send(change, answer, Notice(person.id, About.FIRST_STEP, words))
 
             approval = await self._desk.approve(
                 holder.approval,
@@ -203,10 +252,16 @@ class Answers:
                 values=command.values,
                 also=also,
                 noted=noted,
+                more=answer.more,
             )
         else:
             approval = await self._desk.reject(
-                holder.approval, person, channel=holder.channel, reason=command.reason, also=also
+                holder.approval,
+                person,
+                channel=holder.channel,
+                reason=command.reason,
+                also=also,
+                more=answer.more,
             )
         log.info(
             "answer.recorded",
@@ -218,9 +273,10 @@ class Answers:
         )
 
     async def _not_understood(self, answer: Answer, problem: str, *, example: str = "") -> None:
-        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
+        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
             words = phrases.not_understood(approval, problem, example=example)
-            return What.NOT_UNDERSTOOD, problem, About.NOT_UNDERSTOOD, words
+            notice = Notice(answer.holder.person, About.NOT_UNDERSTOOD, words)
+            return What.NOT_UNDERSTOOD, problem, [notice]
 
         await self._answer_back(answer, build, by=answer.holder.person)
 
@@ -238,7 +294,7 @@ class Answers:
         """
         directory = self._desk.directory
 
-        def build(approval: Approval) -> tuple[What, str, About | None, Words]:
+        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
             about: About | None
             match error:
                 case AlreadyDecided() if person is not None:
@@ -251,7 +307,8 @@ class Answers:
                     about, words = About.LATE, phrases.late(approval)
                 case _:
                     about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
-            return What.REFUSED_ANSWER, str(error), about, words
+            told = [] if about is None else [Notice(answer.holder.person, about, words)]
+            return What.REFUSED_ANSWER, str(error), told
 
         verdict = command.verdict.value if command is not None else ""
         await self._answer_back(answer, build, by=answer.holder.person, more={"verdict": verdict})
@@ -259,17 +316,17 @@ class Answers:
     async def _answer_back(
         self,
         answer: Answer,
-        build: Callable[[Approval], tuple[What, str, About | None, Words]],
+        build: Callable[[Approval], tuple[What, str, list[Notice]]],
         *,
         by: str,
         more: dict[str, JsonValue] | None = None,
     ) -> None:
-        """Commit an event and, once in a while, a notice about it."""
+        """Commit an event and, once in a while, notices about it."""
         holder = answer.holder
 
         async def attempt() -> None:
             approval = await self._ledger.approval(holder.approval)
-            what, why, about, words = build(approval)
+            what, why, notices = build(approval)
             now = await self._ledger.now()
             details: dict[str, JsonValue] = {
                 "channel": holder.channel,
@@ -278,8 +335,8 @@ class Answers:
             }
             event = approval.note(what, now=now, by=by, why=why, more=details)
             change = answer.also.copy().note([event])
-            if about is not None:
-                await self._tell(change, answer, about, words, now)
+            for notice in notices:
+                await self._tell(change, answer, notice, now)
             await self._ledger.commit(change)
             log.info(
                 "answer.not_taken",
@@ -292,34 +349,32 @@ class Answers:
 
         await self._ledger.decide_again(attempt)
 
-    async def _tell(
-        self, change: Change, answer: Answer, about: About, words: Words, now: datetime
-    ) -> None:
+    async def _tell(self, change: Change, answer: Answer, notice: Notice, now: datetime) -> None:
         """Add a notice, unless this was told before; the guard is part of the same commit."""
-        holder = answer.holder
         if not answer.to:
-            guard = f"told:{about}:{holder.approval}:{holder.person}"
+            guard = f"told:{notice.about}:{answer.holder.approval}:{notice.person}"
             if await self._ledger.raw(guard) is not None:
                 return
             change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
-        self._send(change, answer, about, words)
+        self._send(change, answer, notice)
 
     @staticmethod
-    def _send(change: Change, answer: Answer, about: About, words: Words) -> None:
+    def _send(change: Change, answer: Answer, notice: Notice) -> None:
         """Add a notice that answers one answer."""
-        holder = answer.holder
+        holder, about, words = answer.holder, notice.about, notice.words
+        mine = notice.person == holder.person
         change.send(
             stages.deliver(holder.channel),
-            f"notice:{about}:{holder.approval}:{holder.person}:{answer.source}",
+            f"notice:{about}:{holder.approval}:{notice.person}:{answer.source}",
             {
                 "kind": "notice",
                 "approval": holder.approval,
-                "person": holder.person,
+                "person": notice.person,
                 "token": answer.token if about in _WITH_TOKEN else "",
                 "headline": words.headline,
                 "text": words.text,
                 "example": words.example,
-                "reply_to": answer.reply_to,
-                "address": answer.to,
+                "reply_to": answer.reply_to if mine else "",
+                "address": answer.to if mine else "",
             },
         )

@@ -26,10 +26,12 @@ from signoff.channels.outbox import (
 from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.router import route_again
 from signoff.core.approval import Approval, Asked, State
-from signoff.core.card import card
+from signoff.core.card import Row, card
 from signoff.core.people import Directory
 
 log = structlog.get_logger(__name__)
+
+_NOT_SHOWN: Final = (Row(name="arguments", value="not shown to those who were not asked"),)
 
 PATIENCE: Final = 4
 """How often an outcome waits for its card, which may be under way, before it is dropped."""
@@ -121,10 +123,16 @@ class Delivery:
         if words is None:
             return None
         person = self._directory.get(asked.person)
+        shape, link = card(approval, self._directory), ""
+        if not self._concerns(asked, approval):
+            # The call may be a secret from whoever has only got hold of a token.
+            shape = shape.model_copy(update={"rows": _NOT_SHOWN})
+        elif approval.state is State.PENDING:
+            link = self._inbox.link_to(approval.id)
         return Message(
             id=item.id,
             kind=kind,
-            card=card(approval, self._directory),
+            card=shape,
             person=asked.key,
             name=person.shown if person else asked.person,
             address=asked.address,
@@ -135,11 +143,16 @@ class Delivery:
             example=words.example,
             good=approval.state is State.APPROVED and not item.body.get("problem"),
             thread=asked.receipt,
-            link=self._inbox.link_to(approval.id) if approval.state is State.PENDING else "",
+            link=link,
             reply_to=str(item.body.get("reply_to", "")),
             attempt=item.attempts,
             copies=asked.copies,
         )
+
+    def _concerns(self, asked: Asked, approval: Approval) -> bool:
+        """Say whether somebody was asked, or has asked for this himself."""
+        mine = self._directory.same(asked.person, approval.origin.user)
+        return mine or any(one.person == asked.person for one in approval.asked)
 
     def _words(
         self, kind: Kind, item: Item, approval: Approval, asked: Asked
@@ -168,7 +181,11 @@ class Delivery:
         for asked in approval.asked:
             if (asked.key, asked.channel) == (person, self._channel.name):
                 return asked
-        return None
+        known = self._directory.get(str(person))
+        if known is None or item.body.get("kind") != Kind.NOTICE or item.body.get("address"):
+            return None
+        # Who was not asked is told under the address that we know, never under one of a mail.
+        return Asked(person=known.id, channel=self._channel.name, address=known.email)
 
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         asked = self._asked(item, approval)

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
@@ -16,6 +17,9 @@ from signoff.broker.desk import Desk
 from signoff.channels.answers import Answer, Answers
 from signoff.channels.automatic import AutomaticMail
 from signoff.channels.email.addresses import normal_address, plus_parts
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
 from signoff.channels.email.identity import identity
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
@@ -33,11 +37,18 @@ from signoff.core.errors import (
     UnreadableMail,
 )
 from signoff.core.events import Event, What
+from signoff.core.people import Person
+from signoff.core.policy import EmailProof
 
 log = structlog.get_logger(__name__)
 
 MOST_ATTEMPTS: Final = 5
 """How often a mail is tried before it is quarantined."""
+
+PATIENCE_WITH_DNS: Final = 7
+"""How often a mail is tried while the DNS is away, about five minutes; then it is unproven."""
+
+_UNLOOKED: Final = Proof(address="", proven=Proven.NONE, why="nobody has looked")
 
 _SEVERAL: Final = "Your mail went to several requests at once; answer each of them by itself."
 
@@ -64,8 +75,20 @@ async def read_here(raw: bytes, sent_lines: Collection[str] = (), /) -> Incoming
     return await asyncio.to_thread(read_mail, raw, sent_lines)
 
 
-Opened = tuple[StoredMail | None, IncomingMail | UnreadableMail | None]
-"""A mail as it is stored, and read; None where it has been processed meanwhile."""
+class Opened(NamedTuple):
+    """A mail as it is stored, and as it was read.
+
+    Attributes:
+        stored: None where it has been processed meanwhile.
+        mail: What stands in it, or why it cannot be read.
+        known: The tokens it carries that were issued, and to whom.
+        proof: What is proven about its author.
+    """
+
+    stored: StoredMail | None = None
+    mail: IncomingMail | UnreadableMail | None = None
+    known: tuple[tuple[str, Holder], ...] = ()
+    proof: Proof = _UNLOOKED
 
 
 class Intake:
@@ -80,6 +103,8 @@ class Intake:
         sent_lines: What we sent, so that it is not taken for the person's words.
         read: Reads mails; `Readers.read` does it where it can do no harm.
         limits: Counts what decides nothing; without it everything is noted.
+        authenticator: Finds out who wrote a mail; without one nothing proves it.
+        required: What must be proven about an answer whose policy does not say.
     """
 
     def __init__(
@@ -90,6 +115,8 @@ class Intake:
         sent_lines: SentLines | None = None,
         read: Read = read_here,
         limits: Limits | None = None,
+        authenticator: Authenticator | None = None,
+        required: EmailProof = EmailProof.TOKEN_FROM,
     ) -> None:
         self._desk = desk
         self._ledger = desk.ledger
@@ -99,6 +126,8 @@ class Intake:
         self._sent_lines = sent_lines
         self._read = read
         self._limits = limits
+        self._authenticator = authenticator or Authenticator()
+        self._required = required
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -138,17 +167,26 @@ class Intake:
         await window.acquire()
         stored = await load(self._ledger, str(item.body["mail"]))
         if stored is None:
-            return None, None
+            return Opened()
         try:
-            return stored, await self._read(stored.traced)
+            mail = await self._read(stored.traced)
         except UnreadableMail as error:
-            return stored, error
+            return Opened(stored, error)
+        tokens = self._tokens(stored, mail)
+        holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
+        known = tuple((token, holder) for token, holder in holders if holder is not None)
+        if not known or mail.automatic:
+            return Opened(stored, mail, known)
+        now = await self._ledger.now()
+        # The DNS may take its time: so here, where the mails do not wait for each other.
+        proof = await self._authenticator.prove(stored.raw, mail.sender, peer=stored.peer, now=now)
+        return Opened(stored, mail, known, proof)
 
     async def _try(
         self, item: Item, reading: asyncio.Future[Opened], window: asyncio.Semaphore
     ) -> None:
         try:
-            await self._one(item, *await reading)
+            await self._one(item, await reading)
         except LeaseLost:
             log.info("intake.lease_lost", item=item.id)
         except LedgerUnavailable:
@@ -163,21 +201,18 @@ class Intake:
         finally:
             window.release()
 
-    async def _one(
-        self, item: Item, stored: StoredMail | None, mail: IncomingMail | UnreadableMail | None
-    ) -> None:
+    async def _one(self, item: Item, opened: Opened) -> None:
+        stored, mail, known, proof = opened
         if stored is None or mail is None:
             await self._ledger.commit(Change().ack(item))
             return
         if isinstance(mail, UnreadableMail):
             await self._quarantine(item, stored, str(mail))
             return
-        tokens = self._tokens(stored, mail)
-        holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
-        known = [(token, holder) for token, holder in holders if holder is not None]
         if is_loop(stored):
             mail = replace(mail, automatic=mail.automatic or "it is ours", sort=Sort.OTHER)
         judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in known)]
+        judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
         if await is_known(self._ledger, same):
@@ -185,45 +220,68 @@ class Intake:
             log.info("mail.known", mail=stored.id)
             return
         remember(also, same)
-        if await self._is_too_much(also, stored, mail, [holder for _, holder in known]):
+        holders = [holder for _, holder in known]
+        if await self._is_too_much(also, stored, mail, holders, proof):
             return
         if mail.automatic:
-            await self._automatic(also, stored, mail, [holder for _, holder in known])
+            await self._automatic(also, stored, mail, holders)
         elif not known:
             why = "it carries no token that is known"
             await self._ignore(also, stored, why)
         else:
             token, holder = known[0]
-            answer = Answer(holder, token, stored.id[:16], mail.message_id, also)
+            source = stored.id[:16]
+            answer = Answer(holder, token, source, mail.message_id, also, more=_kept(proof))
             try:
-                await self._answered(answer, stored, mail, several=len(known) > 1)
+                await self._answered(item, answer, stored, mail, proof, several=len(known) > 1)
             except ApprovalNotFound as error:
                 await self._ignore(also, stored, str(error))
 
     async def _answered(
-        self, answer: Answer, stored: StoredMail, mail: IncomingMail, *, several: bool
+        self,
+        item: Item,
+        answer: Answer,
+        stored: StoredMail,
+        mail: IncomingMail,
+        proof: Proof,
+        *,
+        several: bool,
     ) -> None:
+        approval = await self._ledger.approval(answer.holder.approval)
         person = self._desk.directory.get(answer.holder.person)
-        if person is not None and (mail.sender is None or not person.owns(mail.sender)):
-            addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
-            await self._answers.stranger(answer, addresses[:254])
-            return
+        if person is not None:
+            finding = self._judge(answer, approval, person, proof)
+            waits = finding.fault is Fault.UNPROVEN and proof.temporary
+            if waits and item.attempts < PATIENCE_WITH_DNS:
+                log.info("mail.waits_for_dns", mail=stored.id, why=proof.why)
+                await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
+                return
+            if finding.fault is not None:
+                addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
+                await self._refuse(answer, finding, proof, addresses[:254])
+                return
         text = mail.own_text
         if self._sent_lines is not None:
-            approval = await self._ledger.approval(answer.holder.approval)
             lines = self._sent_lines(approval, answer.holder.person)
             text = (await self._read(stored.traced, lines)).own_text
         await self._answers.take(answer, text, problem=_SEVERAL if several else "")
 
     async def _is_too_much(
-        self, also: Change, stored: StoredMail, mail: IncomingMail, known: Sequence[Holder]
+        self,
+        also: Change,
+        stored: StoredMail,
+        mail: IncomingMail,
+        known: Sequence[Holder],
+        proof: Proof,
     ) -> bool:
         """Say whether a mail decides nothing and there were too many of its kind; end it then.
 
         What the person who was asked has written is never too much here.
         """
-        person = self._desk.directory.get(known[0].person) if known else None
-        own = person is not None and mail.sender is not None and person.owns(mail.sender)
+        author = owner_of(proof.address, self._desk.directory)
+        proven = proof.proven is Proven.DMARC or proof.temporary
+        believed = proven or self._required is not EmailProof.TOKEN_FROM_DMARC
+        own = bool(known) and author is not None and author.id == known[0].person and believed
         if self._limits is None or (own and not mail.automatic):
             return False
         source = "/".join(known[0]) if known else ", ".join(mail.from_addresses)
@@ -236,6 +294,32 @@ class Intake:
             await self._ledger.commit(also)
             log.info("mail.limited", mail=stored.id)
         return over > 0
+
+    def _judge(self, answer: Answer, approval: Approval, person: Person, proof: Proof) -> Finding:
+        terms = approval.terms
+        return judge(
+            proof,
+            required=(terms.email if terms is not None else None) or self._required,
+            person=person,
+            requester=approval.origin.user,
+            address=self._address(answer.token),
+            directory=self._desk.directory,
+        )
+
+    async def _refuse(self, answer: Answer, finding: Finding, proof: Proof, addresses: str) -> None:
+        if finding.fault is Fault.UNPROVEN:
+            await self._answers.unproven(answer, finding.why)
+            return
+        # Mail that nothing proves may be anybody's: it is not answered.
+        author = finding.author if proof.proven is Proven.DMARC else None
+        await self._answers.stranger(answer, addresses, why=finding.why, author=author)
+
+    def _address(self, token: str) -> str:
+        local, _, domain = self._mailbox.rpartition("@")
+        return f"{local}+{token}@{domain}"
+
+    def _vouched(self, proof: Proof, token: str) -> bool:
+        return proof.vouches_for(self._address(token))
 
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""
@@ -291,6 +375,13 @@ def is_loop(stored: StoredMail) -> bool:
     """Say whether a mail is one of ours that came back, by the header that all of ours carry."""
     head = stored.raw.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
     return b"\nx-signoff-loop:" in b"\n" + head.lower()
+
+
+def _kept(proof: Proof) -> dict[str, JsonValue]:
+    """Return what the audit keeps of a proof."""
+    kept = {"from": proof.address, "proven": proof.proven.value, "by": proof.by}
+    kept |= {"domain": proof.domain}
+    return {"proof": {name: value for name, value in kept.items() if value}}
 
 
 def _event(now: datetime, stored: StoredMail, why: str) -> Event:

@@ -41,6 +41,9 @@ class About(StrEnum):
     LATE = "late"
     NOT_YOURS = "not_yours"
     STRANGER = "stranger"
+    UNPROVEN = "unproven"
+    FORWARDED = "forwarded"
+    NOT_HANDED_ON = "not_handed_on"
     FIRST_STEP = "first_step"
 
 
@@ -186,14 +189,52 @@ def not_yours(approval: Approval, problem: str) -> Words:
 
 def stranger(approval: Approval, address: str) -> Words:
     """Return to the person who was asked that somebody else has answered in their place."""
-    # Look-alike letters would make a stranger's address read like a known one.
-    plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
     return Words(
         f"Somebody else answered your request about {topic(approval)}",
-        f"A mail from {plain or 'an address that cannot be read'} answered with the link that was "
-        "sent to you, perhaps because you forwarded it. Nothing was decided, and the sender was "
-        "not answered. You can still decide: answer the request from your own address.",
+        f"A mail from {_plain(address)} answered with the link that was sent to you, perhaps "
+        "because you forwarded it. Nothing was decided: forwarding a request does not hand it on. "
+        "You can still decide: answer the request from your own address.",
     )
+
+
+def unproven(approval: Approval, why: str) -> Words:
+    """Return to the person who was asked that nothing proves that an answer was theirs."""
+    return Words(
+        f"Not taken: nothing proves that an answer about {topic(approval)} came from you",
+        f"A mail under your address answered this request. What is missing: {one_paragraph(why)}. "
+        "Nothing was decided.\n\n"
+        "If it was you, answer this mail from the mailbox that it has reached, and not through "
+        "another provider. If it does not help, whoever runs Signoff can see the same with "
+        "`signoff doctor`. If it was not you, somebody has got hold of the mail that was sent to "
+        "you: tell them that too.",
+    )
+
+
+def forwarded(approval: Approval, address: str) -> Words:
+    """Return to the requester that somebody else has tried to decide."""
+    return Words(
+        f"Somebody who was not asked has answered a request of yours about {topic(approval)}",
+        f"A mail from {_plain(address)} answered in the place of somebody who was asked, perhaps "
+        "because the request was forwarded. Nothing was decided. Those who were asked can still "
+        "decide, from their own addresses. There is nothing for you to do, unless you have "
+        "forwarded it.",
+    )
+
+
+def not_handed_on(approval: Approval) -> Words:
+    """Return to a known person that a request that was forwarded is not theirs to decide."""
+    return Words(
+        f"Not yours to decide: {topic(approval)}",
+        "Your mail answered a request that somebody else was asked. Forwarding it does not hand "
+        "it on: only they can answer, from their own address. Nothing was decided, and they were "
+        "told.",
+    )
+
+
+def _plain(address: str) -> str:
+    # Look-alike letters would make a stranger's address read like a known one.
+    plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
+    return plain or "an address that cannot be read"
 
 
 def moment(at: datetime) -> str:

@@ -14,6 +14,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.delivery import Delivery
+from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.limits import Limits
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake, Read, SentLines, read_here
@@ -21,7 +22,7 @@ from signoff.channels.port import Channel
 from signoff.channels.router import Router
 from signoff.core.errors import LedgerError
 from signoff.core.people import Directory
-from signoff.core.policy import Fallback, Policy
+from signoff.core.policy import EmailProof, Fallback, Policy
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +46,8 @@ class Services:
         sent_lines: What a card's mail consists of; see `Intake`.
         read: Reads mails; see `Intake`.
         limits: Counts mails; see `Intake`.
+        authenticator: Finds out who wrote them; see `Intake`.
+        required: What must be proven about that; see `Intake`.
     """
 
     ledger: Ledger
@@ -58,6 +61,8 @@ class Services:
     sent_lines: SentLines | None = None
     read: Read = read_here
     limits: Limits | None = None
+    authenticator: Authenticator | None = None
+    required: EmailProof = EmailProof.TOKEN_FROM
 
 
 def drains(services: Services) -> dict[str, Drain]:
@@ -75,6 +80,8 @@ def drains(services: Services) -> dict[str, Drain]:
         sent_lines=services.sent_lines,
         read=services.read,
         limits=services.limits,
+        authenticator=services.authenticator,
+        required=services.required,
     )
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:

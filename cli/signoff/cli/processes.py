@@ -169,6 +169,8 @@ def run_channels(settings: Settings) -> int:
             channels=[EmailChannel(settings.email), *slack_channels(settings)],
             mailbox=settings.email.mailbox,
             inbox=settings.inbox,
+            authenticator=settings.email.authenticator(),
+            required=settings.email.required,
             sent_lines=partial(
                 sent_lines,
                 directory=parts.desk.directory,

@@ -97,6 +97,7 @@ class Desk:
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
         noted: Noted | None = None,
+        more: Mapping[str, JsonValue] | None = None,
         watched: Watch = Watch.NO,
     ) -> Approval:
         """Approve; see `Approval.approve`. What takes two steps is still pending after the first.
@@ -109,6 +110,7 @@ class Desk:
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
             noted: Called where this is only the first of two steps.
+            more: What the audit shall know besides, such as what has proven who it is.
             watched: How whoever answers looks on when the run goes on.
 
         Raises:
@@ -122,7 +124,9 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also, in_time=True, noted=noted, watched=watched)
+        return await self._end(
+            approval_id, step, also, in_time=True, noted=noted, more=more, watched=watched
+        )
 
     async def confirm(
         self, approval_id: str, person: Person, *, channel: str, mark: str
@@ -153,6 +157,7 @@ class Desk:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
+        more: Mapping[str, JsonValue] | None = None,
         watched: Watch = Watch.NO,
     ) -> Approval:
         """Reject; see `approve` for arguments and errors."""
@@ -162,7 +167,7 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also, in_time=True, watched=watched)
+        return await self._end(approval_id, step, also, in_time=True, more=more, watched=watched)
 
     async def time_out(self, approval_id: str) -> Approval | None:
         """Do what the deadline means; None if somebody was faster, or it is not due.
@@ -196,11 +201,14 @@ class Desk:
         *,
         in_time: bool = False,
         noted: Noted | None = None,
+        more: Mapping[str, JsonValue] | None = None,
         watched: Watch = Watch.NO,
     ) -> Approval:
         async def attempt() -> Approval:
             was, run, now = await self.ledger.standing(approval_id)
             approval, events = step(was, now)
+            if more:
+                events = tuple(_with_more(event, more) for event in events)
             change = Change() if also is None else also.copy()
             change.put(approval, was=was).note(events)
             if in_time and not was.stays_open:
@@ -214,6 +222,10 @@ class Desk:
             return approval
 
         return await self.ledger.decide_again(attempt)
+
+
+def _with_more(event: Event, more: Mapping[str, JsonValue]) -> Event:
+    return event.model_copy(update={"more": {**more, **event.more}})
 
 
 def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:

@@ -180,7 +180,9 @@ class _Handler:
             raise TypeError("aiosmtpd was told not to decode")
         sender = "" if envelope.mail_from in {None, "<>"} else str(envelope.mail_from)
         try:
-            new = await store(self._ledger, raw, sender=sender, recipients=envelope.rcpt_tos)
+            new = await store(
+                self._ledger, raw, sender=sender, recipients=envelope.rcpt_tos, peer=_peer(session)
+            )
         except LedgerError as error:
             log.warning("mail.deferred", at="data", error=str(error))
             return self._for_each(envelope, _LATER)

@@ -100,6 +100,15 @@ def parse_mail(raw: bytes) -> Part:
     return _parse(raw, depth=1, seen=[])
 
 
+def parse_headers(raw: bytes) -> Headers:
+    """Return the header fields of a mail alone.
+
+    Raises:
+        MailTooLarge: Over a cap on header size.
+    """
+    return _parse_headers(raw)[0]
+
+
 def parse_parameters(value: str) -> tuple[str, dict[str, str]]:
     """Split "text/plain; charset=utf-8" into its lower-cased value and its parameters.
 

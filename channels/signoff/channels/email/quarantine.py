@@ -13,7 +13,7 @@ from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import to_ms
-from signoff.channels.email.stored import StoredMail, mail_key, record_of
+from signoff.channels.email.stored import UNKNOWN_PEER, StoredMail, mail_key, record_of
 from signoff.channels.tokens import redact
 from signoff.core.errors import MailNotFound
 from signoff.core.events import Event, What
@@ -41,6 +41,7 @@ class Quarantined:
         problem: Why.
         sender: The envelope's sender; see `StoredMail`.
         recipients: The envelope's recipients. There are tokens in them.
+        peer: The server that handed it to us; see `StoredMail`.
         raw: Its bytes.
     """
 
@@ -50,6 +51,7 @@ class Quarantined:
     problem: str
     sender: str | None
     recipients: tuple[str, ...]
+    peer: str
     raw: bytes
 
     def head(self) -> list[str]:
@@ -87,6 +89,7 @@ async def lay_aside(
         "problem": redact(problem),
         "sender": stored.sender,
         "recipients": list(stored.recipients),
+        "peer": stored.peer,
         "raw": base64.b64encode(stored.raw).decode(),
     }
     change.put_raw(
@@ -167,7 +170,7 @@ async def retry(ledger: Ledger, mail: Quarantined, *, by: str, why: str) -> None
     change = _out(mail)
     change.put_raw(
         key,
-        record_of(mail.raw, sender=mail.sender, recipients=mail.recipients),
+        record_of(mail.raw, sender=mail.sender, recipients=mail.recipients, peer=mail.peer),
         was=0 if before is None else before[0],
     )
     change.send(stages.INTAKE, key, {"mail": key})
@@ -211,6 +214,7 @@ def _quarantined(mail_id: str, version: int, data: str) -> Quarantined:
         problem=record["problem"],
         sender=record["sender"],
         recipients=tuple(record["recipients"]),
+        peer=str(record.get("peer", UNKNOWN_PEER)),
         raw=base64.b64decode(record["raw"]),
     )
 

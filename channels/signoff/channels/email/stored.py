@@ -20,6 +20,10 @@ REMEMBERED: Final = timedelta(days=7)
 """How long a mail is recognised after it was processed."""
 
 
+UNKNOWN_PEER: Final = "?"
+"""The peer of a mail that an earlier version has stored: none that is trusted."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMail:
     """A mail as it came in, not processed yet.
@@ -30,6 +34,8 @@ class StoredMail:
         raw: Its bytes.
         sender: The envelope's sender, "" for a bounce, None where nobody told.
         recipients: The envelope's recipients.
+        peer: The address of the server that handed it to us, "" where we have fetched it, or where
+            who brought it has proven who he is.
     """
 
     id: str
@@ -37,6 +43,7 @@ class StoredMail:
     raw: bytes
     sender: str | None
     recipients: tuple[str, ...]
+    peer: str = ""
 
     @property
     def traced(self) -> bytes:
@@ -68,13 +75,14 @@ def mail_key(mail_id: str) -> str:
     return f"mail:{mail_id}"
 
 
-def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str]) -> str:
+def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str], peer: str) -> str:
     """Return what is stored of a mail that is not processed yet."""
     return json.dumps(
         {
             "raw": base64.b64encode(raw).decode(),
             "sender": sender,
             "recipients": list(recipients),
+            "peer": peer,
         }
     )
 
@@ -103,6 +111,7 @@ async def store(
     *,
     sender: str | None,
     recipients: Sequence[str],
+    peer: str = "",
     also: Change | None = None,
 ) -> bool:
     """Store a mail and put it before the intake, in one commit.
@@ -113,6 +122,7 @@ async def store(
         sender: The envelope's sender, "" for a bounce. None where the path has no envelope: then
             the Return-Path that stands in the mail counts.
         recipients: The envelope's recipients, as far as they are known.
+        peer: See `StoredMail`.
         also: What is to happen in the same commit.
 
     Returns:
@@ -124,7 +134,7 @@ async def store(
         LedgerUnavailable: It may not have been stored: it must not be acknowledged.
     """
     key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
-    record = record_of(raw, sender=sender, recipients=recipients)
+    record = record_of(raw, sender=sender, recipients=recipients, peer=peer)
     change = (also or Change()).put_raw(key, record)
     change.send(stages.INTAKE, key, {"mail": key})
     try:
@@ -153,4 +163,5 @@ async def load(ledger: Ledger, key: str) -> StoredMail | None:
         raw=base64.b64decode(record["raw"]),
         sender=record["sender"],
         recipients=tuple(record.get("recipients", ())),
+        peer=str(record.get("peer", UNKNOWN_PEER)),
     )

@@ -12,7 +12,6 @@ from signoff.channels.email.authentication import signatures
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof, Proven
-from signoff.channels.email.mime import parse_mail
 from signoff.channels.email.reading import read_mail
 
 CARD = "approvals+token@signoff.example"
@@ -39,9 +38,8 @@ async def prove(
         txt=Txt([zone.server], timeout=0.5) if zone is not None else None,
     )
     mail = read_mail(raw)
-    headers = parse_mail(raw).headers
     now = now or datetime.now(UTC)
-    return await authenticator.prove(raw, headers, mail.sender, peer=peer, now=now)
+    return await authenticator.prove(raw, mail.sender, peer=peer, now=now)
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "ed25519-sha256"])

@@ -10,7 +10,7 @@ from typing import Final
 
 from signoff.channels.email.authentication.dmarc import wants_strict_dkim
 from signoff.channels.email.authentication.domains import aligned
-from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.lookup import Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.authentication.signatures import (
@@ -18,7 +18,7 @@ from signoff.channels.email.authentication.signatures import (
     signatures_in,
     verify,
 )
-from signoff.channels.email.mime import Headers
+from signoff.channels.email.mime import Headers, parse_headers
 
 _MOST_VERIFIED: Final = 5
 _TOLD: Final = ("subject", "date", "message-id")
@@ -52,18 +52,19 @@ class Authenticator:
         self._strict = strict
         self._txt = (txt or Txt()) if dkim else None
 
-    async def prove(
-        self, raw: bytes, headers: Headers, sender: str | None, *, peer: str, now: datetime
-    ) -> Proof:
+    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
         """Return what is proven about who wrote a mail.
 
         Args:
             raw: The mail as it came in.
-            headers: Its fields.
             sender: The one address of its From, None where there is none.
             peer: The address that handed it to us, "" where we have fetched it from the mailbox.
             now: The present.
+
+        Raises:
+            MailTooLarge: Its header is over a cap.
         """
+        headers = parse_headers(raw)
         if sender is None or headers.broken:
             why = "it has no From with one address that can be read in one way only"
             return Proof(address="", proven=Proven.NONE, why=why)
@@ -114,7 +115,11 @@ class Authenticator:
         best: Proof | None = None
         for one in results.of("dkim"):
             signer = one.domain("header.d", "header.i")
-            if one.value != "pass" or not self._may_vouch(signer, letter.domain):
+            if (
+                one.value != "pass"
+                or not is_name(signer)
+                or not self._may_vouch(signer, letter.domain)
+            ):
                 continue
             start = "".join(one.properties.get("header.b", "").split())
             exact = "header.d" in one.properties

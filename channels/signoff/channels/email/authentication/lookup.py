@@ -36,7 +36,7 @@ class Txt:
 
     async def records(self, name: str) -> tuple[bytes, ...] | None:
         """Return the records of a name, none where it has none; None if it cannot be asked now."""
-        if not _is_name(name):
+        if not is_name(name):
             return ()
         now = time.monotonic()
         if self._away.get(name, now) > now:
@@ -79,8 +79,8 @@ def _server(server: str) -> dns.nameserver.Nameserver:
     return dns.nameserver.Do53Nameserver(host, port)
 
 
-def _is_name(name: str) -> bool:
-    """Hold what a mail says a name is to what a name can be."""
+def is_name(name: str) -> bool:
+    """Say whether a text that a mail gives as a name of the DNS can be one."""
     return 0 < len(name) <= _LONGEST_NAME and all(
         0 < len(label) <= 63
         and label.isascii()

@@ -9,10 +9,13 @@ from datetime import datetime
 from typing import Final
 
 import dkim  # type: ignore[import-untyped]
+import structlog
 
 from signoff.channels.email.addresses import parse_addresses
-from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.lookup import Txt, is_name
 from signoff.channels.email.mime import Headers
+
+log = structlog.get_logger(__name__)
 
 _ALGORITHMS: Final = {"rsa-sha256": "rsa", "ed25519-sha256": "ed25519"}
 _SMALLEST_KEY: Final = 1024  # RFC 8301 section 3.2
@@ -72,6 +75,9 @@ def signatures_in(headers: Headers) -> tuple[Signature, ...]:
         tags = parse_tags(value)
         if tags is None or not {"d", "s", "b", "h"} <= set(tags):
             continue
+        # What stands here is told to people: it must be no sentence.
+        if not is_name(tags["d"]) or not is_name(tags["s"]):
+            continue
         covers = tuple(name.strip().lower() for name in tags["h"].split(":"))
         found.append(
             Signature(
@@ -123,7 +129,7 @@ def _unusable(headers: Headers, signature: Signature, now: datetime) -> str:
     readable = not expires or (expires.isascii() and expires.isdecimal() and len(expires) <= 12)
     size = len(signature.covers) > _MOST_SIGNED or len(headers.fields) > _MOST_FIELDS
     problems = {
-        f"its algorithm {tags.get('a', '')} does not count": tags.get("a") not in _ALGORITHMS,
+        "its algorithm does not count": tags.get("a") not in _ALGORITHMS,
         "its version is not 1": tags.get("v") != "1",
         "it covers only a part of the text (l=), and somebody could add to it": not signature.whole,
         "it does not cover the From": "from" not in signature.covers,
@@ -167,6 +173,10 @@ def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
     try:
         verifier = dkim.DKIM(b"\r\n".join(lines), minkey=_SMALLEST_KEY)
         good = verifier.verify(idx=signature.index, dnsfunc=lambda _name, timeout=0: key)
+    except dkim.KeyFormatError:
+        return "its key is too small, or cannot be read"
     except _FOREIGN_ERRORS as error:
-        return f"it does not hold: {' '.join(str(error).split())[:120]}"
+        # The library's words quote the mail, and ours are told to people.
+        log.info("mail.signature_refused", domain=signature.domain, error=str(error)[:200])
+        return "it does not hold: something that it covers was changed"
     return "" if good else "it does not hold: something that it covers was changed"

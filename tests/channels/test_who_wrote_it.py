@@ -1,0 +1,314 @@
+"""Whose answer a mail is: what is required, what is proven, and who is told what."""
+
+from __future__ import annotations
+
+import asyncio
+from email.message import EmailMessage
+
+import pytest
+
+from channels.conftest import MAILBOX
+from channels.email.authentication.zone import Signer, Zone, serving
+from signoff.broker.change import Change
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.stored import store
+from signoff.channels.intake import PATIENCE_WITH_DNS, Intake
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.people import Directory, Person
+from signoff.core.policy import EmailProof, Policy
+
+COMPANY = Signer("example.com")
+DMARC = EmailProof.TOKEN_FROM_DMARC
+
+
+@pytest.fixture
+async def zone():
+    """A DNS server that publishes the company's key."""
+    async with serving(Zone()) as running:
+        running.publish(COMPANY)
+        yield running
+
+
+def card_address(token: str) -> str:
+    """Return the address that answers with this token go to."""
+    local, _, domain = MAILBOX.partition("@")
+    return f"{local}+{token}@{domain}"
+
+
+def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str):
+    """Return an answer, not signed."""
+    mail = EmailMessage()
+    mail["From"] = "SENDER"
+    mail["To"] = card_address(token)
+    mail["Subject"] = "Re: Approval needed"
+    mail["Message-ID"] = "<reply@mail.example>"
+    for name, value in headers.items():
+        del mail[name]
+        mail[name] = value
+    mail.set_content(text)
+    return mail.as_bytes().replace(b"From: SENDER", b"From: " + sender.encode())
+
+
+async def take(channels, raw, *, intake=None, recipients=(), peer="203.0.113.9"):
+    """Store a mail, work through the intake, and return what is delivered, by person."""
+    await store(channels.ledger, raw, sender="mara@example.com", recipients=recipients, peer=peer)
+    channels.channel.delivered.clear()
+    await (intake or channels.intake).drain()
+    await channels.delivery.drain()
+    return {message.person: message for message in channels.channel.delivered}
+
+
+def intake_of(channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more):
+    """Return an intake that verifies signatures where there is a zone."""
+    txt = Txt([zone.server], timeout=0.2) if zone is not None else None
+    authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
+    return Intake(channels.desk, mailbox=MAILBOX, authenticator=authenticator, required=required)
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "stranger@example.com",
+        "mara@example.com.evil.example",
+        '"mara@example.com" <stranger@example.com>',
+        "mara@example.com, stranger@example.com",
+        "MARA@example.com <stranger@evil.example>",
+        "mara@exämple.com",
+        "friends: mara@example.com;",
+        "mara@example.com (stranger@evil.example) <stranger@evil.example>",
+    ],
+)
+async def test_somebody_else_with_the_token_decides_nothing(channels, sender):
+    """The person who was asked and the requester are told, and nobody whom the mail names."""
+    approval, token = await channels.ask()
+    told = await take(channels, answer(token, sender=sender))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert set(told) == {"mara", "riley"}
+    assert told["mara"].address == "mara@example.com"
+    assert told["mara"].headline.startswith("Somebody else answered")
+    assert told["mara"].token
+    assert told["riley"].headline.startswith("Somebody who was not asked")
+    assert not told["riley"].token
+    event = (await channels.events(approval))[-1]
+    assert (event.what, event.by) == (What.REFUSED_ANSWER, "")
+
+
+async def test_two_from_headers_are_nobody(channels):
+    """A mail with two authors, one of them right, is refused."""
+    approval, token = await channels.ask()
+    told = await take(channels, b"From: stranger@evil.example\n" + answer(token))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert told["mara"].headline.startswith("Somebody else")
+
+
+async def test_a_strangers_address_is_shown_plainly(channels):
+    """Look-alike letters and line breaks of a stranger do not reach the notices as they are."""
+    approval, token = await channels.ask()
+    sender = "=?utf-8?q?mara=40example=2Ecom=0D=0ABcc=3A?= <x@xn--mple-5ya.example>"
+    told = await take(channels, answer(token, sender=sender))
+    assert all(message.text.isascii() and "\r" not in message.text for message in told.values())
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_token_that_was_handed_on_is_told_to_both(channels, zone):
+    """The one who used it is told too, if his mail is proven, and is not shown the call."""
+    approval, token = await channels.ask(amount=2500)
+    raw = answer(token, sender="cleo@example.com")
+    told = await take(channels, COMPANY.sign(raw), intake=intake_of(channels, zone))
+    assert set(told) == {"mara", "riley", "cleo"}
+    assert told["cleo"].headline.startswith("Not yours to decide")
+    assert told["cleo"].address == "cleo@example.com"
+    assert "2500" not in str(told["cleo"].card.rows)
+    assert "2500" in str(told["riley"].card.rows)
+    assert not told["cleo"].token
+    again = answer(token, "yes", sender="cleo@example.com")
+    assert await take(channels, COMPANY.sign(again), intake=intake_of(channels, zone)) == {}
+    event = (await channels.events(approval))[-1]
+    assert event.why == "it is from cleo, who was not asked by this card"
+    assert event.more["proof"]["domain"] == "example.com"
+
+
+async def test_who_is_not_proven_is_not_answered(channels):
+    """A mail under a colleague's name gets the colleague no mail."""
+    _approval, token = await channels.ask()
+    assert set(await take(channels, answer(token, sender="cleo@example.com"))) == {"mara", "riley"}
+
+
+async def test_a_signed_answer_decides_and_its_proof_is_kept(channels, zone):
+    """The event of the decision says by what it was proven whose answer it was."""
+    approval, token = await channels.ask()
+    await take(channels, COMPANY.sign(answer(token)), intake=intake_of(channels, zone))
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    (event,) = [one for one in await channels.events(approval) if one.what is What.APPROVED]
+    assert event.more["proof"] == {
+        "from": "mara@example.com",
+        "proven": "dmarc",
+        "by": "DKIM signature of example.com, verified here",
+        "domain": "example.com",
+    }
+
+
+async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(channels, zone):
+    """Nothing is decided; the notice goes to the address we know and can be answered."""
+    approval, token = await channels.ask()
+    intake = intake_of(channels, zone)
+    told = await take(channels, answer(token), intake=intake)
+    assert set(told) == {"mara"}
+    assert told["mara"].address == "mara@example.com"
+    assert told["mara"].headline.startswith("Not taken: nothing proves")
+    assert "it has no DKIM signature of example.com" in told["mara"].text
+    assert await take(channels, answer(token, "yes"), intake=intake) == {}
+    event = (await channels.events(approval))[-1]
+    assert event.what is What.REFUSED_ANSWER
+    assert event.why.startswith("who has sent it is not proven")
+    signed = COMPANY.sign(answer(told["mara"].token))
+    await take(channels, signed, intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(channels, zone):
+    """What Mara has signed to somebody else, or to another card, is no answer to this one."""
+    intake = intake_of(channels, zone)
+    first, other = await channels.ask()
+    approval, token = await channels.ask()
+    envelope = [card_address(token)]
+    for raw in (
+        COMPANY.sign(answer("", To="tom@example.com")),
+        f"To: {card_address(token)}\n".encode() + COMPANY.sign(answer("", To="tom@example.com")),
+        COMPANY.sign(answer(token), fields=("from", "subject", "date")),
+    ):
+        await take(channels, raw, intake=intake, recipients=envelope)
+        assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    raw = COMPANY.sign(answer(other))
+    await take(channels, raw, intake=intake)
+    assert (await channels.ledger.approval(first.id)).state is State.APPROVED
+    await take(channels, raw, intake=intake, recipients=envelope)
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(channels, zone):
+    """Two mails of the same words are not the same mail when only one of them is proven."""
+    approval, token = await channels.ask()
+    intake = intake_of(channels, zone)
+    await take(channels, answer(token), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    await take(channels, COMPANY.sign(answer(token)), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_while_the_dns_is_away_the_mail_waits(channels, zone, monkeypatch):
+    """It decides when the DNS is back, and others beside it decide meanwhile."""
+    monkeypatch.setattr("signoff.channels.intake.backoff", lambda _attempts: 0.01)
+    monkeypatch.setattr("signoff.channels.email.authentication.lookup._RESTS", 0.0)
+    name = "s1._domainkey.example.com"
+    zone.broken.add(name)
+    approval, token = await channels.ask()
+    intake = intake_of(channels, zone)
+    monkeypatch.setattr("signoff.channels.intake.PATIENCE_WITH_DNS", 10_000)
+    raw = COMPANY.sign(answer(token))
+    await store(channels.ledger, raw, sender="mara@example.com", recipients=())
+    while len(zone.asked) < 3:
+        await intake.drain()
+        await asyncio.sleep(0.01)
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert What.REFUSED_ANSWER not in await channels.whats(approval)
+    zone.broken.clear()
+    while (await channels.ledger.approval(approval.id)).state is State.PENDING:
+        await intake.drain()
+        await asyncio.sleep(0.01)
+
+
+async def test_a_dns_that_stays_away_leaves_the_answer_unproven(channels, zone, monkeypatch):
+    """After some minutes the person is told; nothing is lost and nothing decided."""
+    monkeypatch.setattr("signoff.channels.intake.backoff", lambda _attempts: 0.01)
+    zone.broken.add("s1._domainkey.example.com")
+    approval, token = await channels.ask()
+    intake = intake_of(channels, zone)
+    await store(channels.ledger, COMPANY.sign(answer(token)), sender="m@x.example", recipients=())
+    tries = 0
+    while What.REFUSED_ANSWER not in await channels.whats(approval):
+        tries += await intake.drain()
+        await asyncio.sleep(0.01)
+    assert tries == PATIENCE_WITH_DNS
+    await channels.delivery.drain()
+    (told,) = [one for one in channels.channel.delivered if one.headline.startswith("Not taken")]
+    assert "the DNS could not be asked" in told.text
+
+
+async def test_results_count_only_from_our_server(channels):
+    """The same bytes prove it from the relay, and nothing from anywhere else."""
+    line = b"Authentication-Results: mx.signoff.example; dmarc=pass header.from=example.com\n"
+    intake = intake_of(channels, authserv_id="mx.signoff.example", relays=_networks("10.1.0.0/16"))
+    approval, token = await channels.ask()
+    await take(channels, line + answer(token), intake=intake, peer="203.0.113.9")
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    raw = line + answer(token, Subject="Re: again")
+    await take(channels, raw, intake=intake, peer="10.1.2.3")
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize("sender", ["mara@example.com", "mara.private@mail.example"])
+async def test_a_policy_may_be_content_with_the_token(channels, sender):
+    """Whatever the default asks for; then any address will do that is nobody else's."""
+    channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
+    approval, token = await channels.ask()
+    intake = intake_of(channels)
+    for other in ("cleo@example.com", "riley@example.com", "r.voss@example.net"):
+        await take(channels, answer(token, sender=other), intake=intake)
+        assert (await channels.ledger.approval(approval.id)).state is State.PENDING, other
+    await take(channels, answer(token, sender=sender), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_with_the_token_alone_an_unknown_requester_does_not_decide(channels):
+    """Who asked is known by the address under which the agent was used, directory or not."""
+    channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
+    approval, token = await channels.ask(user="guest@elsewhere.example")
+    await take(channels, answer(token, sender="Guest@elsewhere.example"))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_policy_may_ask_for_more_than_the_default(channels, zone):
+    """The level of the snapshot rules, and an alias is an address like any other."""
+    channels.policies = (Policy(name="money", ask=("mara",), email=DMARC),)
+    approval, token = await channels.ask()
+    intake = intake_of(channels, zone, required=EmailProof.TOKEN_FROM)
+    await take(channels, answer(token), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    await take(channels, COMPANY.sign(answer(token)), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(channels, zone):
+    """The same proof does not decide twice; after the deadline it decides nothing."""
+    intake = intake_of(channels, zone)
+    approval, token = await channels.ask()
+    await take(channels, COMPANY.sign(answer(token, "reject")), intake=intake)
+    told = await take(channels, COMPANY.sign(answer(token, "approve", Subject="x")), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
+    assert told["mara"].headline.startswith("You had already rejected")
+    late, token = await channels.ask()
+    past = late.model_copy(update={"deadline": await channels.ledger.now()})
+    await channels.ledger.commit(Change().put(past, was=late))
+    told = await take(channels, COMPANY.sign(answer(token, Subject="y")), intake=intake)
+    assert (await channels.ledger.approval(late.id)).state is State.PENDING
+    assert told["mara"].headline.startswith("Too late")
+
+
+async def test_a_domain_may_be_written_in_its_own_letters(channels):
+    """An address of the directory is compared in the ASCII form that mail programs use."""
+    mara = Person(id="mara", email="mara@bücher.example", aliases=("m@straße.example",))
+    channels.desk.directory = channels.directory = Directory([mara])
+    approval, token = await channels.ask(user="somebody")
+    await take(channels, answer(token, sender="m@strasse.example"))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    await take(channels, answer(token, sender="Mara@xn--bcher-kva.example"))
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+
+
+def _networks(*names):
+    import ipaddress
+
+    return [ipaddress.ip_network(name) for name in names]
