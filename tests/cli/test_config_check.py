@@ -54,6 +54,36 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "more than mail can prove here": (
+        GOOD + '[email.authentication]\nrequire = "token+from+dmarc"\n',
+        "email.authentication.require",
+        "nothing here can prove token+from+dmarc",
+        "error",
+    ),
+    "a policy that wants more than mail can prove here": (
+        GOOD.replace('name = "all"', 'name = "all"\nemail = "token+from+dmarc"'),
+        "policies[1].email",
+        "nothing here can prove token+from+dmarc",
+        "error",
+    ),
+    "a default that wants more than mail can prove here": (
+        GOOD + 'email = "token+from+dmarc"\n',
+        "default.email",
+        "nothing here can prove token+from+dmarc",
+        "error",
+    ),
+    "answers that prove nothing": (
+        GOOD + '[email.authentication]\nrequire = "token"\n',
+        "email.authentication.require",
+        "whoever has a card's address can answer it",
+        "warning",
+    ),
+    "results of everybody": (
+        GOOD + '[email.authentication]\nauthserv_id = "mx.example.com"\nrelays = ["0.0.0.0/0"]\n',
+        "email.authentication.relays",
+        "0.0.0.0/0 is everybody",
+        "error",
+    ),
     "a result that is no map": (
         GOOD + "[[long_running]]\ntool = 'ask'\nresponse = \"status == 'approved'\"\n",
         "long_running[0]",

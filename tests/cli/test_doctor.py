@@ -15,6 +15,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
+from channels.email.authentication.zone import Zone, serving
 from cli.conftest import SETTINGS, Invoke
 from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
@@ -76,7 +77,54 @@ async def test_a_healthy_set_up_is_found_well(file: Path, ledger: Ledger) -> Non
         assert [one.level for one in found[about]] == ["good"], about
     assert "1 alive: host/worker" in found["worker"][0].text
     assert "token+from" in found["email"][0].text
-    assert "approvals@signoff.localhost" in found["email"][0].text
+    assert "approvals@signoff.localhost" in found["email proof"][1].text
+    assert "nothing proves a From here" in found["email proof"][0].text
+    assert "dns" not in found
+
+
+PROOF = """\
+[email]
+mailbox = "approvals@signoff.example"
+sender = "approvals@signoff.example"
+[email.authentication]
+nameservers = ["NAMESERVER"]
+timeout = 0.3
+[email.smtp]"""
+
+
+@pytest.fixture
+async def zone() -> AsyncIterator[Zone]:
+    """A DNS server that knows the company's domain."""
+    async with serving(Zone()) as running:
+        running.records["_dmarc.example.com"] = ["v=DMARC1; p=reject"]
+        yield running
+
+
+def change(file: Path, old: str, new: str) -> None:
+    """Change the settings."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
+    """In a real domain the strictest is asked, whatever proves it is named, the DNS is tried."""
+    coffee = '[[policies]]\nname = "coffee"\nask = ["mara"]\nemail = "token"\n'
+    change(file, "[email.smtp]", coffee + PROOF.replace("NAMESERVER", zone.server))
+    found = await look(file)
+    assert "token+from+dmarc" in found["email"][0].text
+    assert "Less is asked by the policies coffee" in found["email"][0].text
+    assert "DKIM signatures verified here" in found["email proof"][0].text
+    assert found["dns"][0].level == "good"
+    zone.silent.add("_dmarc.example.com")
+    (dns,) = (await look(file))["dns"]
+    assert dns.level == "warning"
+    assert "does not answer about example.com" in dns.text
+    change(file, "timeout = 0.3", 'authserv_id = "mx.example.com"\ndkim = false')
+    found = await look(file)
+    assert "token+from+dmarc" in found["email"][0].text
+    assert "Authentication-Results of mx.example.com" in found["email proof"][0].text
+    assert "dns" not in found
 
 
 async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
 from signoff.core.people import normal_address
+from signoff.core.policy import EmailProof
 
 Found = tuple[Loc, Fault]
 
@@ -21,7 +23,17 @@ _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 def check(settings: Settings) -> list[Fault]:
     """Return everything that is wrong, errors before warnings, each in the order of the file."""
     found: list[Found] = []
-    for rule in (_people, _policies, _default, _long_running, _email, _gateway, _inbox, _places):
+    for rule in (
+        _people,
+        _policies,
+        _default,
+        _long_running,
+        _email,
+        _authentication,
+        _gateway,
+        _inbox,
+        _places,
+    ):
         found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
@@ -87,6 +99,7 @@ def _policies(settings: Settings) -> Iterator[Found]:
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _condition(("policies", index, "second_step"), policy.second_step)
         yield from _asked(settings, ("policies", index, "ask"), policy.ask)
+        yield from _provable(settings, ("policies", index, "email"), policy.email)
         if catch_all is None and policy.when.strip() in {"", "true"}:
             catch_all = index
 
@@ -114,6 +127,7 @@ def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found
 def _default(settings: Settings) -> Iterator[Found]:
     yield from _asked(settings, ("default", "ask"), settings.default.ask)
     yield from _condition(("default", "second_step"), settings.default.second_step)
+    yield from _provable(settings, ("default", "email"), settings.default.email)
     if settings.default.ask:
         return
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"
@@ -159,6 +173,28 @@ def _email(settings: Settings) -> Iterator[Found]:
         }:
             message = f"{person.email} is Signoff's own address"
             yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
+    """Hold what must be proven about an answer to what this set-up can prove."""
+    if required is EmailProof.TOKEN_FROM_DMARC is not settings.email.strongest:
+        message = f"nothing here can prove {required.value}: no answer by mail would count"
+        remedy = "Set [email.authentication] dkim = true, or authserv_id."
+        yield loc, _error(message, remedy)
+
+
+def _authentication(settings: Settings) -> Iterator[Found]:
+    given, loc = settings.email.authentication, ("email", "authentication")
+    yield from _provable(settings, (*loc, "require"), given.require)
+    if given.require is EmailProof.TOKEN:
+        message = "whoever has a card's address can answer it, under any name"
+        remedy = "Give this to single policies (`email`), and leave the default stricter."
+        yield (*loc, "require"), _warning(message, remedy)
+    wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
+    if given.authserv_id and wide:
+        message = f"{wide[0]} is everybody, and could put results of their own on a mail"
+        remedy = "Name the networks of your own mail servers."
+        yield (*loc, "relays"), _error(message, remedy)
 
 
 def _gateway(settings: Settings) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.quarantine import KEPT, in_quarantine
+from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
 from signoff.channels.inbox.factors import enrolled
 from signoff.cli import log as logs
@@ -23,11 +24,19 @@ from signoff.cli.kinds import KINDS
 from signoff.cli.processes import BrokerUnavailable, require_broker
 from signoff.cli.settings import Settings
 from signoff.core.errors import ConfigError, LedgerUnavailable, SignoffError
+from signoff.core.policy import EmailProof
 
 Level = Literal["good", "warning", "broken"]
 
 _SMTP_PATIENCE = 10.0
 _LOGIN = " and takes the login"
+_MOST_DOMAINS = 5
+_LEVELS = {
+    EmailProof.TOKEN: "it came to the secret address of the card",
+    EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
+    EmailProof.TOKEN_FROM_DMARC: "it came to the secret address of the card, from the approver's "
+    "address, and that domain vouches for it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,8 @@ async def diagnose(settings: Settings) -> list[Finding]:
     findings += await asyncio.to_thread(_agents, settings)
     findings.append(await _smtp(settings))
     findings += await _dkim(settings)
-    findings.append(_proof(settings))
+    findings += _proof(settings)
+    findings += await _dns(settings)
     return findings
 
 
@@ -227,11 +237,76 @@ async def _dkim(settings: Settings) -> list[Finding]:
     return [Finding("dkim", "broken" if problem else "good", problem or f"{signer.name} is right")]
 
 
-def _proof(settings: Settings) -> Finding:
-    inbound = settings.email.inbound
-    text = (
-        "an answer counts if it carries the card's token and comes from the approver's address "
-        f"(token+from). Answers to {settings.email.mailbox} must be handed to "
-        f"{inbound.host}:{inbound.port} by {inbound.protocol.upper()}"
+def _proof(settings: Settings) -> list[Finding]:
+    """Say what an answer by mail must prove, and what this set-up can and cannot prove."""
+    email = settings.email
+    required = email.required
+    levels = list(EmailProof)
+    weak = [
+        policy.name
+        for policy in settings.policies
+        if levels.index(policy.email or required) < levels.index(required)
+    ]
+    text = f"an answer counts with {required.value}: {_LEVELS[required]}"
+    if weak:
+        text += f". Less is asked by the policies {', '.join(weak)}"
+    return [
+        Finding("email", "warning" if required is EmailProof.TOKEN else "good", text),
+        Finding("email proof", "good", _means(email)),
+        Finding("email proof", "good", _paths(email)),
+    ]
+
+
+def _means(email: EmailSettings) -> str:
+    given = email.authentication
+    means = []
+    if given.authserv_id:
+        means.append(
+            f"Authentication-Results of {given.authserv_id} on top of a mail that was fetched, or "
+            f"came from {', '.join(given.relays)}; that server must remove such fields of others"
+        )
+    if email.verifies_dkim:
+        means.append("DKIM signatures verified here; a mail that only passes SPF is not proven")
+    if means:
+        return (
+            "proven by " + ", or by ".join(means) + ". Mail inside one provider is often not signed"
+        )
+    return (
+        "nothing proves a From here: who knows a card's address can write one. Set "
+        "[email.authentication] dkim or authserv_id"
     )
-    return Finding("email", "good", text)
+
+
+def _paths(email: EmailSettings) -> str:
+    inbound = email.inbound
+    text = (
+        f"answers to {email.mailbox} come in at {inbound.host}:{inbound.port} by "
+        f"{inbound.protocol.upper()}"
+    )
+    if not email.authentication.authserv_id:
+        return text
+    return f"{text}. What a server of strangers hands in there is proven by its signature alone"
+
+
+async def _dns(settings: Settings) -> list[Finding]:
+    """Ask the DNS once about each domain of the people: without it no signature can be verified."""
+    email = settings.email
+    if not email.verifies_dkim:
+        return []
+    given = email.authentication
+    txt = Txt(given.nameservers, timeout=given.timeout)
+    domains = {person.email.rpartition("@")[2].lower() for person in settings.people}
+    asked = sorted(domains)[:_MOST_DOMAINS] or [email.domain]
+    answers = await asyncio.gather(*(txt.records(f"_dmarc.{domain}") for domain in asked))
+    if away := [domain for domain, one in zip(asked, answers, strict=True) if one is None]:
+        text = (
+            f"the DNS does not answer about {', '.join(away)}: signatures cannot be verified, and "
+            "answers wait for some minutes and are then refused. Check [email.authentication] "
+            "nameservers"
+        )
+        return [Finding("dns", "warning", text)]
+    open_ = [domain for domain, one in zip(asked, answers, strict=True) if not one]
+    text = f"it answers about {', '.join(asked)}"
+    if open_:
+        text += f"; {', '.join(open_)} publishes no DMARC record, so that only DKIM speaks for it"
+    return [Finding("dns", "good", text)]

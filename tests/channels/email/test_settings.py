@@ -87,3 +87,41 @@ def test_what_is_refused(key, value):
 def test_what_is_this_machine(host, expected):
     """Only loopback counts."""
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "required"),
+    [
+        ({}, "token+from"),
+        ({"mailbox": "approvals@example.com"}, "token+from+dmarc"),
+        ({"authentication": {"dkim": True}}, "token+from+dmarc"),
+        ({"authentication": {"authserv_id": "mx.example.com"}}, "token+from+dmarc"),
+        ({"mailbox": "a@example.com", "authentication": {"dkim": False}}, "token+from"),
+        ({"mailbox": "a@example.com", "authentication": {"require": "token"}}, "token"),
+    ],
+)
+def test_the_most_is_required_that_can_be_proven(parts, required):
+    """A mailbox of this machine alone is development; any other asks for an aligned pass."""
+    assert EmailSettings(**parts).required == required
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authserv_id", "mx.example.com; dmarc=pass"),
+        ("authserv_id", "mx example"),
+        ("relays", ["10.0.0.1/8"]),
+        ("relays", ["mx.example.com"]),
+        ("nameservers", ["dns.example.com"]),
+        ("nameservers", ["192.0.2.1:0"]),
+        ("nameservers", ["192.0.2.1:x"]),
+        ("require", "dmarc"),
+    ],
+)
+def test_what_proves_nothing_is_refused(key, value):
+    """Names, networks and servers are held to their form when the settings are read."""
+    with pytest.raises(ValidationError):
+        EmailSettings(authentication={key: value})
+    good = {"relays": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]}
+    good["nameservers"] = ["192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]:5353"]
+    assert EmailSettings(authentication=good).authenticator()

@@ -120,8 +120,17 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
         day = "" if event.at.date() == events[0].at.date() else f"{event.at:%Y-%m-%d} "
         at = f"{day}{event.at:%H:%M:%S}.{event.at.microsecond // 1000:03}"
-        add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), event.why)
+        add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), _why(event))
     return made
+
+
+def _why(event: Event) -> str:
+    """Return the reason, and what has proven whose answer it was."""
+    proof = event.more.get("proof")
+    if not isinstance(proof, dict):
+        return event.why
+    by = proof.get("by") or f"nothing, the mail says it is from {proof.get('from') or 'nobody'}"
+    return f"{event.why} [proven by {by}]".strip()
 
 
 def print_approval(
