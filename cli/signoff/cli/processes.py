@@ -112,7 +112,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     parts = build(settings)
     guard = GuardPlugin(parts.ledger)
     runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
-    servers = RemoteRuntime(remote, parts.ledger, show=json_shown_through(parts.ledger))
+    servers = RemoteRuntime(
+        remote,
+        parts.ledger,
+        show=json_shown_through(parts.ledger),
+        long_running=settings.long_running,
+    )
     runtime = MixedRuntime(
         AdkRuntime(
             runners,

@@ -74,7 +74,7 @@ def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer) -> FarOffic
     server.start()
     server.forget()
     names = [one.name for one in server.agents.iterdir() if (one / "agent.py").exists()]
-    apps = {name: RemoteApp(url=server.url) for name in names}
+    apps = {name: RemoteApp(url=server.url, reasons="state") for name in names}
     office = make_far_office(far_ledger, apps)
     office.server = server
     return office

@@ -15,7 +15,7 @@ from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.parts import Asked
-from signoff.core.policy import InDoubt, Terms
+from signoff.core.policy import InDoubt, Resume, Terms
 from signoff.core.run import Run
 from signoff.worker.adk_remote.runtime import RemoteRuntime
 from signoff.worker.crew import Crew
@@ -53,12 +53,14 @@ class FarOffice:
         await self.crew.drain(stages.resume(run.app))
         return await self.ledger.run(run.id)
 
-    async def ask(self, run: Run, in_doubt: InDoubt = InDoubt.ASK) -> list[Approval]:
+    async def ask(
+        self, run: Run, in_doubt: InDoubt = InDoubt.ASK, resume: Resume = Resume.TOGETHER
+    ) -> list[Approval]:
         """Route what waits in the pause to Mara."""
         asked = []
         for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
-                Terms(policy="test", ask=("mara",), in_doubt=in_doubt),
+                Terms(policy="test", ask=("mara",), in_doubt=in_doubt, resume=resume),
                 (Asked(person="mara", channel="email", address=MARA.email),),
                 now=self.clock.now(),
             )

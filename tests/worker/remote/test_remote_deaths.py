@@ -10,7 +10,7 @@ import pytest
 
 from signoff.broker import audit
 from signoff.core.lifecycle import Handoff
-from signoff.core.policy import InDoubt
+from signoff.core.policy import InDoubt, Resume
 from signoff.core.run import Run, RunState
 from worker.office import MARA
 from worker.remote.far_office import FarOffice
@@ -139,3 +139,25 @@ async def test_a_server_that_is_away_when_the_answer_comes_gets_it_later(
     assert run.state is RunState.COMPLETED
     assert paid(patient) == ["A"]
     assert await patient.said(run) == ["pay", "answer"]
+
+
+@both
+async def test_a_death_between_two_single_answers_pays_each_once(
+    patient: FarOffice, death: Death
+) -> None:
+    """One was posted and the other had just come: each has a note of its own, and runs once."""
+    remote = patient.runtime.apps["patient_pair"].model_copy(update={"resumable": True})
+    patient.runtime.apps = {"patient_pair": remote}
+    run = await patient.submit("patient_pair", "pay")
+    first, second = await patient.ask(run, resume=Resume.EACH)
+    await patient.desk.approve(first.id, MARA, channel="test")
+    await death(patient, run, "paid")
+    await patient.desk.approve(second.id, MARA, channel="test")
+    run = await patient.work(run)
+    assert run.state is RunState.PAUSED
+    assert (await patient.ledger.approval(first.id)).handoff is Handoff.IN_DOUBT
+    assert paid(patient) == [first.call.args["to"]]
+    await patient.reject(run, "it went out")
+    run = await patient.work(run)
+    assert run.state is RunState.COMPLETED
+    assert sorted(paid(patient)) == ["A", "B"]

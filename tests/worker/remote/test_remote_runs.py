@@ -11,6 +11,7 @@ from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
+from signoff.core.policy import Resume
 from signoff.core.run import RunState
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.adk_remote.wire import REFUSAL
@@ -98,6 +99,25 @@ async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
     assert '"found": "C"' in run.text
+    assert await odd_agents.said(run) == ["pay both", "answer", "answer"]
+
+
+async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -> None:
+    """Its settings say that it is one: A is paid while B still waits for its answer."""
+    app = "siblings_resumable"
+    remote = odd_agents.runtime.apps[app].model_copy(update={"resumable": True})
+    odd_agents.runtime.apps = {app: remote}
+    run = await odd_agents.submit(app, "pay both")
+    first, second = await odd_agents.ask(run, resume=Resume.EACH)
+    await odd_agents.desk.approve(first.id, MARA, channel="test")
+    run = await odd_agents.work(run)
+    assert (run.state, run.waiting) == (RunState.PAUSED, (second.id,))
+    assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
+    assert (await odd_agents.ledger.approval(first.id)).handoff is Handoff.RESUMED
+    await odd_agents.desk.approve(second.id, MARA, channel="test")
+    run = await odd_agents.work(run)
+    assert run.state is RunState.COMPLETED
+    assert sorted(line["paid"] for line in odd_agents.there.lines()) == ["A", "B"]
     assert await odd_agents.said(run) == ["pay both", "answer", "answer"]
 
 

@@ -87,10 +87,12 @@ async def test_an_answer_is_exactly_what_adk_takes(far_ledger: FarLedger) -> Non
             "functionResponse": {
                 "id": approval.origin.confirmation,
                 "name": "adk_request_confirmation",
-                "response": {"confirmed": confirmed, "payload": None},
+                "response": {"confirmed": confirmed, "payload": payload},
             }
         }
-        for approval, confirmed in zip(approvals, [True, False], strict=True)
+        for approval, confirmed, payload in zip(
+            approvals, [True, False], [None, {"reason": "not B"}], strict=True
+        )
     ]
 
 

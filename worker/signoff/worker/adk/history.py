@@ -19,7 +19,7 @@ from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, SessionGone
 from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
-from signoff.core.parts import INPUT
+from signoff.core.parts import Kind
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
 
 CONFIRMATION = "adk_request_confirmation"
@@ -28,9 +28,6 @@ CONFIRMATION = "adk_request_confirmation"
 
 CREDENTIAL = "adk_request_credential"
 """The FunctionCall that asks for a credential: nobody can be asked for one in a mail."""
-
-NOT_ROUTABLE = frozenset({CREDENTIAL, INPUT})
-"""Calls by which ADK waits for something else than a confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +43,8 @@ class Confirmation:
         args: Its arguments.
         hint: The tool's words.
         payload: The payload template.
+        kind: What is asked for.
+        nth: How many of them with this id came before it: ADK makes up a new id for each.
     """
 
     id: str
@@ -56,6 +55,8 @@ class Confirmation:
     args: dict[str, Any]
     hint: str
     payload: Any
+    kind: Kind = Kind.CONFIRMATION
+    nth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def read_invocation(
         app: The name of the app.
         rules: The long-running tools that wait for an approval.
     """
-    asked_for, left_open = waiting(events, invocation_id, app, rules)
+    asked_for, left_open = waiting(events, {invocation_id}, app, rules)
     mine = [event for event in events if event.invocation_id == invocation_id]
     answered = answered_ids(mine)
     placed = responded_ids(mine)
@@ -108,19 +109,19 @@ def read_invocation(
     last = mine[-1] if mine else None
     spoken = last is not None and last.author != "user" and last.is_final_response()
     # ADK calls an event final that has a long-running call, whatever else the model has called.
-    spoken = spoken and not _calls_others(last)
+    spoken = spoken and not calls_others(last)
     return Invocation(
         started=any(event.author == "user" for event in mine),
         waiting=confirming if drained else (),
         complete=paused or bool(spoken and not confirming),
         text=last_words(mine),
-        stuck_on=tuple(name for name in unanswered(mine) if name == CREDENTIAL),
+        stuck_on=tuple(unanswered(mine)),
         requests=tuple(asked_for) if drained else (),
         left_open=tuple(left_open),
     )
 
 
-def _calls_others(event: Event | None) -> bool:
+def calls_others(event: Event | None) -> bool:
     """Whether an event calls tools that are not long-running: it is not the end of a turn."""
     if event is None:
         return False
@@ -252,13 +253,13 @@ def responded_ids(events: Sequence[Event]) -> set[str]:
 
 
 def unanswered(events: Sequence[Event]) -> list[str]:
-    """Return the names of the calls that wait for something else than a confirmation."""
+    """Return the names of the calls that wait for something that nobody can be asked for."""
     answered = {response.id for event in events for response in event.get_function_responses()}
     return [
         call.name
         for event in events
         for call in event.get_function_calls()
-        if call.name in NOT_ROUTABLE and call.id not in answered
+        if call.name == CREDENTIAL and call.id not in answered
     ]
 
 

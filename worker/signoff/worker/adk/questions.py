@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +46,7 @@ class Request:
         hint: The tool's words.
         payload: The payload template.
         result: What a long-running tool has returned so far, None where nothing.
-        answer: What the user has answered, None where nothing.
+        answers: Where the user has answered, and what.
         by_model: Whether a model has made the call, rather than a node of a workflow.
         whole: Whether the calls that the model made beside it have come to a result too.
     """
@@ -64,8 +64,18 @@ class Request:
     hint: str = ""
     payload: Any = None
     result: dict[str, Any] | None = None
-    answer: dict[str, Any] | None = None
+    answers: tuple[tuple[int, dict[str, Any]], ...] = ()
     whole: bool = True
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that waits: the request itself is it."""
+        return self.id
+
+    @property
+    def answer(self) -> dict[str, Any] | None:
+        """What the user has answered last, None where nothing."""
+        return self.answers[-1][1] if self.answers else None
 
 
 def requests(events: Sequence[Event]) -> list[Request]:
@@ -86,20 +96,20 @@ def requests(events: Sequence[Event]) -> list[Request]:
 
 
 def waiting(
-    events: Sequence[Event], invocation_id: str, app: str, rules: Sequence[LongRunning]
+    events: Sequence[Event], invocations: Collection[str], app: str, rules: Sequence[LongRunning]
 ) -> tuple[list[Request], list[str]]:
-    """Return what an invocation waits for, and the names of the long-running calls it leaves open.
+    """Return what invocations wait for, and the names of the long-running calls they leave open.
 
     Args:
         events: The events of the whole session.
-        invocation_id: The invocation.
+        invocations: Their ids.
         app: The name of the app, for the rules.
         rules: The long-running tools that wait for an approval.
     """
     asked: list[Request] = []
     left: list[str] = []
     for one in requests(events):
-        if one.invocation != invocation_id or one.answer is not None or not one.whole:
+        if one.invocation not in invocations or one.answer is not None or not one.whole:
             continue
         if one.kind is not Kind.LONG_RUNNING:
             asked.append(one)
@@ -191,21 +201,22 @@ def _with_rest(events: Sequence[Event], one: Request, all_of_them: Sequence[Requ
         (other.place for other in all_of_them if other.id == one.id and other.place > one.place),
         len(events),
     )
-    result = answer = None
+    result = None
+    answers = []
     done: set[str] = set()
-    for event in events[one.place + 1 : end]:
+    for place, event in enumerate(events[one.place + 1 : end], one.place + 1):
         for response in event.get_function_responses():
             done.add(response.id or "")
             if response.id != one.id:
                 continue
             if event.author == "user":
-                answer = response.response or {}
+                answers.append((place, response.response or {}))
             elif result is None:
                 result = response.response or {}
     beside = events[one.place]
     open_ids = {*(beside.long_running_tool_ids or ()), *done}
     whole = all(call.id in open_ids for call in beside.get_function_calls())
-    return replace(one, result=result, answer=answer, whole=whole)
+    return replace(one, result=result, answers=tuple(answers), whole=whole)
 
 
 def _of_rule(one: Request, rule: LongRunning) -> Request:

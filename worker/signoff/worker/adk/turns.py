@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from signoff.core.errors import PauseNotRoutable
-from signoff.core.parts import INPUT, Origin, ToolCall
+from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
 from signoff.worker.adk.questions import Request
 from signoff.worker.port import Pause, Turn
 
 _REMEDIES = {
-    # Only of agents behind API servers: those of this process are asked about.
-    INPUT: "run the agent in a worker of Signoff's own (`[agents] folder`), which asks for input",
     CREDENTIAL: "give the tool a credential of its own (a service account, an API key), or sign in "
     "once where the agent keeps its credentials, and then ask again",
 }
@@ -34,31 +32,14 @@ def turn_of(run: Run, invocation: Invocation) -> Turn:
     return Turn(
         pauses=(
             *(_pause(run, one) for one in invocation.waiting),
-            *(_pause_of(run, one) for one in invocation.requests),
+            *(_pause(run, one) for one in invocation.requests),
         ),
         text=invocation.text,
         left_open=invocation.left_open,
     )
 
 
-def _pause(run: Run, asked: Confirmation) -> Pause:
-    return Pause(
-        origin=Origin(
-            run=run.id,
-            app=run.app,
-            agent=asked.agent,
-            user=run.user,
-            session=run.session,
-            invocation=asked.invocation,
-            confirmation=asked.id,
-        ),
-        call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
-        hint=asked.hint,
-        template=asked.payload,
-    )
-
-
-def _pause_of(run: Run, asked: Request) -> Pause:
+def _pause(run: Run, asked: Confirmation | Request) -> Pause:
     return Pause(
         origin=Origin(
             run=run.id,
@@ -71,7 +52,7 @@ def _pause_of(run: Run, asked: Request) -> Pause:
             nth=asked.nth,
         ),
         kind=asked.kind,
-        call=ToolCall(id=asked.id, name=asked.tool, args=asked.args),
+        call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
         hint=asked.hint,
         template=asked.payload,
     )

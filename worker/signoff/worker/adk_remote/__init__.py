@@ -9,12 +9,13 @@ in this process. What is different is what the wire cannot carry:
   to the ledger says that it will be, before it is. Whoever takes the resume up after that never
   posts it again, but looks into the session: a result is a result, and an approved call without one
   is in doubt.
-- *The model is not told why.* An answer is strictly ``{confirmed, payload}``; the gates of ADK drop
-  the payload of a rejection and tell the model only that the call was rejected. The reason goes
-  along as the session state ``signoff_refusal``, which the agent's instruction may quote:
-  ``{signoff_refusal?}``.
-- *A tool that asks by itself is entered when it was rejected*, with ``confirmed`` false; only its
-  own code looks at that.
+- *The gates do not tell the model why.* An answer is strictly ``{confirmed, payload}``; the gates
+  of ADK drop the payload of a rejection and tell the model only that the call was rejected. The
+  reason goes along as the session state ``signoff_refusal``, which the agent's instruction may
+  quote: ``{signoff_refusal?}``. To an LlmAgent it is also said, in a message behind the turn.
+- *A tool that asks by itself is entered when it was rejected*, with ``confirmed`` false and the
+  reason as payload; only its own code looks at that.
+- *A pause is answered whole*, unless the settings say that the app is resumable.
 - *Half a pause cannot be mended.* A Python server that dies while it writes one leaves a call that
   nobody can approve; the run fails and says so. Other servers write a pause in one piece.
 - *A turn is gone on with only where the server is written in Python.* Others begin anew with every

@@ -1,4 +1,4 @@
-"""The answers of one pause on their way over the wire: posted once, and looked for afterwards."""
+"""The answers of one message on their way over the wire: posted once, and looked for afterwards."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.errors import SessionGone, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
+from signoff.core.longrunning import LongRunning
+from signoff.core.parts import Kind
 from signoff.core.run import Run
 from signoff.worker.adk.history import require_same_call
+from signoff.worker.adk.questions import is_node, is_request, request_of
 from signoff.worker.adk_remote.reading import View
+from signoff.worker.adk_remote.wire import answer
 from signoff.worker.port import Fence
 
 _MAX_RESULT = 256 * 1024
@@ -24,7 +29,7 @@ _ELSEWHERE = -1
 
 @dataclass(slots=True)
 class Answering:
-    """What is known of the answers of a pause, and what is noted of them in the ledger.
+    """What is known of the answers in a message, and what is noted of them in the ledger.
 
     The note is a record of its own, ``posted:…``, made before the answers are posted. It stays
     when it is not known whether they have arrived; the handoff of the approvals follows once that
@@ -34,29 +39,40 @@ class Answering:
     Attributes:
         ledger: The truth.
         run: The run.
-        approvals: What was decided.
+        approvals: What was decided, and is answered in one message.
         fence: Adds to each change that the session's lease is still ours.
+        rules: The long-running tools that wait for an approval.
+        name: Which message of the pause this is; "" for the first, where there may be two.
         version: The version of the note, 0 while there is none.
         before: How many answers to each confirmation the session had before ours.
+        drained: Whether we have read the turn behind the answers to its very end.
     """
 
     ledger: Ledger
     run: Run
     approvals: Sequence[Approval]
     fence: Fence
+    rules: Sequence[LongRunning] = ()
+    name: str = ""
     version: int = 0
     before: Mapping[str, int] = field(default_factory=dict)
+    drained: bool = False
 
     @property
     def key(self) -> str:
         """The key of the note. A call that may be started once more gets a new one."""
         starts = sum(one.starts for one in self.approvals)
-        return f"posted:{self.run.id}:{self.run.pause}:{starts}"
+        key = f"posted:{self.run.id}:{self.run.pause}:{starts}"
+        return f"{key}:{self.name}" if self.name else key
 
     @property
     def approved(self) -> list[Approval]:
-        """Those whose tools are to run."""
-        return [one for one in self.approvals if one.state is State.APPROVED]
+        """Those whose tools are to run: all that were approved, but for answers to questions."""
+        return [
+            one
+            for one in self.approvals
+            if one.state is State.APPROVED and one.kind is Kind.CONFIRMATION
+        ]
 
     async def read_note(self) -> None:
         """Read what a worker before us has noted."""
@@ -64,25 +80,39 @@ class Answering:
         if found is not None:
             self.version, self.before = found[0], json.loads(found[1])
 
-    def to_say(self, view: View) -> list[Approval]:
-        """Return the answers to post, none of which lets a tool run that was posted before.
+    def check(self, view: View) -> None:
+        """Hold the approvals against the session, unless their answers may be in it already.
 
         Raises:
             SessionGone: A call is not in the session any more, or somebody else has answered it
                 otherwise.
             DigestMismatch: A call in the session's history is not the one that was approved.
+            InputRefused: A request for input was rejected, and has no way to be told so.
+            ConditionError: The result of a long-running call cannot be built.
         """
         if self.version:
-            # Said by somebody who is no more, and perhaps on its way still. Refusals do no harm.
-            return [] if self.approved else self.untold(view)
+            return
         for approval in self.approvals:
             require_same_call(view.events, self.run.session, approval)
             self._require_our_answer(view, approval)
+            self.part(view, approval)
+
+    def part(self, view: View, approval: Approval) -> dict[str, Any]:
+        """Return the part of the message that answers an approval; see `wire.answer`."""
+        return answer(view.events, approval, self.rules)
+
+    def to_say(self, view: View) -> list[Approval]:
+        """Return the answers to post, none of which lets a tool run that was posted before."""
+        if self.version:
+            # Said by somebody who is no more, and perhaps on its way still. A refusal, or an
+            # answer to a question, that is not in the session by now is said again.
+            return [] if self.approved else self.untold(view)
         anew = any(_is_anew(one) for one in self.approvals)
         to_say = [
             one
             for one in self.approvals
-            if view.result_of(one) is None and (anew or not view.answers_to(one))
+            if view.result_of(one) is None
+            and (not view.answers_to(one) or (anew and one.kind is Kind.CONFIRMATION))
         ]
         self.before = {
             one.origin.confirmation: len(view.answers_to(one)) if one in to_say else _ELSEWHERE
@@ -100,8 +130,15 @@ class Answering:
         ]
 
     def lost(self, view: View) -> list[Approval]:
-        """Return those that were approved and have no result."""
-        return [one for one in self.approved if view.result_of(one) is None]
+        """Return those that were approved and have no result.
+
+        A node that returns nothing has none: that the turn has ended says that it has run.
+        """
+        return [
+            one
+            for one in self.approved
+            if view.result_of(one) is None and not (self.drained and is_node(one))
+        ]
 
     async def note(self) -> None:
         """Note that the answers are about to be posted, unless that is noted already.
@@ -126,10 +163,10 @@ class Answering:
         """Record that the tools were started and have finished, with what they gave."""
         for approval in self.approved:
             result = view.result_of(approval)
-            if result is None or approval.handoff is not Handoff.RECORDED:
+            if approval in self.lost(view) or approval.handoff is not Handoff.RECORDED:
                 continue
             now = await self.ledger.now()
-            text = json.dumps(result, default=str, ensure_ascii=False)
+            text = json.dumps(result or {}, default=str, ensure_ascii=False)
             if len(text) > _MAX_RESULT:
                 text = json.dumps({"result": "It was too large to be kept; the session has it."})
             started, began = approval.hand_on(Handoff.STARTED, now=now)
@@ -160,14 +197,36 @@ class Answering:
         )
 
     def _require_our_answer(self, view: View, approval: Approval) -> None:
-        if _is_anew(approval):
-            return
+        if _is_anew(approval) or is_request(approval):
+            return  # of a request for input, what was answered is held against ours with the part
         for _, said in view.answers_to(approval):
             if (said.get("confirmed") is True) != (approval.state is State.APPROVED):
                 raise SessionGone(
                     f"Session {self.run.session} went on without us: somebody else has answered "
                     f"the call that approval {approval.id} is for, and otherwise. Nothing was sent."
                 )
+
+
+def messages(view: View, approvals: Sequence[Approval], *, each: bool) -> dict[str, list[Approval]]:
+    """Return which answers go into which message, by the names of the messages, in their order.
+
+    Where a pause may be answered in parts, each answer goes by itself: what was posted of a part
+    could not be told apart from the rest.
+
+    Otherwise there is one message, or two. What is said in one message with a confirmation is not
+    shown to the model (google.adk.flows.llm_flows.context): the results of its long-running calls
+    come apart, and behind, because until then the model may be told that they are pending.
+    """
+    of_models = {
+        one.id
+        for one in approvals
+        if (request := request_of(view.events, one)) is not None and request.by_model
+    }
+    first = [one for one in approvals if one.id not in of_models]
+    second = [one for one in approvals if one.id in of_models]
+    if each:
+        return {one.id: [one] for one in (*first, *second)}
+    return {"": first, "results": second}
 
 
 def _is_anew(approval: Approval) -> bool:

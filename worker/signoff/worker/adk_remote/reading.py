@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +10,19 @@ from google.adk.events.event import Event
 
 from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
+from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
+    calls_others,
     confirmations,
-    last_text,
+    last_words,
     unanswered,
 )
 from signoff.worker.adk.mend import missing_events
-from signoff.worker.adk_remote.wire import MARK, Json, read_events, read_state
+from signoff.worker.adk.questions import NODE, is_node, is_request, request_of, requests, waiting
+from signoff.worker.adk_remote.wire import MARK, TOLD, Json, read_events, read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,10 @@ class View:
         mine: The events of the run's invocations: that of its message, and those of the answers
             to what it asked for. Python goes on in the first one, others begin a new one.
         half: Whether the server died while it wrote a pause.
+        told: The invocation in which the agent was told why something was refused, by the mark
+            that went with it.
+        app: The app, as it is called here.
+        rules: The long-running tools that wait for an approval.
     """
 
     events: tuple[Event, ...]
@@ -40,25 +47,42 @@ class View:
     said: Event | None
     mine: tuple[Event, ...]
     half: bool
+    told: Mapping[str, str]
+    app: str
+    rules: tuple[LongRunning, ...] = ()
 
     @property
     def standing(self) -> Invocation:
         """Where the run stands, as the runtime in this process would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
-        waiting = tuple(one for one in asked if one.id not in answered)
+        confirming = tuple(one for one in asked if one.id not in answered)
+        ids = {event.invocation_id for event in self.mine}
+        asked_for, left_open = waiting(self.events, ids, self.app, self.rules)
         last = self.mine[-1] if self.mine else None
         spoken = last is not None and last.author != "user" and last.is_final_response()
+        failed = last is not None and bool(last.error_code) and not last.content
+        spoken = spoken and not (failed or self.is_graph or calls_others(last))
         return Invocation(
             started=self.said is not None,
-            waiting=() if self.half else waiting,
-            complete=not self.half and bool(waiting or spoken),
-            text=last_text(self.mine),
+            waiting=() if self.half else confirming,
+            complete=not self.half and bool(confirming or asked_for or spoken),
+            text=last_words(self.mine),
             stuck_on=tuple(unanswered(self.mine)),
+            requests=() if self.half else tuple(asked_for),
+            left_open=tuple(left_open),
         )
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether a workflow is at work, as its events show: its last one is no end of a turn."""
+        return any(event.output is not None for event in self.mine)
 
     def answers_to(self, approval: Approval) -> list[tuple[int, dict[str, Any]]]:
         """Return where an approval was answered in the session, each with what was said."""
+        if is_request(approval):
+            request = request_of(self.events, approval)
+            return list(request.answers) if request is not None else []
         return [
             (place, response.response or {})
             for place, event in enumerate(self.events)
@@ -68,9 +92,14 @@ class View:
         ]
 
     def result_of(self, approval: Approval) -> dict[str, Any] | None:
-        """Return what the tool gave after an answer; what stood there before is a placeholder."""
+        """Return what the tool gave after an answer; what stood there before is a placeholder.
+
+        A node of a workflow that is a function gives an output, or an error.
+        """
         answers = self.answers_to(approval)
         later = self.events[answers[0][0] + 1 :] if answers else ()
+        if is_node(approval):
+            return _of_node(later, approval)
         for event in later:
             if event.author == "user":
                 continue
@@ -85,7 +114,7 @@ class View:
 
     def last_words(self, approvals: Iterable[Approval]) -> str:
         """Return what the agent has said after the last of the answers."""
-        return last_text(self.events[self.last_answer(approvals) + 1 :])
+        return last_words(self.events[self.last_answer(approvals) + 1 :])
 
 
 def read_view(
@@ -95,6 +124,7 @@ def read_view(
     python: bool,
     said_now: bool = False,
     invocations: Iterable[str] = (),
+    rules: Iterable[LongRunning] = (),
 ) -> View:
     """Read what a session says about a run.
 
@@ -105,6 +135,7 @@ def read_view(
             die between them.
         said_now: Whether we have just said the message, so that it is there.
         invocations: Where the run is known to have asked; looked for by its message otherwise.
+        rules: The long-running tools that wait for an approval.
 
     Raises:
         RemoteError: The session cannot be read, or does not tell whether the message was said.
@@ -115,9 +146,38 @@ def read_view(
     if not ids:
         said = _said(events, state, run, keeps_marks=python, said_now=said_now)
         ids = {said.invocation_id} if said is not None else set()
-    mine = _of_run(events, ids)
+    marks = {str(event.actions.state_delta.get(TOLD)): event.invocation_id for event in events}
+    told = {mark: one for mark, one in marks.items() if mark.startswith(told_of(run))}
+    mine = _of_run(events, ids | set(told.values()))
     half = python and any(missing_events(mine, one) for one in ids)
-    return View(tuple(events), state, said, tuple(mine), half)
+    return View(
+        events=tuple(events),
+        state=state,
+        said=said,
+        mine=tuple(mine),
+        half=half,
+        told=told,
+        app=run.app,
+        rules=tuple(rules),
+    )
+
+
+def told_of(run: Run, pause: int | None = None) -> str:
+    """Return the mark of what an agent is told about the refusals of a pause, or how it begins."""
+    return f"{run.id}/{'' if pause is None else pause}"
+
+
+def _of_node(later: Sequence[Event], approval: Approval) -> dict[str, Any] | None:
+    """Return what a node came to; one that returns nothing shows nothing."""
+    path = approval.origin.confirmation.removeprefix(NODE)
+    for event in later:
+        if event.node_info.path != path:
+            continue
+        if event.error_code:
+            return {"error": f"{event.error_code}: {event.error_message}"}
+        if event.output is not None:
+            return {"output": event.output}
+    return None
 
 
 def _said(
@@ -142,10 +202,17 @@ def _said(
 
 def _of_run(events: Sequence[Event], ids: set[str]) -> list[Event]:
     """Return the events of these invocations, and of those that answer what was asked in them."""
+    questions = requests(events)
     while True:
         mine = [event for event in events if event.invocation_id in ids]
         asked = {one.id for event in mine for one in confirmations(event)}
         more = {event.invocation_id for event in events if asked & answered_ids([event])}
+        more |= {
+            events[place].invocation_id
+            for one in questions
+            if one.invocation in ids
+            for place, _ in one.answers
+        }
         if more <= ids:
             return mine
         ids = ids | more

@@ -19,14 +19,23 @@ from signoff.core.errors import (
     SessionGone,
 )
 from signoff.core.lifecycle import State
+from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_of
-from signoff.worker.adk_remote.answering import Answering
-from signoff.worker.adk_remote.reading import Settled, View, read_view
+from signoff.worker.adk_remote.answering import Answering, messages
+from signoff.worker.adk_remote.reading import Settled, View, read_view, told_of
 from signoff.worker.adk_remote.server import Server
 from signoff.worker.adk_remote.settings import RemoteApp
-from signoff.worker.adk_remote.wire import MARK, REFUSAL, answers, refusals, say
+from signoff.worker.adk_remote.wire import (
+    MARK,
+    REFUSAL,
+    TOLD,
+    message_of,
+    reasons,
+    refusals,
+    say,
+)
 from signoff.worker.port import Fence, Turn
 
 log = structlog.get_logger(__name__)
@@ -46,6 +55,7 @@ class RemoteRuntime:
             is missing in it is taken for lost.
         transport: Used instead of the network, for tests.
         show: Shows each event of a turn to whoever looks on, as it comes.
+        long_running: The long-running tools whose calls wait for an approval.
     """
 
     apps: Mapping[str, RemoteApp]
@@ -53,6 +63,7 @@ class RemoteRuntime:
     patience: float = 10.0
     transport: httpx.AsyncBaseTransport | None = None
     show: WireSink = show_nobody
+    long_running: Sequence[LongRunning] = ()
     _client: httpx.AsyncClient | None = None
     _python: dict[str, bool] = field(default_factory=dict)
 
@@ -69,7 +80,7 @@ class RemoteRuntime:
             AppNotFound: Neither we nor the server know the app.
             RemoteUnavailable: The server is away, busy or too slow.
             RemoteError: It refuses, the agent failed, or it died where nobody can go on.
-            PauseNotRoutable: The agent waits for something that is no confirmation.
+            PauseNotRoutable: The agent waits for a credential.
         """
         server = self._server(run)
         view = await self._look(server, run)
@@ -93,9 +104,8 @@ class RemoteRuntime:
         return turn_of(run, view.standing)
 
     def resumes_each(self, app: str) -> bool:
-        """Say that a pause is answered whole: what was posted could not be told apart otherwise."""
-        del app
-        return False
+        """Say whether a pause of this app may be answered in parts; only its settings tell."""
+        return app in self.apps and self.apps[app].resumable
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
@@ -105,50 +115,89 @@ class RemoteRuntime:
                 answered it otherwise.
             DigestMismatch: A call in the session's history is not the one that was approved.
             ToolInDoubt: The answer was posted, and an approved call has no result.
+            InputRefused: A request for input was rejected, and has no way to be told so.
+            ConditionError: The result of a long-running call cannot be built.
             LeaseLost: Somebody else runs the session by now; nothing was posted.
             RemoteUnavailable: The server is away, busy or too slow.
             RemoteError: It refuses, or the agent failed.
-            PauseNotRoutable: The agent waits for something that is no confirmation.
+            PauseNotRoutable: The agent waits for a credential.
         """
         server = self._server(run)
-        answering = Answering(self.ledger, run, approvals, fence)
-        await answering.read_note()
         view = await self._look(server, run, approvals)
+        for answering in await self._messages(run, approvals, fence, view):
+            if view is None:
+                if answering.version:
+                    await answering.raise_doubt(answering.approved, _LOST_SESSION)
+                raise _gone(run)
+            view = await self._answer(server, answering, view)
         if view is None:
-            if answering.version:
-                await answering.raise_doubt(answering.approved, _LOST_SESSION)
             raise _gone(run)
+        _require_whole_pause(view, server, run)
+        standing = view.standing
+        if not standing.waiting and not standing.requests:
+            view = await self._tell_reasons(server, run, approvals, view)
+        turn = turn_of(run, view.standing)
+        if view.standing.complete or view.last_words(approvals):
+            return turn
+        return turn.model_copy(update={"text": _silence(approvals)})
+
+    # -- the answers ---------------------------------------------------------------------------
+
+    async def _messages(
+        self, run: Run, approvals: Sequence[Approval], fence: Fence, view: View | None
+    ) -> list[Answering]:
+        """Return the messages that answer a pause, all of them checked before any is posted."""
+        each = self.resumes_each(run.app)
+        groups = messages(view, approvals, each=each) if view is not None else {"": approvals}
+        found = [
+            Answering(self.ledger, run, group, fence, self.long_running, name)
+            for name, group in groups.items()
+            if group
+        ]
+        for answering in found:
+            await answering.read_note()
+        for answering in found:
+            if view is not None:
+                answering.check(view)
+        return found
+
+    async def _answer(self, server: Server, answering: Answering, view: View) -> View:
+        """Answer in one message, and return the session once the turn behind it has ended."""
+        run = answering.run
+        if answering.version and answering.untold(view):
+            # It may be on its way still.
+            view = (
+                await self._settled(
+                    server, run, lambda seen: not answering.untold(seen), answering.approvals
+                )
+                or view
+            )
         to_say = answering.to_say(view)
         problem: RemoteError | None = None
         if to_say:
-            problem = await self._post(server, answering, to_say)
+            problem = await self._post(server, answering, to_say, view)
         else:
             log.info("remote.taken_up", server=server.remote.url)
         view = await self._outcome(server, answering, problem)
         if problem is not None or not to_say:
             await self._show_rest(run, view)
-        if view.standing.complete:
-            return turn_of(run, view.standing)
+        if view.standing.complete or answering.drained:
+            return view
         if problem is not None:
             raise problem
-        if not to_say:
-            view = await self._go_on_from_results(server, run, approvals, view)
-        _require_whole_pause(view, server, run)
-        words = view.last_words(approvals) or _silence(approvals)
-        return turn_of(run, view.standing).model_copy(update={"text": words})
-
-    # -- the answer ----------------------------------------------------------------------------
+        return await self._go_on_from_results(server, run, answering.approvals, view)
 
     async def _post(
-        self, server: Server, answering: Answering, to_say: Sequence[Approval]
+        self, server: Server, answering: Answering, to_say: Sequence[Approval], view: View
     ) -> RemoteError | None:
         """Post the answers, once; return what went wrong after they may have left."""
+        parts = [answering.part(view, one) for one in to_say]
         await answering.note()
         try:
             await server.run(
                 answering.run.user,
                 answering.run.session,
-                message=answers(to_say),
+                message=message_of(parts),
                 state={REFUSAL: refusals(to_say)},
                 invocation=to_say[0].origin.invocation,
             )
@@ -158,6 +207,7 @@ class RemoteRuntime:
                 raise
             log.warning("remote.answer_failed", error=str(error), fate=error.fate)
             return error
+        answering.drained = True
         return None
 
     async def _outcome(
@@ -179,12 +229,47 @@ class RemoteRuntime:
         await answering.record_results(view)
         await answering.raise_doubt(answering.lost(view), str(problem or ""))
         if untold:
-            # Refusals, all of them: whoever takes this up says them again.
+            # They let nothing run: whoever takes this up says them again.
             raise problem or RemoteError(
                 f"The server of {run.app} at {server.remote.url} has taken the answer to run "
                 f"{run.id} and does not have it in session {run.session}."
             )
         return view
+
+    async def _tell_reasons(
+        self, server: Server, run: Run, approvals: Sequence[Approval], view: View
+    ) -> View:
+        """Tell the agent why something was refused, which its own gates have kept from it.
+
+        It is a message of its own behind the turn: ADK takes no words beside an answer. It is said
+        once, by its mark; what the agent makes of it belongs to the run.
+        """
+        mark = told_of(run, run.pause)
+        text = reasons(approvals)
+        if not text or not await self._may_tell(server, run):
+            return view
+        message = say(text)
+        try:
+            if mark not in view.told:
+                state = {TOLD: mark}
+                await server.run(run.user, run.session, message=message, state=state)
+            else:
+                told = view.told[mark]
+                seen = await self._settled(server, run, lambda one: one.standing.complete)
+                if seen is None or seen.standing.complete or not self._python[run.app]:
+                    return seen or view
+                await server.run(run.user, run.session, message=message, invocation=told)
+        except RemoteUnavailable:
+            raise
+        except RemoteError as error:
+            # The refusal itself has been heard, and nothing has run.
+            log.warning("remote.reasons_not_told", error=str(error))
+        return await self._look(server, run, approvals) or view
+
+    async def _may_tell(self, server: Server, run: Run) -> bool:
+        if server.remote.reasons != "auto":
+            return server.remote.reasons == "message"
+        return self._python[run.app] and await server.talks()
 
     # -- going on where another worker was -----------------------------------------------------
 
@@ -236,6 +321,7 @@ class RemoteRuntime:
             python=self._python[run.app],
             said_now=said_now,
             invocations=[one.origin.invocation for one in asked],
+            rules=self.long_running,
         )
 
     async def _settled(

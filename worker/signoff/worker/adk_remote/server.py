@@ -98,6 +98,20 @@ class Server:
         found = await self._json("GET", "/version", may_lack=True)
         return isinstance(found, dict) and found.get("language") == "python"
 
+    async def talks(self) -> bool:
+        """Say whether the root agent is known to be an LlmAgent: one that takes a message as such.
+
+        To another one, such as a workflow, each message is a new beginning. A Python server
+        describes LlmAgents only.
+        """
+        path = f"/apps/{_segment(self.name)}/app-info"
+        try:
+            return await self._json("GET", path, may_lack=True) is not None
+        except RemoteUnavailable:
+            raise
+        except RemoteError:
+            return False
+
     async def session(self, user: str, session: str) -> dict[str, Any] | None:
         """Return a session, None if it is not there.
 

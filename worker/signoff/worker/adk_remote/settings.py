@@ -57,6 +57,18 @@ class RemoteApp(Value):
     endpoint: Literal["run_sse", "run"] = Field(
         "run_sse", description="How turns are asked for; `run` for servers that do not stream."
     )
+    resumable: bool = Field(
+        False,
+        description="Whether the app has a `ResumabilityConfig(is_resumable=True)`, which its "
+        "server does not tell. Then a pause may be answered in parts.",
+    )
+    reasons: Literal["auto", "message", "state"] = Field(
+        "auto",
+        description="How the agent learns why something was refused: from the session state "
+        "`signoff_refusal`, if its instruction quotes it (`state`), or from a message behind the "
+        "turn as well (`message`). `auto`: a message where the server says that the agent is one "
+        "to talk with, an LlmAgent, and not a workflow.",
+    )
     timeout: float = Field(
         600,
         gt=0,

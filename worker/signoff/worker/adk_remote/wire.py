@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from google.adk.events.event import Event
+from google.adk.events.event import Event, NodeInfo
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
@@ -15,13 +15,24 @@ from pydantic import ValidationError
 from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.lifecycle import State
-from signoff.worker.adk.answers import answer_part, refusal
+from signoff.core.longrunning import LongRunning
+from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.questions import is_request
+from signoff.worker.adk.replies import reply
 
 MARK = "signoff_run"
 """The key of the session state that goes with our message: by its value it is found again."""
 
+TOLD = "signoff_told"
+"""The key of the session state that goes with our words about refusals, as with a message."""
+
 REFUSAL = "signoff_refusal"
 """The key of the session state that says why something was refused."""
+
+_ABOUT_REFUSALS = (
+    "These tool calls were not approved, for the reasons below. Do not make them again as they "
+    "were; tell the user what came of them."
+)
 
 _ABORTED = "INVOCATION_ABORTED"
 """The error code of such an event (google.adk.events._abort_events)."""
@@ -61,11 +72,30 @@ def say(text: str) -> dict[str, Any]:
     return {"role": "user", "parts": [{"text": text}]}
 
 
-def answers(approvals: Sequence[Approval]) -> dict[str, Any]:
-    """Return the message that answers approvals: each strictly ``{confirmed, payload}``."""
-    parts = [answer_part(one) for one in approvals]
-    dumped = [part.model_dump(by_alias=True, exclude_none=True, mode="json") for part in parts]
-    return {"role": "user", "parts": dumped}
+def answer(
+    events: Sequence[Event], approval: Approval, rules: Sequence[LongRunning]
+) -> dict[str, Any]:
+    """Return the part that answers an approval: strictly ``{confirmed, payload}``, if one is asked.
+
+    The payload of a rejection has the reason. ADK's own gates drop it; a tool that asks by itself
+    is entered with it, because no guard stands there, and may tell it to the model.
+
+    Raises:
+        InputRefused: A request for input was not answered, and has no way to say no.
+        ConditionError: The result of a long-running call cannot be built.
+        SessionGone: Somebody else has answered the request, and otherwise.
+    """
+    part = reply(events, approval, rules).part
+    dumped = part.model_dump(by_alias=True, exclude_none=True, mode="json")
+    reason = approval.decision.reason if approval.decision is not None else ""
+    if approval.state is not State.APPROVED and reason and not is_request(approval):
+        dumped["functionResponse"]["response"]["payload"] = {"reason": reason}
+    return dumped
+
+
+def message_of(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the message of the user that these parts make."""
+    return {"role": "user", "parts": list(parts)}
 
 
 def refusals(approvals: Sequence[Approval]) -> str:
@@ -83,15 +113,32 @@ def refusals(approvals: Sequence[Approval]) -> str:
     return "\n".join(lines)
 
 
+def reasons(approvals: Sequence[Approval]) -> str:
+    """Say in words what an agent was not told of refusals; "" where ADK's own words say it all."""
+    lines = refusals([one for one in approvals if not is_request(one) and _says_more(one)])
+    return f"{_ABOUT_REFUSALS}\n{lines}" if lines else ""
+
+
+def _says_more(approval: Approval) -> bool:
+    """Whether there is more to say than that a call was rejected."""
+    told = refusal(approval)
+    return told["status"] != State.REJECTED.value or "reason" in told or "proposal" in told
+
+
 def _event(sent: Json) -> Event:
     content = _get(sent, "content")
     actions = _get(sent, "actions") or {}
+    node = _get(sent, "nodeInfo") or {}
     return Event(
         id=str(_get(sent, "id") or ""),
         author=_get(sent, "author") or "",
         invocation_id=_get(sent, "invocationId") or "",
         branch=_get(sent, "branch"),
         partial=_get(sent, "partial"),
+        output=_get(sent, "output"),
+        error_code=_get(sent, "errorCode"),
+        error_message=_get(sent, "errorMessage"),
+        node_info=NodeInfo(path=_get(node, "path") or ""),
         content=None if content is None else _content(content),
         long_running_tool_ids=set(_get(sent, "longRunningToolIds") or ()),
         actions=EventActions(

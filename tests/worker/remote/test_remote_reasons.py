@@ -1,0 +1,150 @@
+"""Why something was refused, and how an agent far away hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from signoff.core.run import Run, RunState
+from signoff.worker.adk_remote.settings import RemoteApp
+from worker.office import MARA
+from worker.remote.far_office import FarOffice
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+both_apps = pytest.mark.parametrize("app", ["heeds", "heeds_resumable"])
+
+
+@pytest.fixture
+def office(patient: FarOffice) -> FarOffice:
+    """An office whose agents are told by message, where the server says that they can be."""
+    names = ("heeds", "heeds_resumable", "pipeline", "patient")
+    patient.runtime.apps = {name: RemoteApp(url=patient.there.url) for name in names}
+    return patient
+
+
+async def rejected(office: FarOffice, app: str) -> Run:
+    """Bring a run to its pause, and reject the call."""
+    run = await office.submit(app, "pay")
+    await office.reject(run, "over budget")
+    return await office.work(run)
+
+
+@both_apps
+async def test_the_reason_reaches_the_model(office: FarOffice, app: str) -> None:
+    """A message behind the refusal tells it; the agent's answer to that is the run's last word."""
+    run = await rejected(office, app)
+    assert run.state is RunState.COMPLETED
+    assert run.text.startswith("I was told:")
+    assert "pay(): This tool call was rejected by the approver. Reason: over budget" in run.text
+    assert office.there.lines() == []
+    said = await office.said(run)
+    assert said[:2] == ["pay", "answer"]
+    assert len(said) == 3
+
+
+@both_apps
+async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
+    """Other arguments are a rejection that proposes them; the call made for it is linked to it."""
+    run = await office.submit(app, "pay")
+    (first,) = await office.ask(run)
+    await office.desk.approve(first.id, MARA, channel="test", values={"amount": 900})
+    run = await office.work(run)
+    assert run.state is RunState.PAUSED
+    (second,) = await office.ledger.approvals(run.waiting)
+    assert (second.call.args, second.supersedes) == ({"amount": 900}, first.id)
+    await office.approve(run)
+    run = await office.work(run)
+    assert run.state is RunState.COMPLETED
+    assert office.there.lines() == [{"paid": 900}]
+
+
+async def test_a_yes_has_nothing_to_tell(office: FarOffice) -> None:
+    """Nothing is said beside the answer."""
+    run = await office.submit("heeds", "pay")
+    await office.approve(run)
+    run = await office.work(run)
+    assert await office.said(run) == ["pay", "answer"]
+
+
+async def test_a_no_without_a_reason_has_nothing_to_tell(office: FarOffice) -> None:
+    """ADK's own words say it all."""
+    run = await office.submit("heeds", "pay")
+    await office.reject(run, "")
+    run = await office.work(run)
+    assert run.state is RunState.COMPLETED
+    assert await office.said(run) == ["pay", "answer"]
+
+
+async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> None:
+    """To ADK both are a no; the message says that nobody has answered."""
+    run = await office.submit("heeds", "pay")
+    (approval,) = await office.ask(run)
+    office.clock.moment += timedelta(hours=25)
+    await office.desk.time_out(approval.id)
+    run = await office.work(run)
+    assert "nobody answered in time" in run.text
+
+
+async def test_a_sequence_is_not_told(office: FarOffice) -> None:
+    """A message would begin it anew: the reason is in the session's state alone."""
+    run = await rejected(office, "pipeline")
+    assert run.state is RunState.COMPLETED
+    assert await office.said(run) == ["pay", "answer"]
+    assert "over budget" in (await office.session(run))["state"]["signoff_refusal"]
+
+
+async def test_it_is_told_once(office: FarOffice) -> None:
+    """A worker that died behind the message finds it by its mark."""
+    run = await office.submit("heeds", "pay")
+    await office.reject(run, "over budget")
+    approvals = await office.ledger.approvals(run.approvals)
+    run = await office.ledger.run(run.id)
+    first = await office.runtime.resume(run, approvals, lambda change: change)
+    assert await office.runtime.resume(run, approvals, lambda change: change) == first
+    assert len(await office.said(run)) == 3
+
+
+async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on(
+    office: FarOffice,
+) -> None:
+    """The message is in the session and the agent has not answered it: it does so then."""
+    run = await office.submit("patient", "pay")
+    await office.reject(run, "over budget")
+    office.there.forget()
+    office.there.close_gate("first_word")
+    work = asyncio.create_task(office.work(run))
+    await office.until("first_word")
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
+    office.there.open_gates()
+    await office.let_leases_run_out()
+    run = await office.work(run)
+    # The patient agent pays whatever it is told: what it wants to do is asked about again.
+    assert run.state is RunState.PAUSED
+    said = await office.said(run)
+    assert said[:2] == ["pay", "answer"]
+    assert len(said) == 3
+
+
+async def test_a_tool_that_asks_by_itself_gets_the_reason_as_payload(examples: FarOffice) -> None:
+    """No guard stands there: the tool is entered with a no, and with why."""
+    run = await examples.submit("time_off", "I need 5 days off")
+    await examples.reject(run, "quarter end")
+    run = await examples.work(run)
+    async with httpx.AsyncClient() as client:
+        session = await client.get(examples.there.session(run.app, run.user, run.session))
+    answers = [
+        part["functionResponse"]["response"]
+        for event in session.json()["events"]
+        if event["author"] == "user"
+        for part in event["content"]["parts"]
+        if "functionResponse" in part
+    ]
+    assert answers == [{"confirmed": False, "payload": {"reason": "quarter end"}}]
