@@ -47,18 +47,13 @@ class ApiServer:
         environment.pop("GOOGLE_API_KEY", None)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "google.adk.cli", "api_server"),
-                    *("--host", "127.0.0.1", "--port", str(self.port)),
-                    *("--session_service_uri", f"sqlite:///{self.folder}/sessions.db"),
-                    str(self.agents),
-                ],
+                self.command(),
                 env=environment,
                 stdout=log,
                 stderr=log,
             )
         end = time.monotonic() + _PATIENCE
-        while not self._answers():
+        while not self.is_up():
             if self._process.poll() is not None or time.monotonic() > end:
                 pytest.fail(f"It did not start: {(self.folder / 'log').read_text()[-2000:]}")
             time.sleep(0.05)
@@ -94,7 +89,17 @@ class ApiServer:
         """Return the path of a session."""
         return f"{self.url}/apps/{app}/users/{user}/sessions/{session}"
 
-    def _answers(self) -> bool:
+    def command(self) -> list[str]:
+        """Return the command that starts it."""
+        return [
+            *(sys.executable, "-m", "google.adk.cli", "api_server"),
+            *("--host", "127.0.0.1", "--port", str(self.port)),
+            *("--session_service_uri", f"sqlite:///{self.folder}/sessions.db"),
+            str(self.agents),
+        ]
+
+    def is_up(self) -> bool:
+        """Say whether it answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
                 return bool(answer.status == 200)
