@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from google.adk.apps.app import App
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
@@ -203,6 +204,7 @@ async def api(ledger: Ledger, desk: Desk, tmp_path: Path) -> AsyncIterator[httpx
             desk,
             watching=ledger,
             sessions=InMemorySessionService(),
+            artifacts=InMemoryArtifactService(),
             folder=tmp_path / "none",
             tokens=tokens,
             remote=remote,
