@@ -199,11 +199,16 @@ class Delivery:
     def _record(self, item: Item, approval: Approval, result: Result, now: datetime) -> Change:
         name, person = self._channel.name, str(item.body["person"])
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
+        if isinstance(result, Retry) and not result.counted:
+            log.info("delivery.waits", **about, problem=result.problem, after=result.after)
+            return Change().ack(item).send(item.stage, item.id, item.body, after=result.after)
         if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
             after = max(result.after, backoff(item.attempts))
             log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
             return Change().retry(item, after=after)
         if isinstance(result, Retry):
+            # Nothing was said about the recipient: it is the way there that somebody has to mend.
+            log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
             result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
         change = Change().ack(item)
         is_card = item.body.get("kind") == Kind.CARD

@@ -85,10 +85,14 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not now. `after` is the channel's wish in seconds, 0 where it has none."""
+    """Not now. `after` is the channel's wish in seconds, 0 where it has none.
+
+    What only waits for its turn is not counted as an attempt: it is never given up for that.
+    """
 
     after: float
     problem: str
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,11 +158,13 @@ def run_channels(settings: Settings) -> int:
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
+    from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
 
     parts = build(settings)
     limits = settings.email.limits
+    email = EmailChannel(settings.email, pace=Pace(parts.ledger, settings.email.smtp))
     readers = Readers(most=limits.readers, seconds=limits.seconds)
     drains = tasks.drains(
         tasks.Services(
@@ -171,7 +173,7 @@ def run_channels(settings: Settings) -> int:
             policies=settings.policies,
             fallback=settings.default,
             directory=parts.desk.directory,
-            channels=[EmailChannel(settings.email), *slack_channels(settings)],
+            channels=[email, *slack_channels(settings)],
             mailbox=settings.email.mailbox,
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),

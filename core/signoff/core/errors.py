@@ -38,6 +38,7 @@ SignoffError
 │   │   └── MailTooCostly       reading it took too long, or too much memory
 │   ├── MailNotFound            no mail in quarantine has this id
 │   ├── MailDeferred            try again later
+│   │   └── MailThrottled       there was nothing wrong with it, but too much of it
 │   ├── MailRefused             no use in trying again
 │   └── MailboxError            the mailbox that answers come to cannot be read
 │       ├── MailboxUnavailable  its server is away, or hung up: tried again
@@ -263,6 +264,10 @@ class MailNotFound(MailError):
 
 class MailDeferred(MailError):
     """The mail server could not take the message now; trying again later is right."""
+
+
+class MailThrottled(MailDeferred):
+    """The server wants less mail, or it is not this mail's turn yet."""
 
 
 class MailRefused(MailError):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from signoff.channels.email.pace import AGAIN, Pace
 from signoff.channels.email.render import plain_text, recipient, render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
@@ -14,7 +15,7 @@ from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Ret
 from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
 from signoff.core.card import card
-from signoff.core.errors import MailError, MailRefused
+from signoff.core.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
 from signoff.core.payload import find_field
 from signoff.core.people import Directory
 
@@ -26,6 +27,7 @@ class EmailChannel:
 
     Args:
         settings: The settings.
+        pace: How fast mail may go out; as fast as it can where there is none.
 
     Raises:
         ConfigError: A file that the settings name cannot be read.
@@ -33,8 +35,9 @@ class EmailChannel:
 
     name = "email"
 
-    def __init__(self, settings: EmailSettings) -> None:
+    def __init__(self, settings: EmailSettings, *, pace: Pace | None = None) -> None:
         self._settings = settings
+        self._pace = pace
         self._signer = settings.dkim.signer()
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain)
 
@@ -56,10 +59,26 @@ class EmailChannel:
             except Exception as error:
                 log.exception("mail.not_rendered", message=message.id)
                 results[at] = Retry(0, f"{type(error).__name__}: {error}")
-        outcomes = await self._sender.send(list(mails.values())) if mails else []
+        outcomes = await self._send(list(mails.values())) if mails else []
         for at, problem in zip(mails, outcomes, strict=True):
             results[at] = Delivered(receipts[at]) if problem is None else _result(problem)
         return [results[at] for at in range(len(messages))]
+
+    async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
+        """Send as many as the pace allows; the others have to wait for their turn."""
+        pace = self._pace
+        if pace is None:
+            return await self._sender.send(mails)
+        try:
+            async with pace.connection() as free:
+                most = await pace.grant(len(mails)) if free else 0
+                outcomes = await self._sender.send(mails[:most]) if most else []
+                if any(isinstance(one, MailThrottled) for one in outcomes):
+                    await pace.rest()
+        except LedgerUnavailable as error:
+            return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)
+        waiting = MailThrottled("It waits for its turn: [email.smtp] per_minute, connections.")
+        return [*outcomes, *[waiting] * (len(mails) - most)]
 
     def _from(self, message: Message) -> str:
         if message.token and self._settings.bounces:
@@ -68,6 +87,8 @@ class EmailChannel:
 
 
 def _result(error: MailError) -> Result:
+    if isinstance(error, MailThrottled):
+        return Retry(AGAIN, str(error), counted=False)
     return Refused(str(error)) if isinstance(error, MailRefused) else Retry(0, str(error))
 
 

@@ -45,10 +45,15 @@ class SmtpSettings(ServerSettings):
 
     Attributes:
         port: 0 takes the usual one: 587 for starttls, 465 for tls, 25 for none.
+        per_minute: The most mails in a minute, all processes together; 0 sets no limit.
+        connections: The most connections at the same time, all processes together; 0 sets no limit.
     """
 
     usual_ports: ClassVar[dict[str, int]] = {"none": 25, "starttls": 587, "tls": 465}
     table: ClassVar[str] = "email.smtp"
+
+    per_minute: int = Field(default=0, ge=0, le=100_000)
+    connections: int = Field(default=0, ge=0, le=100)
 
     @model_validator(mode="after")
     def _whole_login(self) -> Self:

@@ -15,11 +15,17 @@ from aiosmtplib import errors as smtp
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.tokens import redact
 from signoff.core.card import one_line
-from signoff.core.errors import MailDeferred, MailError, MailRefused
+from signoff.core.errors import MailDeferred, MailError, MailRefused, MailThrottled
 
 log = structlog.get_logger(__name__)
 
 _LONGEST_ANSWER: Final = 300
+_WANTS_LOGIN: Final = frozenset({530, 534, 535, 538})
+"""RFC 4954, section 6: it is our login that is wrong, or missing, and no recipient's doing."""
+_POLICY: Final = "4.7."
+"""RFC 3463, section 3.8: with it servers slow down whoever sends too fast."""
+_QUOTA: Final = "5.4.5"
+"""What Gmail says when the day's quota is used up: not for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,13 @@ class Fault:
         error: `MailDeferred` when trying again is right, `MailRefused` when there is no use.
         setting: The setting to look at, "" where it is nobody's fault of ours.
         lost: Whether the connection is of no use any more.
+        slower: Whether the server asks for less mail, whoever it is for.
     """
 
     error: MailError
     setting: str = ""
     lost: bool = False
+    slower: bool = False
 
 
 class SmtpSender:
@@ -83,6 +91,11 @@ class SmtpSender:
                     # It is about the server, not about this mail: the others would fare no better.
                     log.error("smtp.unusable", setting=fault.setting, error=str(fault.error))
                     outcomes += [fault.error] * (len(mails) - len(outcomes))
+                    break
+                if fault is not None and fault.slower:
+                    log.warning("smtp.slower", error=str(fault.error))
+                    waiting = MailThrottled(f"The mail server asks for less: {fault.error}")
+                    outcomes += [waiting] * (len(mails) - len(outcomes))
                     break
         finally:
             await self._close(client)
@@ -177,8 +190,13 @@ def translate(error: Exception) -> Fault:
 
 def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any of the responses
     code, text = int(error.code), f"the server said {error.code} {_said(error)}"
-    if 500 <= code < 600:
+    said = _said(error)
+    if code in _WANTS_LOGIN:
+        return _login(error)
+    if 500 <= code < 600 and not said.startswith(_QUOTA):
         return Fault(MailRefused(text))
+    if said.startswith((_POLICY, _QUOTA)) and not isinstance(error, smtp.SMTPRecipientRefused):
+        return Fault(MailDeferred(text), lost=True, slower=True)
     # 421 announces that the server closes the connection (RFC 5321, section 3.8).
     return Fault(MailDeferred(text), lost=code == 421 or not 400 <= code < 500)
 

@@ -1,0 +1,125 @@
+"""How fast mail goes out: as fast as the settings and the server allow, and nothing is given up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA, NOON, asked_approval, people
+from signoff.channels.email.pace import AGAIN, Pace
+from signoff.channels.email.sender import EmailChannel
+from signoff.channels.outbox import MOST_ATTEMPTS
+from signoff.channels.port import Delivered, Kind, Message, Refused, Retry
+from signoff.core.card import card
+from signoff.core.policy import Policy
+from signoff.testing import FakeChannel
+
+
+def messages(count: int) -> list[Message]:
+    """Return so many cards for Mara."""
+    shown = card(asked_approval(), people())
+    return [
+        Message(
+            id=f"card:{nth}",
+            kind=Kind.CARD,
+            card=shown,
+            person="mara",
+            name=MARA.shown,
+            address=MARA.email,
+            at=NOON,
+        )
+        for nth in range(count)
+    ]
+
+
+def channel(ledger, sink, **smtp):
+    """Return a channel that sends there, at a pace held in the ledger."""
+    settings = sink.settings(**smtp)
+    return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
+
+
+async def test_the_rate_holds_for_all_processes_together(start_sink, ledger):
+    """Two senders share what a minute allows; the rest waits, uncounted, and was not offered."""
+    sink = await start_sink()
+    first, second = (channel(ledger, sink, per_minute=3) for _ in range(2))
+    results = [*await first.deliver(messages(2)), *await second.deliver(messages(3))]
+    assert [type(one) for one in results] == [Delivered, Delivered, Delivered, Retry, Retry]
+    assert results[3].after == AGAIN
+    assert not results[3].counted
+    assert len(sink.mails) == 3
+
+
+async def test_connections_are_limited(start_sink, ledger):
+    """While the only connection is in use, the others wait; then it is free again."""
+    sink = await start_sink()
+    email = channel(ledger, sink, connections=1)
+    async with Pace(ledger, sink.settings(connections=1).smtp).connection() as free:
+        assert free
+        (waits,) = await email.deliver(messages(1))
+        assert isinstance(waits, Retry)
+        assert sink.connections == 0
+    (sent,) = await email.deliver(messages(1))
+    assert isinstance(sent, Delivered)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("DATA", "421 4.7.28 Rate limit exceeded"),
+        ("DATA", "451 4.7.650 Too much mail"),
+        ("MAIL", "452 4.7.1 Slow down"),
+        ("DATA", "550 5.4.5 Daily user sending quota exceeded"),
+    ],
+)
+async def test_a_server_that_asks_for_less_gets_less(start_sink, ledger, command, answer):
+    """One mail finds out; the others are not offered, and for a minute no process sends any."""
+    sink = await start_sink(answers={command: answer})
+    email = channel(ledger, sink)
+    first, *others = await email.deliver(messages(3))
+    assert isinstance(first, Retry)
+    assert first.counted
+    assert all(isinstance(one, Retry) and not one.counted for one in others)
+    sink.answers.clear()
+    (waits,) = await channel(ledger, sink).deliver(messages(1))
+    assert isinstance(waits, Retry)
+    assert sink.mails == []
+
+
+@pytest.mark.parametrize("code", [530, 535])
+async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(start_sink, ledger, code):
+    """A server that wants a login at MAIL or RCPT says nothing about the recipient."""
+    sink = await start_sink(answers={f"RCPT {MARA.email}": f"{code} 5.7.0 Authenticate first"})
+    for result in await channel(ledger, sink).deliver(messages(2)):
+        assert isinstance(result, Retry)
+        assert "login" in result.problem
+
+
+async def test_waiting_for_ones_turn_is_never_given_up(still_channels, clock):
+    """However often a card had to wait, it has all its attempts when its turn comes."""
+    channels, waits = still_channels, 2 * MOST_ATTEMPTS
+    results = [*[Retry(10, "not yet", counted=False)] * waits, Retry(0, "away"), Delivered("it")]
+    channels.channel = FakeChannel(respond=lambda _: results.pop(0))
+    await channels.open()
+    await channels.router.drain()
+    for _ in range(waits + 2):
+        assert await channels.delivery.drain() == 1
+        clock.advance(timedelta(seconds=11))
+    assert len(channels.channel.delivered) == 1
+
+
+async def test_an_outage_is_told_apart_from_a_refusal(still_channels, clock, log_output):
+    """What is given up because of the way there is an error in the log; a refusal is not."""
+    channels = still_channels
+    channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
+    for result in (Retry(0, "the server is away"), Refused("no such user")):
+        channels.channel = FakeChannel(respond=lambda _, result=result: result)
+        await channels.open()
+        await channels.router.drain()
+        while await channels.delivery.drain():
+            clock.advance(timedelta(minutes=13))
+    found = [one for one in log_output.entries if one["event"].startswith("delivery.")]
+    errors = [one for one in found if one["log_level"] == "error"]
+    assert [one["event"] for one in errors] == ["delivery.given_up"]
+    assert errors[0]["problem"] == "the server is away"
+    assert found[-1]["event"] == "delivery.refused"
