@@ -68,8 +68,8 @@ def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict
     headers = {name: request.headers.get(name, "") for name in _SIGNED}
     try:
         genuine = verifier.is_valid_request(body, headers)
-    except (ValueError, UnicodeDecodeError):
-        # The SDK reads the timestamp as a number, and the body as UTF-8.
+    except (ValueError, TypeError, OverflowError):
+        # The SDK reads the timestamp as a number, the body as UTF-8 and the signature as ASCII.
         genuine = False
     if not genuine:
         words = "X-Slack-Signature does not fit the body, or its timestamp is over 5 minutes away."

@@ -1,0 +1,82 @@
+"""What the tests of the Slack channel begin with: a workspace, and an office that is connected."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from builders import CLEO, MARA, RILEY
+from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
+from channels.slack.workspace import APP, BOT, SECRET, Workspace
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.people import Directory
+from signoff.core.policy import Policy
+from signoff.testing import VirtualClock
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    """A workspace with Mara, Cleo and Riley in it."""
+    made = Workspace()
+    for user, person in ((MARA_AT, MARA), (CLEO_AT, CLEO), (RILEY_AT, RILEY)):
+        made.add(user, person.email)
+    runner = web.AppRunner(made.app())
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield made
+    for socket in tuple(made.sockets):
+        await socket.close()
+    await runner.cleanup()
+
+
+@pytest.fixture
+def settings(workspace: Workspace) -> SlackSettings:
+    """The settings that lead to the workspace."""
+    return SlackSettings(
+        bot_token=BOT,
+        app_token=APP,
+        signing_secret=SECRET,
+        base_url=f"{workspace.url}/api/",
+        timeout=5,
+    )
+
+
+@pytest.fixture
+async def web_api(settings: SlackSettings) -> AsyncIterator[SlackWeb]:
+    """The Web API of the workspace."""
+    made = SlackWeb(settings)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def office(
+    still_ledger: Ledger,
+    clock: VirtualClock,
+    workspace: Workspace,
+    web_api: SlackWeb,
+    request: pytest.FixtureRequest,
+) -> Office:
+    """A ledger whose people are asked in Slack; a parameter changes the policy."""
+    rules = {"name": "expenses", "ask": ("mara",)} | getattr(request, "param", {})
+    directory = Directory(
+        [
+            MARA.model_copy(update={"slack": MARA_AT}),
+            CLEO.model_copy(update={"slack": CLEO_AT}),
+            RILEY.model_copy(update={"slack": RILEY_AT}),
+        ]
+    )
+    desk = Desk(still_ledger, directory)
+    handler = SlackHandler(desk, web_api, Identities(web_api, directory))
+    return Office(
+        still_ledger, clock, desk, workspace, web_api, handler, directory, Policy(**rules)
+    )

@@ -1,0 +1,166 @@
+"""An office whose people are asked in Slack, and the payloads that Slack sends."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from builders import make_call, make_origin
+from channels.slack.workspace import TEAM, Workspace
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.channels.delivery import Delivery
+from signoff.channels.router import Router
+from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.approval import Approval, Kind
+from signoff.core.people import Directory
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import VirtualClock
+
+Json = dict[str, Any]
+
+MARA_AT, CLEO_AT, RILEY_AT = "U0MARA", "U0CLEO", "U0RILEY"
+
+
+@dataclass
+class Office:
+    """A ledger whose people are asked in Slack."""
+
+    ledger: Ledger
+    clock: VirtualClock
+    desk: Desk
+    workspace: Workspace
+    web: SlackWeb
+    handler: SlackHandler
+    directory: Directory
+    policy: Policy
+
+    async def open(
+        self,
+        *,
+        hint: str = "",
+        template: JsonValue = None,
+        kind: Kind = Kind.CONFIRMATION,
+        args: Json | None = None,
+        tool: str = "reimburse",
+    ) -> Approval:
+        """Open an approval, route it, and deliver its cards."""
+        run = await self.desk.submit("finance", "go", user="riley")
+        claim = await self.ledger.claim("run.finance", limit=1)
+        origin = make_origin(run=run.id, session=run.session)
+        now = await self.ledger.now()
+        approval, events = Approval.open(
+            origin,
+            make_call(tool, **(args or {})),
+            hint=hint,
+            template=template,
+            now=now,
+            kind=kind,
+        )
+        submitted = await self.ledger.run(run.id)
+        change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
+        change.put(approval, was=None).note(events)
+        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        await self.ledger.commit(change)
+        await self.route()
+        await self.deliver()
+        return await self.ledger.approval(approval.id)
+
+    async def route(self) -> None:
+        """Work through what has to be routed."""
+        router = Router(
+            self.ledger,
+            policies=[self.policy],
+            fallback=Fallback(ask=("cleo",)),
+            directory=self.directory,
+            channels=("email", "slack"),
+        )
+        await router.drain()
+
+    async def deliver(self) -> int:
+        """Work through what has to be delivered in Slack."""
+        channel = SlackChannel(self.web)
+        return await Delivery(self.ledger, channel, directory=self.directory).drain()
+
+    def card(self, user: str = MARA_AT) -> Json:
+        """Return the first message of a conversation."""
+        return self.workspace.cards(f"D{user[1:]}" if user.startswith("U") else user)[0]
+
+    async def press(self, action: str, *, user: str = MARA_AT, **more: Any) -> Any:
+        """Press a button of a card, and return the acknowledgement."""
+        return await self.handler.handle(self.click(action, user=user, **more))
+
+    def click(
+        self, action: str, *, user: str = MARA_AT, card: Json | None = None, **more: Any
+    ) -> Json:
+        """Return what Slack sends when a button of a card is pressed."""
+        message = card or self.card()
+        buttons = next(one for one in message["blocks"] if one["type"] == "actions")["elements"]
+        button = next(one for one in buttons if one["action_id"] == f"signoff.{action}")
+        return block_actions(button, message, user=user, **more)
+
+    async def submit(self, values: Json, *, user: str = MARA_AT, view: Json | None = None) -> Any:
+        """Submit the last modal, and return the acknowledgement."""
+        sent = view_submission(view or self.workspace.views[-1], values, user)
+        return await self.handler.handle(sent)
+
+
+def block_actions(
+    button: Json, message: Json, *, user: str, team: str = TEAM, at: str = ""
+) -> Json:
+    """Return the payload of a click, as the documentation shows it."""
+    return {
+        "type": "block_actions",
+        "user": {"id": user, "username": "x", "name": "x", "team_id": team},
+        "api_app_id": "A0APP",
+        "token": "legacy",
+        "container": {
+            "type": "message",
+            "message_ts": message["ts"],
+            "channel_id": message["channel"],
+        },
+        "trigger_id": f"trigger.{time.monotonic_ns()}",
+        "team": {"id": TEAM, "domain": "example"},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "channel": {"id": message["channel"], "name": "directmessage"},
+        "message": {"type": "message", "ts": message["ts"], "blocks": message["blocks"]},
+        "state": {"values": {}},
+        "response_url": "https://hooks.slack.example/actions/1",
+        "actions": [
+            {
+                "action_id": button["action_id"],
+                "block_id": "b",
+                "text": button["text"],
+                "value": button.get("value", ""),
+                "type": "button",
+                "action_ts": at or str(time.monotonic_ns()),
+            }
+        ],
+    }
+
+
+def view_submission(view: Json, values: Json, user: str, *, team: str = TEAM) -> Json:
+    """Return the payload of a submitted modal; values by block id, as the inputs hold them."""
+    state = {block: {"value": element} for block, element in values.items()}
+    return {
+        "type": "view_submission",
+        "team": {"id": TEAM, "domain": "example"},
+        "user": {"id": user, "username": "x", "name": "x", "team_id": team},
+        "api_app_id": "A0APP",
+        "trigger_id": "t",
+        "view": {
+            "id": view.get("id", f"V{time.monotonic_ns()}"),
+            "type": "modal",
+            "callback_id": view["callback_id"],
+            "private_metadata": view.get("private_metadata", ""),
+            "state": {"values": state},
+        },
+    }

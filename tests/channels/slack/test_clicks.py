@@ -1,0 +1,245 @@
+"""What a click and a submitted modal do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
+from signoff.channels.slack.references import Reference
+from signoff.core.approval import Kind, State
+from signoff.core.errors import SlackPayloadUnreadable
+from signoff.core.events import What
+
+
+async def test_one_press_approves(office: Office):
+    """A call without fields is approved by the click itself, and the card loses its buttons."""
+    approval = await office.open()
+    assert await office.press("approve") is None
+    decided = await office.ledger.approval(approval.id)
+    assert decided.state is State.APPROVED
+    assert (decided.decision.by, decided.decision.channel) == ("mara", "slack")
+    await office.deliver()
+    (card,) = office.workspace.cards("D0MARA")
+    assert card["edits"] == 1
+    assert not [block for block in card["blocks"] if block["type"] == "actions"]
+    assert "Recorded: you approved reimburse" in str(card["blocks"])
+
+
+async def test_a_rejection_asks_why(office: Office):
+    """The reason that is given in the modal is what the model reads."""
+    approval = await office.open()
+    await office.press("reject")
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert await office.submit({"reason": {"value": "over <b>budget</b>"}}) is None
+    decided = await office.ledger.approval(approval.id)
+    assert (decided.state, decided.decision.reason) == (State.REJECTED, "over budget")
+
+
+async def test_fields_are_filled_in_a_modal(office: Office):
+    """What is not filled right is said at its field, and nothing is decided by it."""
+    approval = await office.open(template={"approved_days": 0, "note": "", "paid": False})
+    await office.press("approve")
+    view = office.workspace.views[-1]
+    inputs = [block for block in view["blocks"] if block["type"] == "input"]
+    assert [block["element"]["type"] for block in inputs] == [
+        "number_input",
+        "plain_text_input",
+        "radio_buttons",
+        "plain_text_input",
+    ]
+    wrong = {"field.0": {"value": "3.5"}, "field.1": {"value": "fine"}}
+    ack = await office.submit(wrong)
+    assert ack["response_action"] == "errors"
+    assert list(ack["errors"]) == ["field.0"]
+    ack = await office.submit({"field.0": {"value": "3"}})
+    assert list(ack["errors"]) == ["field.1"]
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    right = {
+        "field.0": {"value": "3"},
+        "field.1": {"value": "fine"},
+        "field.2": {"selected_option": {"value": "yes"}},
+    }
+    assert await office.submit(right) is None
+    decided = await office.ledger.approval(approval.id)
+    assert decided.decision.payload == {"approved_days": 3, "note": "fine", "paid": True}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "grade": {"enum": ["A", "B"]},
+        "from": {"type": "string", "format": "date"},
+        "share": {"type": "number", "maximum": 1},
+        "extra": {"type": "object"},
+    },
+    "required": ["approved", "grade", "from", "share", "extra"],
+}
+
+
+async def test_a_request_for_input_is_answered(office: Office):
+    """Each part of the schema has an input of its kind, and the whole schema is held."""
+    approval = await office.open(
+        kind=Kind.INPUT,
+        tool="adk_request_input",
+        args={"message": "Which grade?", "response_schema": SCHEMA},
+    )
+    await office.press("approve")
+    inputs = [b for b in office.workspace.views[-1]["blocks"] if b["type"] == "input"]
+    kinds = [block["element"]["type"] for block in inputs]
+    assert kinds == ["static_select", "datepicker", "number_input", "plain_text_input"]
+    answer = {
+        "field.0": {"selected_option": {"value": "1"}},
+        "field.1": {"selected_date": "2026-11-21"},
+        "field.2": {"value": "2.5"},
+        "field.3": {"value": '{"x": [1]}'},
+    }
+    ack = await office.submit(answer)
+    assert list(ack["errors"]) == ["field.2"]
+    await office.submit({**answer, "field.2": {"value": "0.125"}})
+    decided = await office.ledger.approval(approval.id)
+    assert decided.decision.payload == {
+        "approved": True,
+        "grade": "B",
+        "from": "2026-11-21",
+        "share": 0.125,
+        "extra": {"x": [1]},
+    }
+
+
+@pytest.mark.parametrize(("user", "words"), [(CLEO_AT, "Not yours"), (RILEY_AT, "Not yours")])
+async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str):
+    """Somebody else, and the requester, get an answer that only they see, and decide nothing."""
+    approval = await office.open()
+    for action in ("approve", "reject", "details"):
+        await office.press(action, user=user)
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert not office.workspace.views
+    await office.deliver()
+    assert [whisper["user"] for whisper in office.workspace.whispers] == [user] * 3
+    assert words in str(office.workspace.whispers)
+
+
+async def test_a_stranger_is_nobody(office: Office):
+    """A user whom Slack knows and the directory does not decides nothing."""
+    approval = await office.open()
+    office.workspace.add("U0ELSE", "else@example.com")
+    await office.press("approve", user="U0ELSE")
+    await office.deliver()
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert office.workspace.whispers[0]["user"] == "U0ELSE"
+
+
+async def test_the_second_is_told_of_the_first(office: Office):
+    """Whoever comes too late learns who decided, and that nothing changed."""
+    approval = await office.open()
+    click = office.click("approve")
+    await office.desk.reject(approval.id, office.directory.get("mara"), channel="cli", reason="no")
+    await office.handler.handle(click)
+    await office.deliver()
+    assert "You had already rejected reimburse" in str(office.workspace.whispers[0]["blocks"])
+    assert (await office.ledger.approval(approval.id)).state is State.REJECTED
+
+
+async def test_a_modal_for_what_moved_on_says_so(office: Office):
+    """A submission is judged by the present: the modal is replaced by what happened meanwhile."""
+    approval = await office.open(template={"days": 0})
+    await office.press("approve")
+    await office.desk.withdraw(approval.id, by="riley", reason="not needed")
+    ack = await office.submit({"field.0": {"value": "3"}})
+    assert ack["response_action"] == "update"
+    assert "withdrawn" in str(ack["view"]["blocks"])
+
+
+async def test_the_same_click_counts_once(office: Office):
+    """A payload that comes twice is done once, and nobody is told that they were too late."""
+    await office.open()
+    click = office.click("approve")
+    await office.handler.handle(click)
+    await office.handler.handle(click)
+    await office.deliver()
+    assert not office.workspace.whispers
+
+
+async def test_two_hundred_clicks_are_one_decision(office: Office):
+    """One of many clicks decides, and each of the others is answered."""
+    approval = await office.open()
+    clicks = [office.click("approve", at=str(number)) for number in range(200)]
+    await asyncio.gather(*(office.handler.handle(click) for click in clicks))
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    while await office.deliver():
+        pass
+    assert len(office.workspace.whispers) == 199
+    assert office.workspace.cards("D0MARA")[0]["edits"] == 1
+
+
+async def test_a_value_of_another_approval_is_refused(office: Office):
+    """A button says what it is about; where it is wrong, nothing is done."""
+    approval = await office.open()
+    message = office.card()
+    button = {"action_id": "signoff.approve", "text": {}, "value": "{}"}
+    forged = [
+        "",
+        "junk",
+        '{"approval": 1}',
+        Reference(approval=approval.id, digest="0" * 16).text(),
+    ]
+    for value in forged:
+        payload = block_actions({**button, "value": value}, message, user=MARA_AT)
+        with pytest.raises(SlackPayloadUnreadable):
+            await office.handler.handle(payload)
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_an_unknown_approval_is_said(office: Office):
+    """A card of another installation gets an answer, and nothing else happens."""
+    await office.open()
+    button = {"action_id": "signoff.approve", "text": {}}
+    value = Reference(approval="ap_aaaaaaaaaaaaaaaa", digest="0" * 16).text()
+    message = office.card()
+    await office.handler.handle(block_actions({**button, "value": value}, message, user=MARA_AT))
+    assert "not known here" in str(office.workspace.views[-1])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"type": "block_actions"},
+        {"type": "block_actions", "user": {"id": "U1"}, "actions": []},
+        {"type": "block_actions", "user": {"id": "<@U1>"}, "actions": [{"action_id": "x"}]},
+        {"type": "view_submission", "user": {"id": "U1"}},
+    ],
+)
+async def test_what_is_no_payload_is_refused(office: Office, payload: dict):
+    """What Slack would never send raises, and changes nothing."""
+    with pytest.raises(SlackPayloadUnreadable):
+        await office.handler.handle(payload)
+
+
+@pytest.mark.parametrize("kind", ["view_closed", "shortcut", "message_action", None, 3, []])
+async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object):
+    """Other interactions are acknowledged, and nothing is done."""
+    assert await office.handler.handle({"type": kind}) is None
+
+
+async def test_the_audit_says_who_pressed(office: Office):
+    """A refused click is on the record with the ids of user and team."""
+    approval = await office.open()
+    await office.press("approve", user=CLEO_AT)
+    events = await office.ledger.history(approval.id)
+    refused = next(event for event in events if event.what is What.REFUSED_ANSWER)
+    assert refused.more["user"] == CLEO_AT
+    assert refused.more["team"] == "T0HOME"
+
+
+async def test_a_slow_modal_decides_nothing(office: Office):
+    """Where Slack does not open the modal, the card stays and can be pressed again."""
+    approval = await office.open()
+    office.workspace.failures["views.open"] = ["expired_trigger_id"]
+    await office.press("reject")
+    assert not office.workspace.views
+    await office.press("reject")
+    assert len(office.workspace.views) == 1
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING

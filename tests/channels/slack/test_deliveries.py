@@ -1,0 +1,161 @@
+"""Cards and notices on their way into Slack, and what becomes of them when it fails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA
+from channels.slack.office import CLEO_AT, Office
+from channels.slack.workspace import Workspace
+from signoff.channels.slack.web import SCOPES, SlackWeb
+from signoff.core.approval import State
+from signoff.core.errors import SlackDeferred, SlackRefused
+
+
+async def asked(office: Office, approval: str):
+    """Return the first delivery of an approval."""
+    return (await office.ledger.approval(approval)).asked[0]
+
+
+async def test_a_limit_reschedules(office: Office):
+    """429 puts the card back for at least as long as Slack says; nothing sleeps."""
+    office.workspace.failures["chat.postMessage"] = [429]
+    office.workspace.retry_after = "90"
+    approval = await office.open()
+    office.clock.advance(timedelta(seconds=89))
+    assert not await office.deliver()
+    office.clock.advance(timedelta(seconds=2))
+    assert await office.deliver()
+    assert (await asked(office, approval.id)).receipt
+
+
+@pytest.mark.parametrize("failure", [500, 503, "internal_error", "dropped"])
+async def test_an_outage_is_tried_again(office: Office, failure: str | int):
+    """What may pass is tried again, and one card is there in the end."""
+    office.workspace.failures["chat.postMessage"] = [failure]
+    approval = await office.open()
+    await again(office)
+    assert (await asked(office, approval.id)).receipt
+    assert len(office.workspace.cards("D0MARA")) == 1
+
+
+async def test_a_lost_answer_leaves_one_card(office: Office):
+    """A post whose answer was lost is found again by its metadata, and not posted twice."""
+    office.workspace.failures["chat.postMessage"] = ["lost"]
+    approval = await office.open()
+    await again(office)
+    assert len(office.workspace.cards("D0MARA")) == 1
+    assert (await asked(office, approval.id)).copy_state == "reconciled"
+
+
+async def test_a_second_card_is_taken_up_by_its_click(office: Office):
+    """Where the history cannot be read a second card may be posted; both are rewritten."""
+    office.workspace.failures["chat.postMessage"] = ["lost"]
+    office.workspace.failures["conversations.history"] = ["missing_scope"]
+    approval = await office.open()
+    await again(office)
+    first, second = office.workspace.cards("D0MARA")
+    receipt = (await asked(office, approval.id)).receipt
+    other = first if receipt.endswith(second["ts"]) else second
+    await office.press("approve", card=other)
+    await office.deliver()
+    assert [card["edits"] for card in (first, second)] == [1, 1]
+
+
+@pytest.mark.parametrize("code", ["token_revoked", "channel_not_found", "user_not_found"])
+async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str):
+    """A card that can never arrive is sent to the same person by mail, at once."""
+    office.workspace.failures["chat.postMessage"] = [code]
+    approval = await office.open()
+    await office.route()
+    ways = [(one.person, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
+    assert ways == [("mara", "slack"), ("mara", "email")]
+    assert code in (await asked(office, approval.id)).problem
+
+
+async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office):
+    """A message that somebody deleted by hand cannot be rewritten, and nothing else follows."""
+    approval = await office.open()
+    click = office.click("approve")
+    office.workspace.messages["D0MARA"].clear()
+    await office.handler.handle(click)
+    await office.deliver()
+    decided = await office.ledger.approval(approval.id)
+    assert decided.state is State.APPROVED
+    assert decided.asked[0].copy_state == "lost"
+
+
+@pytest.mark.parametrize(
+    "office", [{"ask": ("mara", "cleo"), "slack_channel": "C0OPS"}], indirect=True
+)
+async def test_one_card_in_a_channel(office: Office):
+    """All who are asked see one card, anybody of them decides, and others in the channel do not."""
+    office.workspace.joined.add("C0OPS")
+    approval = await office.open()
+    (card,) = office.workspace.cards()
+    assert card["channel"] == "C0OPS"
+    office.workspace.add("U0ELSE", "else@example.com")
+    await office.press("approve", user="U0ELSE", card=card)
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    await office.press("approve", user=CLEO_AT, card=card)
+    decided = await office.ledger.approval(approval.id)
+    assert decided.decision.by == "cleo"
+    await office.deliver()
+    assert "Cleo Park approved reimburse" in str(card["blocks"])
+
+
+@pytest.mark.parametrize("office", [{"slack_channel": "C0OPS"}], indirect=True)
+async def test_a_channel_without_the_bot_is_refused(office: Office):
+    """Where the bot is not in the channel, the people are asked by mail."""
+    approval = await office.open()
+    await office.route()
+    ways = [(one.key, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
+    assert ways == [("#C0OPS", "slack"), ("mara", "email")]
+
+
+async def test_people_are_found_by_their_address(office: Office):
+    """Without a Slack id somebody is found by email address, at the sending and at the click."""
+    office.directory._by_id["mara"] = MARA
+    office.policy = office.policy.model_copy(update={"channels": ("slack",)})
+    approval = await office.open()
+    await office.press("approve")
+    assert (await office.ledger.approval(approval.id)).decision.by == "mara"
+
+
+async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: SlackWeb):
+    """What the doctor asks has an answer."""
+    workspace.joined.add("C1")
+    assert await web_api.scopes() < frozenset(SCOPES)
+    assert await web_api.is_member("C1")
+    with pytest.raises(SlackRefused, match="invite"):
+        await web_api.is_member("C2")
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (429, SlackDeferred),
+        (502, SlackDeferred),
+        ("dropped", SlackDeferred),
+        ("service_unavailable", SlackDeferred),
+        ("token_revoked", SlackRefused),
+        ("something_new", SlackRefused),
+        (404, SlackRefused),
+    ],
+)
+async def test_errors_are_translated(
+    workspace: Workspace, web_api: SlackWeb, failure: str | int, error: type[Exception]
+):
+    """Whatever Slack, the network or the SDK does is one of two errors of ours."""
+    workspace.failures["auth.test"] = [failure]
+    with pytest.raises(error):
+        await web_api.whoami()
+
+
+async def again(office: Office) -> None:
+    """Let the time pass for which the delivery waits, and deliver it."""
+    assert not await office.deliver()
+    office.clock.advance(timedelta(minutes=1))
+    assert await office.deliver()

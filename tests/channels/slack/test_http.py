@@ -1,0 +1,147 @@
+"""Clicks by HTTP: only what Slack signed, and only what is in the ledger is acknowledged."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from slack_sdk.signature import SignatureVerifier
+
+from channels.slack.office import Office
+from channels.slack.workspace import SECRET
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.http import PATH, make_slack_router
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.settings import SlackSettings
+from signoff.core.approval import State
+
+Json = dict[str, Any]
+
+
+def served(settings: SlackSettings, handler: SlackHandler) -> httpx.AsyncClient:
+    """Return a client of the route."""
+    app = FastAPI()
+    app.include_router(make_slack_router(settings, handler))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://signoff.example")
+
+
+def signed(body: str, *, at: float | None = None, secret: str = SECRET) -> Json:
+    """Return the headers that Slack signs a body with."""
+    timestamp = str(int(time.time() if at is None else at))
+    signature = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body)
+    return {
+        "X-Slack-Request-Timestamp": timestamp,
+        "X-Slack-Signature": signature,
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+
+
+async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings):
+    """A click that Slack signed decides, and is acknowledged with an empty answer."""
+    approval = await office.open()
+    body = urlencode({"payload": json.dumps(office.click("approve"))})
+    async with served(settings, office.handler) as http:
+        answer = await http.post(PATH, content=body, headers=signed(body))
+        again = await http.post(PATH, content=body, headers=signed(body))
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert again.status_code == 200
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackSettings):
+    """What is wrong with a field comes back in the answer to the submission itself."""
+    await office.open(template={"days": 0})
+    await office.press("approve")
+    from channels.slack.office import view_submission
+
+    sent = view_submission(office.workspace.views[-1], {}, "U0MARA")
+    body = urlencode({"payload": json.dumps(sent)})
+    async with served(settings, office.handler) as http:
+        answer = await http.post(PATH, content=body, headers=signed(body))
+    assert answer.json()["response_action"] == "errors"
+    assert list(answer.json()["errors"]) == ["field.0"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        lambda body: {},
+        lambda body: signed(body, secret="another"),
+        lambda body: signed(body, at=time.time() - 400),
+        lambda body: signed(body, at=time.time() + 400),
+        lambda body: signed(body) | {"X-Slack-Request-Timestamp": "junk"},
+        lambda body: signed(body) | {"X-Slack-Request-Timestamp": ""},
+        lambda body: signed(body) | {"X-Slack-Request-Timestamp": "9" * 400},
+        lambda body: signed(body) | {"X-Slack-Signature": "v0=" + "0" * 64},
+        lambda body: signed(body) | {"X-Slack-Signature": "v1=" + "é" * 3},
+        lambda body: signed(body + " "),
+    ],
+    ids=["none", "other", "old", "ahead", "junk", "empty", "huge", "zeros", "odd", "body"],
+)
+async def test_what_slack_did_not_sign_is_refused(
+    office: Office, settings: SlackSettings, headers: Any
+):
+    """Whatever is wrong with the signature or the timestamp, it is 401 and nothing is done."""
+    approval = await office.open()
+    body = urlencode({"payload": json.dumps(office.click("approve"))})
+    made = {name: value.encode() for name, value in headers(body).items()}
+    async with served(settings, office.handler) as http:
+        answer = await http.post(PATH, content=body, headers=made)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("", 422),
+        ("payload=", 422),
+        ("payload=%7B", 422),
+        ("payload=3", 422),
+        ("payload=%7B%7D&payload=%7B%7D", 422),
+        ("payload=" + "%5B" * 100_000, 422),
+        ("payload=" + "x" * (1 << 20), 413),
+        ("&".join(f"a{number}=1" for number in range(100)), 422),
+        ("payload=" + json.dumps({"type": "block_actions"}), 422),
+        ("payload=" + json.dumps({"type": "view_closed"}), 200),
+    ],
+    ids=["empty", "blank", "cut", "number", "two", "deep", "large", "many", "wrong", "closed"],
+)
+async def test_bad_bodies_have_an_answer(
+    office: Office, settings: SlackSettings, body: str, status: int
+):
+    """Signed or not, a body that is none is refused with a problem document."""
+    async with served(settings, office.handler) as http:
+        answer = await http.post(PATH, content=body, headers=signed(body))
+    assert answer.status_code == status
+
+
+async def test_without_the_ledger_nothing_is_acknowledged(office: Office, settings: SlackSettings):
+    """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
+    await office.open()
+    body = urlencode({"payload": json.dumps(office.click("approve"))})
+    away = Ledger(Store.open("redis://127.0.0.1:1/0"))
+    desk = Desk(away, office.directory)
+    handler = SlackHandler(desk, office.web, Identities(office.web, office.directory))
+    async with served(settings, handler) as http:
+        answer = await http.post(PATH, content=body, headers=signed(body))
+    await away.close()
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+
+
+async def test_without_a_secret_there_is_no_route(office: Office, settings: SlackSettings):
+    """What could not be checked is not listened to."""
+    without = settings.model_copy(update={"signing_secret": type(settings.app_token)("")})
+    async with served(without, office.handler) as http:
+        answer = await http.post(PATH, content="payload=", headers=signed("payload="))
+    assert answer.status_code == 404

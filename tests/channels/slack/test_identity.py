@@ -1,0 +1,76 @@
+"""Who pressed: ids of user and team, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, MARA
+from channels.slack.workspace import TEAM, Workspace
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.payloads import Actor
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.errors import SlackDeferred
+from signoff.core.people import Directory
+
+DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
+
+
+@pytest.mark.parametrize(
+    ("actor", "person"),
+    [
+        (Actor("U0MARA", TEAM), "mara"),
+        (Actor("U0CLEO", TEAM), "cleo"),
+        (Actor("U0MARA", "T0OTHER"), None),
+        (Actor("U0CLEO", "T0OTHER"), None),
+        (Actor("U0MARA", ""), None),
+        (Actor("U0NOBODY", TEAM), None),
+        (Actor("U0TWIN", TEAM), None),
+        (Actor("U0ROBOT", TEAM), None),
+        (Actor("U0GONE", TEAM), None),
+    ],
+)
+async def test_who_is_who(
+    workspace: Workspace, web_api: SlackWeb, actor: Actor, person: str | None
+):
+    """Only a member of our own team is somebody: by id, or by the address that Slack has proven."""
+    workspace.add("U0TWIN", MARA.email)
+    workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
+    workspace.add("U0GONE", "gone@example.com", deleted=True)
+    found = await Identities(web_api, DIRECTORY).who(actor)
+    assert (found.id if found else None) == person
+
+
+async def test_an_outsider_who_is_named(web_api: SlackWeb):
+    """Somebody of another organisation counts where team and user are named, and only there."""
+    named = Directory([MARA.model_copy(update={"slack": "T0OTHER/U9"})])
+    identities = Identities(web_api, named)
+    assert await identities.who(Actor("U9", "T0OTHER")) is not None
+    assert await identities.who(Actor("U9", TEAM)) is None
+    assert await identities.who(Actor("U9", "T0THIRD")) is None
+
+
+async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: SlackWeb):
+    """In an org-wide install a member of any team of the organisation is at home."""
+    workspace.enterprise = "E0HOME"
+    workspace.add("U7", CLEO.email, team="T0SALES", enterprise_user={"enterprise_id": "E0HOME"})
+    workspace.add("U8", CLEO.email, team="T0EVIL", enterprise_user={"enterprise_id": "E0EVIL"})
+    workspace.members.pop("U0CLEO")
+    identities = Identities(web_api, DIRECTORY)
+    assert await identities.who(Actor("U7", "T0SALES", "E0HOME")) == CLEO
+    assert await identities.who(Actor("U8", "T0EVIL", "E0HOME")) is None
+
+
+async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb):
+    """Clicks in bursts are no burst of questions."""
+    identities = Identities(web_api, DIRECTORY)
+    for _ in range(5):
+        await identities.who(Actor("U0CLEO", TEAM))
+    assert len(workspace.called("users.info")) == 1
+    assert len(workspace.called("auth.test")) == 1
+
+
+async def test_nobody_is_guessed(workspace: Workspace, web_api: SlackWeb):
+    """Where Slack cannot say who it was, the click fails and is pressed again."""
+    workspace.failures["users.info"] = [503]
+    with pytest.raises(SlackDeferred):
+        await Identities(web_api, DIRECTORY).who(Actor("U0CLEO", TEAM))

@@ -1,0 +1,135 @@
+"""Clicks over Socket Mode: two connections, renewed and made anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from channels.slack.office import Office
+from channels.slack.workspace import Workspace
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.socket import SocketListener
+from signoff.core.approval import State
+
+
+@pytest.fixture
+async def listener(office: Office, settings: SlackSettings) -> AsyncIterator[SocketListener]:
+    """A listener with two connections to the workspace."""
+    made = SocketListener(settings, office.handler)
+    await made.start()
+    await until(lambda: not made.problem and len(office.workspace.sockets) == 2)
+    yield made
+    await made.stop()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 -- what holds is at the other end
+            await asyncio.sleep(0.02)
+
+
+async def test_a_click_is_done_and_then_acknowledged(office: Office, listener: SocketListener):
+    """When Slack has its acknowledgement the decision is in the ledger."""
+    approval = await office.open()
+    ack = await office.workspace.push(office.click("approve"))
+    assert "payload" not in ack
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_either_connection_takes_clicks(office: Office, listener: SocketListener):
+    """A payload may come over any connection; the same one twice counts once."""
+    await office.open()
+    click = office.click("approve")
+    await office.workspace.push(click, envelope="e-1", at=0)
+    await office.workspace.push(click, envelope="e-2", at=1)
+    await office.deliver()
+    assert not office.workspace.whispers
+
+
+async def test_errors_of_a_modal_are_in_the_acknowledgement(
+    office: Office, listener: SocketListener
+):
+    """What is wrong with a field is said by the acknowledgement."""
+    from channels.slack.office import view_submission
+
+    await office.open(template={"days": 0})
+    await office.press("approve")
+    ack = await office.workspace.push(view_submission(office.workspace.views[-1], {}, "U0MARA"))
+    assert ack["payload"]["response_action"] == "errors"
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
+async def test_a_connection_is_renewed(office: Office, listener: SocketListener, reason: str):
+    """Slack asks for a new connection every few hours; clicks are taken before and after."""
+    workspace = office.workspace
+    await office.open()
+    old = workspace.sockets[0]
+    await old.send_json({"type": "disconnect", "reason": reason})
+    await until(lambda: len(workspace.sockets) == 2 and old not in workspace.sockets)
+    await workspace.push(office.click("approve"), at=1)
+
+
+async def test_a_dropped_connection_comes_back(office: Office, listener: SocketListener):
+    """A connection that breaks is made again, and the other one is there meanwhile."""
+    workspace = office.workspace
+    approval = await office.open()
+    transport = workspace.sockets[0]._req.transport
+    transport.abort()
+    await workspace.push(office.click("approve"), at=-1)
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    await until(lambda: len(workspace.sockets) == 2)
+
+
+async def test_what_cannot_be_read_is_acknowledged(office: Office, listener: SocketListener):
+    """Slack would send it again and again; it is no click of ours."""
+    ack = await office.workspace.push({"type": "block_actions"})
+    assert ack["envelope_id"] == "e-1"
+
+
+async def test_without_the_ledger_nothing_is_acknowledged(
+    office: Office, settings: SlackSettings, workspace: Workspace
+):
+    """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
+    away = Ledger(Store.open("redis://127.0.0.1:1/0"))
+    handler = SlackHandler(
+        Desk(away, office.directory), office.web, Identities(office.web, office.directory)
+    )
+    await office.open()
+    taken = asyncio.Event()
+    handle = handler.handle
+
+    async def seen(payload: object) -> object:
+        try:
+            return await handle(payload)
+        finally:
+            taken.set()
+
+    handler.handle = seen
+    made = SocketListener(settings, handler)
+    await made.start()
+    await until(lambda: workspace.sockets)
+    pushed = asyncio.create_task(workspace.push(office.click("approve")))
+    await asyncio.wait_for(taken.wait(), 20)
+    await made.stop()
+    await away.close()
+    assert not pushed.done()
+    pushed.cancel()
+
+
+async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSettings):
+    """Without a connection the listener says so, and tries again with growing waits."""
+    office.workspace.failures["apps.connections.open"] = ["invalid_auth"] * 1_000
+    made = SocketListener(settings, office.handler)
+    await made.start()
+    await until(lambda: office.workspace.called("apps.connections.open"))
+    assert made.problem
+    await made.stop()
+    assert len(office.workspace.called("apps.connections.open")) <= 4

@@ -1,0 +1,208 @@
+"""A Slack workspace to test against: the Web API and Socket Mode over real HTTP and WebSockets.
+
+It keeps what is posted and checks what Slack checks of blocks. What it cannot know of Slack is held
+against an independent emulator in test_emulator.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from channels.slack.limits import faults_of
+
+Json = dict[str, Any]
+
+TEAM = "T0HOME"
+BOT = "xoxb-test"
+APP = "xapp-test"
+SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
+
+
+@dataclass
+class Workspace:
+    """One workspace with its members, and a list of what was called.
+
+    `failures` has, by method, answers to give before the real one: a Slack error code, a status, or
+    ``"lost"`` (it is done, and the connection dropped), ``"dropped"`` (nothing is done).
+    """
+
+    members: dict[str, Json] = field(default_factory=dict)
+    failures: dict[str, list[str | int]] = field(default_factory=lambda: defaultdict(list))
+    retry_after: str = "7"
+    enterprise: str = ""
+    calls: list[tuple[str, Json]] = field(default_factory=list)
+    messages: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))
+    whispers: list[Json] = field(default_factory=list)
+    views: list[Json] = field(default_factory=list)
+    sockets: list[web.WebSocketResponse] = field(default_factory=list)
+    acks: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
+    joined: set[str] = field(default_factory=set)
+    url: str = ""
+    greeting: bool = True
+    _ts: Any = field(default_factory=lambda: itertools.count(1))
+    connected: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, user: str, email: str, *, team: str = TEAM, **more: Any) -> str:
+        """Add a member, and return the id."""
+        profile = {"email": email, "real_name": email.partition("@")[0]}
+        self.members[user] = {"id": user, "team_id": team, "profile": profile, **more}
+        return user
+
+    def called(self, method: str) -> list[Json]:
+        """Return the arguments of each call of a method."""
+        return [arguments for name, arguments in self.calls if name == method]
+
+    def cards(self, channel: str = "") -> list[Json]:
+        """Return the messages of a conversation, or of all, in their order."""
+        places = [self.messages[channel]] if channel else list(self.messages.values())
+        return [message for place in places for message in place.values()]
+
+    def app(self) -> web.Application:
+        """Return the server."""
+        made = web.Application(client_max_size=1 << 22)
+        made.router.add_route("*", "/api/{method}", self._api)
+        made.router.add_get("/socket", self._socket)
+        return made
+
+    async def _api(self, request: web.Request) -> web.StreamResponse:
+        method = request.match_info["method"]
+        arguments = await _arguments(request)
+        self.calls.append((method, arguments))
+        failures = self.failures[method]
+        failure = failures.pop(0) if failures else None
+        if failure in {"lost", "dropped"}:
+            if failure == "lost":
+                self._done(method, arguments)
+            assert request.transport is not None
+            request.transport.close()
+            return web.Response()
+        if isinstance(failure, int):
+            headers = {"Retry-After": self.retry_after} if failure == 429 else {}
+            body = {"ok": False, "error": "ratelimited"} if failure == 429 else {}
+            return web.json_response(body, status=failure, headers=headers)
+        if failure is not None:
+            return web.json_response({"ok": False, "error": failure})
+        authorised = request.headers.get("Authorization") in {f"Bearer {BOT}", f"Bearer {APP}"}
+        answer = self._done(method, arguments) if authorised else {"error": "invalid_auth"}
+        scopes = "chat:write,im:write,im:history,channels:history,channels:read"
+        return web.json_response(
+            {"ok": "error" not in answer, **answer}, headers={"x-oauth-scopes": scopes}
+        )
+
+    def _done(self, method: str, arguments: Json) -> Json:
+        do = getattr(self, "_" + method.replace(".", "_").lower(), None)
+        found: Json = do(arguments) if do is not None else {"error": "unknown_method"}
+        return found
+
+    def _auth_test(self, _arguments: Json) -> Json:
+        me = {"team_id": TEAM, "user_id": "U0BOT", "url": "https://example.slack.com/"}
+        return me | ({"enterprise_id": self.enterprise} if self.enterprise else {})
+
+    def _users_info(self, arguments: Json) -> Json:
+        member = self.members.get(arguments["user"])
+        return {"user": member} if member else {"error": "user_not_found"}
+
+    def _users_lookupbyemail(self, arguments: Json) -> Json:
+        for member in self.members.values():
+            if member["profile"]["email"] == arguments["email"]:
+                return {"user": member}
+        return {"error": "users_not_found"}
+
+    def _conversations_open(self, arguments: Json) -> Json:
+        user = arguments["users"]
+        if user not in self.members:
+            return {"error": "user_not_found"}
+        return {"channel": {"id": "D" + user[1:]}}
+
+    def _conversations_info(self, arguments: Json) -> Json:
+        channel = arguments["channel"]
+        if not self._exists(channel):
+            return {"error": "channel_not_found"}
+        return {"channel": {"id": channel, "is_member": channel in self.joined}}
+
+    def _conversations_history(self, arguments: Json) -> Json:
+        kept = reversed(self.messages[arguments["channel"]].values())
+        return {"messages": list(kept)[: int(arguments.get("limit", 100))]}
+
+    def _chat_postmessage(self, arguments: Json) -> Json:
+        channel = arguments["channel"]
+        if not self._exists(channel):
+            return {"error": "channel_not_found"}
+        if faults := faults_of(arguments.get("blocks", ())):
+            return {"error": "invalid_blocks", "response_metadata": {"messages": faults}}
+        ts = f"1700000000.{next(self._ts):06d}"
+        self.messages[channel][ts] = {"ts": ts, "channel": channel, **arguments}
+        return {"channel": channel, "ts": ts}
+
+    def _chat_update(self, arguments: Json) -> Json:
+        message = self.messages[arguments["channel"]].get(arguments["ts"])
+        if message is None:
+            return {"error": "message_not_found"}
+        if faults := faults_of(arguments.get("blocks", ())):
+            return {"error": "invalid_blocks", "response_metadata": {"messages": faults}}
+        message.update(arguments)
+        message["edits"] = message.get("edits", 0) + 1
+        return {"channel": arguments["channel"], "ts": arguments["ts"]}
+
+    def _chat_postephemeral(self, arguments: Json) -> Json:
+        if not self._exists(arguments["channel"]):
+            return {"error": "channel_not_found"}
+        self.whispers.append(arguments)
+        return {"message_ts": f"1700000001.{len(self.whispers):06d}"}
+
+    def _views_open(self, arguments: Json) -> Json:
+        view = arguments["view"]
+        if faults := faults_of(view["blocks"], modal=True):
+            return {"error": "invalid_arguments", "response_metadata": {"messages": faults}}
+        if len(view["title"]["text"]) > 24:
+            return {"error": "invalid_arguments"}
+        self.views.append(view)
+        return {"view": {"id": f"V{len(self.views)}"}}
+
+    def _apps_connections_open(self, _arguments: Json) -> Json:
+        return {"url": self.url.replace("http", "ws") + "/socket"}
+
+    def _exists(self, channel: str) -> bool:
+        return channel in self.joined or (channel[:1] == "D" and "U" + channel[1:] in self.members)
+
+    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        self.sockets.append(socket)
+        if self.greeting:
+            await socket.send_json({"type": "hello", "num_connections": len(self.sockets)})
+        self.connected.set()
+        try:
+            async for message in socket:
+                if message.type is not WSMsgType.TEXT:
+                    continue
+                said = json.loads(message.data)
+                waiting = self.acks.get(said.get("envelope_id", ""))
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(said)
+        finally:
+            self.sockets.remove(socket)
+        return socket
+
+    async def push(self, payload: Json, *, envelope: str = "e-1", at: int = 0) -> Json:
+        """Send an interaction over a connection, and return its acknowledgement."""
+        waiting = self.acks[envelope] = asyncio.get_running_loop().create_future()
+        sent = {"type": "interactive", "envelope_id": envelope, "payload": payload}
+        await self.sockets[at].send_json({**sent, "accepts_response_payload": True})
+        return await asyncio.wait_for(waiting, 10)
+
+
+async def _arguments(request: web.Request) -> Json:
+    if request.method == "GET":
+        return dict(request.query)
+    if request.content_type == "application/json":
+        found: Json = await request.json()
+        return found
+    return dict(await request.post())
