@@ -161,6 +161,15 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
         yield ("email", "smtp", "security"), _warning(message, remedy)
+    imap = email.imap
+    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
+        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "imap", "security"), _warning(message, remedy)
+    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
+        message = "no answer by email comes in: there is no other way than this one"
+        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
+        yield ("email", "inbound", "listen"), _warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"

@@ -13,6 +13,7 @@ from signoff.broker.heartbeat import alive
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.imap.check import check as check_mailbox
 from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
@@ -23,12 +24,12 @@ from signoff.cli.faults import ConfigErrors
 from signoff.cli.kinds import KINDS
 from signoff.cli.processes import BrokerUnavailable, require_broker
 from signoff.cli.settings import Settings
-from signoff.core.errors import ConfigError, LedgerUnavailable, SignoffError
+from signoff.core.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policy import EmailProof
 
 Level = Literal["good", "warning", "broken"]
 
-_SMTP_PATIENCE = 10.0
+_PATIENCE = 10.0
 _LOGIN = " and takes the login"
 _MOST_DOMAINS = 5
 _LEVELS = {
@@ -69,6 +70,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
     ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix, size=4))
     try:
         findings += [finding async for finding in _ledger(ledger, settings)]
+        findings += await _imap(settings, ledger)
     finally:
         await ledger.close()
     findings.append(await asyncio.to_thread(_broker, settings))
@@ -205,7 +207,7 @@ def _agents(settings: Settings) -> list[Finding]:
 async def _smtp(settings: Settings) -> Finding:
     """Connect, negotiate TLS and log in, as sending would, and leave again."""
     email = settings.email
-    smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _SMTP_PATIENCE)})
+    smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _PATIENCE)})
     where = f"{smtp.host}:{smtp.real_port}"
     try:
         problem = await SmtpSender(smtp, hostname=email.domain).check()
@@ -235,6 +237,19 @@ async def _dkim(settings: Settings) -> list[Finding]:
         text = f"the DNS could not be asked for {signer.name}; it has to be: {signer.record}"
         return [Finding("dkim", "warning", text)]
     return [Finding("dkim", "broken" if problem else "good", problem or f"{signer.name} is right")]
+
+
+async def _imap(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Get a token where one is needed, log in and open the folder, as reading would."""
+    imap = settings.email.imap
+    if imap is None:
+        return []
+    imap = imap.model_copy(update={"timeout": min(imap.timeout, _PATIENCE)})
+    try:
+        return [Finding("imap", "good", await check_mailbox(imap, ledger))]
+    except (ConfigError, MailboxError, LedgerUnavailable) as error:
+        text = f"{error} Answers in this mailbox wait until it can be read."
+        return [Finding("imap", "broken", text)]
 
 
 def _proof(settings: Settings) -> list[Finding]:
@@ -278,14 +293,16 @@ def _means(email: EmailSettings) -> str:
 
 
 def _paths(email: EmailSettings) -> str:
-    inbound = email.inbound
-    text = (
-        f"answers to {email.mailbox} come in at {inbound.host}:{inbound.port} by "
-        f"{inbound.protocol.upper()}"
-    )
-    if not email.authentication.authserv_id:
+    inbound, ways = email.inbound, []
+    if inbound.listen:
+        ways.append(f"come in at {inbound.host}:{inbound.port} by {inbound.protocol.upper()}")
+    if email.imap is not None:
+        ways.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
+    text = f"answers to {email.mailbox} {' and '.join(ways)}" if ways else "no answer comes in"
+    if not (email.authentication.authserv_id and inbound.listen):
         return text
-    return f"{text}. What a server of strangers hands in there is proven by its signature alone"
+    by = "What a server of strangers hands in there is proven by its signature alone"
+    return f"{text}. {by}"
 
 
 async def _dns(settings: Settings) -> list[Finding]:

@@ -314,7 +314,8 @@ class _Client(imapclient.IMAPClient):  # type: ignore[misc] # the library has no
             ssl_context=tls,
             timeout=settings.timeout,
         )
-        self.normalise_times = False
+        # It writes down every line, passwords and tokens among them, whatever the log takes.
+        self._imap.debug = 0
 
     def _create_IMAP4(self) -> Wire:  # noqa: N802 -- the library's name
         made: Wire = self._dial()

@@ -9,6 +9,8 @@ from typing import Any, Final
 import httpx
 import structlog
 
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.imap.consent import Consent
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.core.card import one_line
 from signoff.core.errors import MailboxRefused, MailboxUnavailable
@@ -30,13 +32,16 @@ class Tokens:
 
     Args:
         settings: Where from, and as whom.
+        ledger: Where another refresh token is kept.
         timeout: Seconds for one request.
     """
 
-    def __init__(self, settings: OAuthSettings, *, timeout: float) -> None:
+    def __init__(self, settings: OAuthSettings, ledger: Ledger, *, timeout: float) -> None:
+        first = settings.refresh_token.get_secret_value()
         self._settings = settings
         self._timeout = timeout
-        self._refresh_token = settings.refresh_token.get_secret_value()
+        self._consent = Consent(first, ledger) if first else None
+        self._refresh_token = first
         self._token = ""
         self._good_until = 0.0
 
@@ -46,6 +51,7 @@ class Tokens:
         Raises:
             MailboxUnavailable: The issuer is away or busy.
             MailboxRefused: The issuer refuses: the registration or the consent is not good.
+            LedgerUnavailable: Redis cannot be reached.
         """
         if not self._token or asyncio.get_running_loop().time() >= self._good_until:
             await self._renew()
@@ -56,6 +62,8 @@ class Tokens:
         self._token = ""
 
     async def _renew(self) -> None:
+        if self._consent is not None:
+            self._refresh_token = await self._consent.get()
         asked_at = asyncio.get_running_loop().time()
         status, answer = await self._ask()
         token = answer.get("access_token")
@@ -63,13 +71,14 @@ class Tokens:
             raise self._refusal(status, answer)
         if not isinstance(token, str) or not token or not (token.isascii() and token.isprintable()):
             raise MailboxRefused(f"{self._where} answered without an access token.")
+        other = answer.get("refresh_token")
+        if self._consent and isinstance(other, str) and other not in {"", self._refresh_token}:
+            await self._consent.replace(other)
         life = answer.get("expires_in")
         seconds = float(life) if isinstance(life, int | float) and life > 0 else _USUAL_LIFE
         # Half of its life, where that is short: an early end must not ask for one after the other.
         self._good_until = asked_at + seconds - min(_EARLY, seconds / 2)
         self._token = token
-        if isinstance(other := answer.get("refresh_token"), str) and other:
-            self._refresh_token = other
         log.info("imap.token_renewed", issuer=self._host, seconds=round(seconds))
 
     async def _ask(self) -> tuple[int, dict[str, Any]]:
@@ -107,7 +116,10 @@ class Tokens:
 
     def _refusal(self, status: int, answer: dict[str, Any]) -> MailboxRefused | MailboxUnavailable:
         said = ": ".join(str(answer[key]) for key in _REASONS if answer.get(key))
-        reason = one_line(self._without_secrets(said))[:_LONGEST_REASON].rstrip(".") or "no reason"
+        reason = (
+            one_line(" ".join(self._without_secrets(said).split()))[:_LONGEST_REASON].rstrip(".")
+            or "no reason"
+        )
         text = f"{self._where} gives no token: {status} {reason}."
         passes = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _PASSING
         if passes or answer.get("error") == "temporarily_unavailable":

@@ -57,9 +57,7 @@ class MailboxReader:
         self._imap = settings.imap
         self._largest = settings.inbound.max_bytes
         self._ledger = ledger
-        self._tokens = (
-            Tokens(self._imap.oauth, timeout=self._imap.timeout) if self._imap.oauth else None
-        )
+        self._tokens = tokens_for(self._imap, ledger)
         self._imap.tls_context()
         self._task: asyncio.Task[None] | None = None
         self._problem = "it was not started"
@@ -120,10 +118,12 @@ class MailboxReader:
         """Take the lease, read until something goes wrong, and give it back."""
         key, token = lease_key(self._imap.mailbox), secrets.token_hex(8)
         loop, lease = asyncio.get_running_loop(), self._imap.takeover
-        asked_at = loop.time()
+        asked_at, stands_by = loop.time(), False
         while not await self._ledger.take_lease(key, token, lease=lease):
             # Whoever holds it is well enough to prolong it.
-            self._problem, self._failures = "", 0
+            if not stands_by:
+                log.info("imap.standby", mailbox=self._imap.mailbox)
+            self._problem, self._failures, stands_by = "", 0, True
             await asyncio.sleep(lease / 3)
             asked_at = loop.time()
         async with kept(self._ledger, key, token, lease=lease, alive_at=asked_at) as hold:
@@ -206,11 +206,17 @@ class MailboxReader:
         )
 
 
+def tokens_for(imap: ImapSettings, ledger: Ledger) -> Tokens | None:
+    """Return where the tokens for a mailbox come from, None where it has a password."""
+    return Tokens(imap.oauth, ledger, timeout=imap.timeout) if imap.oauth else None
+
+
 async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> Session:
     """Return a session that is logged in; a token that is not taken is renewed once.
 
     Raises:
         MailboxUnavailable, MailboxRefused: The server, or the issuer of tokens, is away or refuses.
+        LedgerUnavailable: Redis cannot be reached.
         ConfigError: The file of certificates cannot be read.
     """
     if tokens is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -31,6 +30,7 @@ class Session:
     def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:
         self._patience = _STEPS * settings.timeout
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="imap")
+        self._is_cut = False
         self.mailbox = mailbox
 
     @classmethod
@@ -76,10 +76,11 @@ class Session:
 
     def cut(self) -> None:
         """Close the connection, whatever waits for it, and let the thread end."""
-        self.mailbox.abort()
-        with contextlib.suppress(RuntimeError):  # it was cut before
+        if not self._is_cut:
+            self._is_cut = True
+            self.mailbox.abort()
             self._thread.submit(self.mailbox.dispose)
-        self._thread.shutdown(wait=False)
+            self._thread.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,6 +91,6 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
+        if kind is None and not self._is_cut:
             await self.call(self.mailbox.close)
         self.cut()

@@ -13,7 +13,7 @@ from typing import Final
 LONGEST_LINE: Final = 1 << 20
 """A line of this many bytes names 100,000 messages."""
 
-_ROOM: Final = 1 << 22
+_ROOM: Final = 1 << 21
 """What the lines of one answer may have together, beside the mail in it."""
 
 _CHUNK: Final = 1 << 16

@@ -1,0 +1,72 @@
+"""The refresh token that is good now, in the ledger: some issuers give a new one at each use.
+
+The first one stands in the settings. It is also the key under which its successors are kept, so
+that who can read the ledger cannot read the mailbox, and so that a new consent in the settings
+makes an end of the old one's.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+_KEPT: Final = timedelta(days=365)
+"""Longer than any issuer lets a token be good that is not used."""
+
+
+class Consent:
+    """A refresh token and its successors.
+
+    Args:
+        first: The one of the settings.
+        ledger: Where the others are kept.
+    """
+
+    def __init__(self, first: str, ledger: Ledger) -> None:
+        self._first = first
+        self._ledger = ledger
+        name = hashlib.sha256(f"signoff consent {first}".encode()).hexdigest()[:32]
+        self._key = f"consent:{name}"
+        self._box = SecretBox(hashlib.sha256(f"signoff consent key {first}".encode()).digest())
+
+    async def get(self) -> str:
+        """Return the one that is good now.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        found = await self._ledger.raw(self._key)
+        if found is None:
+            return self._first
+        try:
+            return self._box.decrypt(base64.b64decode(found[1])).decode()
+        except (CryptoError, ValueError):
+            log.error("imap.consent_unreadable", key=self._key)  # noqa: TRY400 -- the event says it
+            return self._first
+
+    async def replace(self, token: str) -> None:
+        """Keep a successor.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        found = await self._ledger.raw(self._key)
+        sealed = base64.b64encode(self._box.encrypt(token.encode())).decode()
+        change = Change().put_raw(self._key, sealed, was=found[0] if found else 0, ttl=_KEPT)
+        try:
+            await self._ledger.commit(change)
+        except Conflict:
+            # Somebody else has asked at the same time, and has kept one as good as this.
+            log.info("imap.consent_renewed_twice", key=self._key)

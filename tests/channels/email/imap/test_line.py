@@ -1,0 +1,273 @@
+"""What a server can say, and what comes of it: an error that says so, and never more than that."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from channels.email.imap.conftest import Log
+from channels.email.imap.scripted import Scripted, scripted
+from channels.email.imap.test_reader import audit, stored
+from dovecot import PASSWORD, Dovecot, dovecot
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.imap import reader as reading
+from signoff.channels.email.imap.connection import Folder, LoginRefused
+from signoff.channels.email.imap.reader import MailboxReader
+from signoff.channels.email.imap.session import Session
+from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.settings import EmailSettings
+from signoff.core.errors import (
+    ConfigError,
+    MailboxError,
+    MailboxRefused,
+    MailboxUnavailable,
+)
+
+
+def settings(port: int, **more: object) -> ImapSettings:
+    """Return the settings for a server on loopback."""
+    plain = {"host": "localhost", "port": port, "security": "none", "timeout": 2}
+    return ImapSettings.model_validate(
+        plain | {"username": "approvals", "password": PASSWORD} | more
+    )
+
+
+async def look(port: int, token: str = "", **more: object) -> tuple[Folder, bytes | None]:
+    """Log in, open the folder, fetch the first message, and leave."""
+    imap = settings(port, **more)
+    async with await Session.open(imap, largest=100, token=token) as session:
+        folder = await session.call(session.mailbox.select)
+        return folder, await session.call(session.mailbox.fetch, 1)
+
+
+@asynccontextmanager
+async def opened(server: Scripted) -> AsyncIterator[Session]:
+    """Log in, and have seen every message."""
+    async with await Session.open(settings(server.port), largest=100) as session:
+        await session.call(session.mailbox.select)
+        session.mailbox._line.forget_news()
+        yield session
+
+
+async def test_what_is_said_to_a_server() -> None:
+    """Nothing that makes a message seen, and no more of it than is asked for."""
+    async with scripted() as server:
+        assert await look(server.port) == (Folder(7, keywords=True), b"one\r\n")
+    fetches = [one for one in server.heard if "FETCH" in one]
+    assert fetches == ["UID FETCH 1 (BODY.PEEK[]<0.101>)"]
+    assert server.heard[-1] == "LOGOUT"
+
+
+HOSTILE = {
+    "a huge literal": b"* 1 FETCH (UID 1 BODY[]<0> {99999999999}\r\n",
+    "a literal that ends early": b"* 1 FETCH (UID 1 BODY[]<0> {50}\r\nabc\r\nHANGUP",
+    "a line without end": b"* " + b"x" * (3 << 20),
+    "an answer without end": b"* OK still there\r\n" * 400_000,
+    "nothing": b"",
+    "garbage": b"\x00\xff\r\n",
+    "another's tag": b"XXXX9 OK done\r\n",
+    "a good-bye": b"* BYE too many connections\r\nHANGUP",
+    "the end": b"HANGUP",
+    "brackets in brackets": b"* 1 FETCH " + b"(" * 100_000 + b"\r\n%s OK done\r\n",
+    "no message": b"* 1 FETCH (UID 1 BODY[]<0> NIL)\r\n%s OK done\r\n",
+    "no numbers": b"* 1 FETCH (UID x BODY[]<0> {1}\r\nx)\r\n%s OK done\r\n",
+    "a refusal": b"%s NO I would rather not\r\n",
+    "a reproach": b"%s BAD what?\r\n",
+}
+
+
+@pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE)
+async def test_whatever_it_says_to_a_fetch(said: bytes) -> None:
+    """It is told as an error about the server, in finite time and space."""
+    async with scripted(says={"UID FETCH 1 ": said}) as server:
+        with pytest.raises(MailboxError, match="The IMAP server localhost"):
+            await look(server.port)
+
+
+GREETINGS = {
+    "nothing": b"",
+    "garbage": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "a good-bye": b"* BYE go away\r\n",
+    "a line without end": b"* OK " + b"x" * (3 << 20),
+}
+
+
+@pytest.mark.parametrize("greeting", GREETINGS.values(), ids=GREETINGS)
+async def test_whatever_it_greets_with(greeting: bytes) -> None:
+    """The same, before anything was asked."""
+    async with scripted(greeting=greeting) as server:
+        with pytest.raises(MailboxError, match="cannot be reached"):
+            await look(server.port)
+
+
+async def test_a_gone_message_is_none() -> None:
+    """Somebody deleted it between search and fetch."""
+    async with scripted(says={"UID FETCH 1 ": b"%s OK done\r\n"}) as server:
+        assert (await look(server.port))[1] is None
+
+
+async def test_news_that_comes_with_the_continuation_is_heard() -> None:
+    """A push in the same segment as the word that idling has begun is not waited for in vain."""
+    said = b"+ idling\r\n* 3 EXISTS\r\n"
+    async with scripted(says={"IDLE": said}) as server, opened(server) as session:
+        async with asyncio.timeout(20):
+            await session.call_for(1000, session.mailbox.wait, 1000)
+        assert session.mailbox.news
+    assert "DONE" in server.heard
+
+
+@pytest.mark.parametrize(
+    "said", [b"* BYE restart\r\nHANGUP", b"HANGUP", b"+ idling\r\n* BYE idle too long\r\nHANGUP"]
+)
+async def test_the_end_of_the_waiting_is_heard(said: bytes) -> None:
+    """A server that hangs up as or while it idles does not leave us waiting."""
+    async with scripted(says={"IDLE": said}) as server, opened(server) as session:
+        async with asyncio.timeout(20):
+            with pytest.raises(MailboxUnavailable):
+                await session.call_for(1000, session.mailbox.wait, 1000)
+
+
+async def test_cutting_a_session_ends_what_waits() -> None:
+    """The thread comes back although the server says nothing: nobody has to wait for it."""
+    async with scripted() as server, opened(server) as session:
+        waiting = asyncio.create_task(session.call_for(1000, session.mailbox.wait, 1000))
+        await server.idling.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(session._thread.shutdown)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "token", "said", "kind", "text"),
+    [
+        (b"IMAP4rev1", "", b"%s NO [UNAVAILABLE] later\r\n", MailboxUnavailable, "later"),
+        (b"IMAP4rev1", "", b"%s NO wrong: secret\r\n", LoginRefused, r"wrong: \[hidden\]"),
+        (b"IMAP4rev1", "", b"* BYE\r\nHANGUP", MailboxUnavailable, "take the login"),
+        (b"IMAP4rev1 LOGINDISABLED", "", b"", MailboxRefused, "takes no password here"),
+        (b"IMAP4rev1", "t0ken", b"", MailboxRefused, "takes no OAuth tokens"),
+    ],
+)
+async def test_logins_that_fail(
+    *, capabilities: bytes, token: str, said: bytes, kind: type[MailboxError], text: str
+) -> None:
+    """What will pass is tried again; what is refused is told; what is secret stays so."""
+    async with scripted(capabilities=capabilities, says={"LOGIN": said}) as server:
+        with pytest.raises(MailboxError, match=text) as caught:
+            await look(server.port, token)
+    assert type(caught.value) is kind
+    assert not any(one.startswith("LOGIN") and "LOGINDISABLED" in one for one in server.heard)
+
+
+async def test_a_token_by_oauthbearer() -> None:
+    """Where the server has RFC 7628 and not Google's older way."""
+    async with scripted(capabilities=b"IMAP4rev1 AUTH=OAUTHBEARER") as server:
+        await look(server.port, "t0ken", username="a,b@x.example")
+    expected = b"n,a=a=2Cb@x.example,\x01auth=Bearer t0ken\x01\x01"
+    assert base64.b64encode(expected).decode() in server.heard
+
+
+async def test_a_message_that_is_not_handed_out_stops_the_others_not_for_long(
+    ledger: Ledger, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried a few times, then noted; what comes after it is stored."""
+    monkeypatch.setattr(reading, "_SHORTEST", 0.01)
+    says = {"UID FETCH 1 ": b"%s NO the message is damaged\r\n"}
+    async with scripted(says=says) as server:
+        email = EmailSettings(imap=settings(server.port))
+        one = MailboxReader(email, ledger)
+        await one.start()
+        await log.wait("mail.stored")
+        await log.read_up_to(2)
+        await one.stop()
+    (mail,) = await stored(ledger)
+    assert mail.raw == b"two\r\n"
+    (noted,) = await audit(ledger)
+    assert "the message is damaged" in noted.why
+    assert len(log.all("imap.failed")) == 3
+
+
+async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
+    """A mail that turns out to be over the cap is noted as if it had been known before."""
+    body = b"x" * (16 * 1024 + 1)
+    said = b"* 1 FETCH (UID 1 BODY[]<0> {%d}\r\n" % len(body) + body + b")\r\nTAG OK done\r\n"
+    async with scripted(says={"UID FETCH 1 ": said.replace(b"TAG", b"%s")}) as server:
+        email = EmailSettings.model_validate(
+            {"imap": settings(server.port), "inbound": {"max_bytes": 16 * 1024}}
+        )
+        one = MailboxReader(email, ledger)
+        await one.start()
+        await log.read_up_to(2)
+        await one.stop()
+    assert [mail.raw for mail in await stored(ledger)] == [b"two\r\n"]
+    assert "more than the 16384 bytes" in (await audit(ledger))[0].why
+
+
+# -- TLS --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secure(certificate: Path) -> Iterator[Dovecot]:
+    """A Dovecot with a certificate."""
+    with dovecot(certificate=certificate) as running:
+        running.deliver("approvals", b"Subject: x\r\n\r\nhello\r\n")
+        yield running
+
+
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+async def test_over_tls(secure: Dovecot, certificate: Path, security: str) -> None:
+    """With a certificate that is trusted it reads, and with one that is not it says so."""
+    port = secure.imaps if security == "tls" else secure.imap
+    folder, raw = await look(port, security=security, ca_file=certificate)
+    assert folder.keywords
+    assert raw is not None
+    with pytest.raises(MailboxRefused, match=r"no safe connection: .*\. Check \[email.imap\] host"):
+        await look(port, security=security)
+
+
+async def test_a_server_that_has_no_tls_is_not_talked_to(server: Dovecot) -> None:
+    """The password is not sent where it was to be encrypted and cannot be."""
+    for security in ("tls", "starttls"):
+        with pytest.raises(MailboxError, match="cannot be reached"):
+            await look(server.imap, security=security)
+
+
+async def test_what_comes_before_tls_is_not_believed(
+    certificate: Path, server_tls: ssl.SSLContext
+) -> None:
+    """Somebody on the way adds an answer to the one that begins TLS: it is dropped."""
+    injected = b"%s OK begin\r\n* CAPABILITY IMAP4rev1 LOGINDISABLED\r\n"
+    greeting = b"* OK [CAPABILITY IMAP4rev1 STARTTLS AUTH=PLAIN] hello\r\n"
+    made = {"says": {"STARTTLS": injected}, "greeting": greeting, "tls": server_tls}
+    async with scripted(**made, capabilities=b"IMAP4rev1 STARTTLS AUTH=PLAIN") as server:
+        _, raw = await look(server.port, security="starttls", ca_file=certificate)
+    assert raw == b"one\r\n"
+    before = server.heard.index("STARTTLS")
+    assert not any(one.startswith(("LOGIN", "AUTHENTICATE")) for one in server.heard[:before])
+
+
+async def test_a_greeting_that_says_who_we_are_is_no_way_around_tls(certificate: Path) -> None:
+    """After PREAUTH there is no STARTTLS, so it is not read from."""
+    async with scripted(greeting=b"* PREAUTH welcome\r\n") as server:
+        with pytest.raises(MailboxError, match="cannot be reached"):
+            await look(server.port, security="starttls", ca_file=certificate)
+    assert not any("SELECT" in one for one in server.heard)
+
+
+async def test_certificates_that_cannot_be_read_are_told_at_the_start(ledger: Ledger) -> None:
+    """The gateway does not start with a setting that cannot work."""
+    email = EmailSettings(imap=settings(1, security="tls", ca_file="/nowhere/ca.pem"))
+    with pytest.raises(ConfigError, match=r"email\.imap\.ca_file"):
+        MailboxReader(email, ledger)
+
+
+def test_a_scripted_server_is_only_as_good_as_its_script() -> None:
+    """What is not scripted is answered as a plain server would."""
+    assert Scripted().answer("NOOP") == b"%s OK done\r\n"

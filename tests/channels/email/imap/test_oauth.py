@@ -1,0 +1,187 @@
+"""Logging in to a mailbox by an OAuth token: got by real HTTP, taken by a real Dovecot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from channels.email.imap.conftest import Box, Log, Reading
+from channels.email.imap.issuer import Issuer, issuer
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.imap.settings import OAuthSettings
+from signoff.core.errors import MailboxError, MailboxRefused, MailboxUnavailable
+
+SECRETS = {"client_secret": "s3cret-of-client", "refresh_token": "r3fresh-of-owner"}
+
+
+@pytest.fixture
+def tokens_of(box: Box) -> Iterator[Issuer]:
+    """An issuer of tokens for the mailbox."""
+    with issuer(box.name) as made:
+        yield made
+
+
+def oauth(made: Issuer, **more: Any) -> dict[str, Any]:
+    """Return the table [email.imap.oauth] for an issuer."""
+    return {"token_url": made.url, "client_id": "signoff", **SECRETS, **more}
+
+
+async def test_a_good_token_logs_in(
+    box: Box, reading: Reading, tokens_of: Issuer, log: Log
+) -> None:
+    """By XOAUTH2, which Gmail and Microsoft 365 have; the token is used again for a new session."""
+    box.deliver()
+    async with reading(oauth=oauth(tokens_of, scope="https://mail.google.com/")) as reader:
+        await log.read_up_to(1)
+        box.server.cut()
+        await log.wait("imap.reading", 2)
+        assert reader.problem == ""
+    assert tokens_of.asked == [
+        {
+            "client_id": "signoff",
+            "client_secret": "s3cret-of-client",
+            "scope": "https://mail.google.com/",
+            "grant_type": "refresh_token",
+            "refresh_token": "r3fresh-of-owner",
+        }
+    ]
+
+
+async def test_a_token_that_is_not_taken_is_renewed_once(
+    box: Box, reading: Reading, tokens_of: Issuer, log: Log
+) -> None:
+    """One that was withdrawn, or has expired early, costs no failure."""
+    tokens_of.answer = lambda form: (
+        tokens_of.expired(form) if len(tokens_of.asked) == 1 else tokens_of.good(form)
+    )
+    async with reading(oauth=oauth(tokens_of)):
+        pass
+    assert len(tokens_of.asked) == 2
+    assert len(log.all("imap.token_refused")) == 1
+    assert log.all("imap.failed") == []
+
+
+async def test_tokens_that_are_never_taken_are_told_and_do_not_spin(
+    box: Box, reading: Reading, tokens_of: Issuer, log: Log
+) -> None:
+    """The second refusal is an error for a person; the next try is not soon."""
+    tokens_of.answer = tokens_of.expired
+    async with reading(oauth=oauth(tokens_of), ready="imap.failed") as reader:
+        assert "does not take the login" in reader.problem
+    (failed,) = log.all("imap.failed")
+    assert failed["level"] == "error"
+    assert failed["retry_in"] > 10
+    assert len(tokens_of.asked) == 2
+
+
+async def test_a_refused_refresh_is_told_and_gives_no_secret_away(
+    reading: Reading, tokens_of: Issuer, log: Log
+) -> None:
+    """The consent was withdrawn: what the issuer says is told, without the token that it quotes."""
+    tokens_of.answer = lambda form: (
+        400,
+        {
+            "error": "invalid_grant",
+            "error_description": f"Token {form['refresh_token']} has been\r\nrevoked.",
+        },
+    )
+    async with reading(oauth=oauth(tokens_of), ready="imap.failed") as reader:
+        problem = reader.problem
+    assert "400 invalid_grant: Token [hidden] has been revoked" in problem
+    assert "renew the consent (refresh_token)" in problem
+    assert log.all("imap.failed")[0]["level"] == "error"
+    assert log.all("imap.failed")[0]["retry_in"] > 10
+    assert len(tokens_of.asked) == 1
+    assert not any(secret in str(log.entries) for secret in SECRETS.values())
+
+
+async def test_the_client_itself_asks_where_nobody_consented(
+    reading: Reading, tokens_of: Issuer
+) -> None:
+    """Client credentials, as Microsoft 365 has them for shared mailboxes."""
+    table = oauth(tokens_of, scope="https://outlook.office365.com/.default")
+    del table["refresh_token"]
+    async with reading(oauth=table):
+        pass
+    assert tokens_of.asked[0]["grant_type"] == "client_credentials"
+
+
+async def test_another_refresh_token_is_used_from_then_on(
+    tokens_of: Issuer, ledger: Ledger
+) -> None:
+    """Also by whoever is started anew, until there is a new consent in the settings."""
+    tokens_of.answer = lambda _: tokens_of.good(refresh_token=f"other-{len(tokens_of.asked)}")
+    settings = OAuthSettings(**oauth(tokens_of))
+    for _ in range(3):
+        await Tokens(settings, ledger, timeout=5).get()
+    anew = OAuthSettings(**oauth(tokens_of, refresh_token="n3w"))
+    await Tokens(anew, ledger, timeout=5).get()
+    used = [form["refresh_token"] for form in tokens_of.asked]
+    assert used == ["r3fresh-of-owner", "other-1", "other-2", "n3w"]
+    (first, second) = await ledger.store.keys("consent:")
+    for key in (first, second):
+        found = await ledger.raw(key)
+        assert found is not None
+        assert "other" not in found[1]
+
+
+async def test_a_token_is_renewed_before_it_ends(tokens_of: Issuer, ledger: Ledger) -> None:
+    """One that is good for long is kept; one that is as good as over is not."""
+    tokens = Tokens(OAuthSettings(**oauth(tokens_of)), ledger, timeout=5)
+    first = await tokens.get()
+    assert await tokens.get() == first
+    assert len(tokens_of.asked) == 1
+    tokens._good_until = 0
+    await tokens.get()
+    assert len(tokens_of.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "kind", "text"),
+    [
+        (503, b"<html>busy</html>", MailboxUnavailable, "503 no reason"),
+        (429, {"error": "slow_down"}, MailboxUnavailable, "429 slow_down"),
+        (401, {"error": "invalid_client"}, MailboxRefused, "401 invalid_client"),
+        (302, b"", MailboxRefused, "302"),
+        (200, b"not json", MailboxRefused, "without an access token"),
+        (200, b"[" * 40_000, MailboxRefused, "without an access token"),
+        (200, [1], MailboxRefused, "without an access token"),
+        (200, {"access_token": "a\r\nb"}, MailboxRefused, "without an access token"),
+        (200, {"access_token": ["x"]}, MailboxRefused, "without an access token"),
+        (200, b"x" * 100_000, MailboxRefused, "more than a token"),
+    ],
+)
+async def test_whatever_the_issuer_says_is_worded(
+    tokens_of: Issuer,
+    ledger: Ledger,
+    *,
+    status: int,
+    content: object,
+    kind: type[MailboxError],
+    text: str,
+) -> None:
+    """What may pass is not an alarm; what does not is; and nothing breaks."""
+    tokens_of.answer = lambda _: (status, content)
+    with pytest.raises(MailboxError, match=text) as caught:
+        await Tokens(OAuthSettings(**oauth(tokens_of)), ledger, timeout=5).get()
+    assert type(caught.value) is kind
+
+
+async def test_an_issuer_that_is_away(ledger: Ledger) -> None:
+    """It is tried again, and named."""
+    made = Issuer("x", url=f"http://127.0.0.1:{free_port()}/token")
+    with pytest.raises(MailboxUnavailable, match=r"issuer of OAuth tokens at 127\.0\.0\.1"):
+        await Tokens(OAuthSettings(**oauth(made)), ledger, timeout=5).get()
+
+
+async def test_a_wrong_password_is_told_and_does_not_spin(reading: Reading, log: Log) -> None:
+    """Whoever tries it over and over is locked out by his provider."""
+    async with reading(password="wrong-one", ready="imap.failed") as reader:
+        assert "does not take the login" in reader.problem
+    assert log.all("imap.failed")[0]["retry_in"] > 10
+    assert "wrong-one" not in json.dumps(log.entries, default=str)

@@ -1,0 +1,68 @@
+"""One reader for a mailbox: whoever holds the lease reads, the others stand by."""
+
+from __future__ import annotations
+
+import pytest
+
+from channels.email.imap.conftest import Box, Log, Reading
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.imap.cursor import lease_key
+from signoff.channels.email.imap.reader import MailboxReader
+
+
+async def test_the_second_stands_by_and_takes_over(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """A standby is well, and does not even connect; it reads when the first has gone."""
+    async with reading(takeover=1):
+        standby = MailboxReader(box.settings(takeover=1), ledger)
+        await standby.start()
+        await log.wait("imap.standby")
+        box.deliver()
+        await log.read_up_to(1)
+        assert standby.problem == ""
+        assert len(log.all("imap.reading")) == 1
+    box.deliver()
+    await log.read_up_to(2)
+    await standby.stop()
+    assert len(log.all("imap.reading")) == 2
+    assert len(log.all("mail.stored")) == 2
+
+
+async def test_whoever_loses_the_lease_stops_at_once(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """In the middle of waiting for mail: what comes from now on is somebody else's to read."""
+    async with reading(takeover=1, idle=1000) as reader:
+        await log.wait("imap.waiting")
+        key = ledger.store.prefix + lease_key(f"{box.name}@127.0.0.1/INBOX")
+        async with ledger.store.translated_client() as client:
+            await client.set(key, "somebody", px=60_000)
+        await log.wait("imap.taken_over")
+        box.deliver()
+        await log.wait("imap.standby")
+        assert reader.problem == ""
+    assert log.all("mail.stored") == []
+
+
+async def test_a_reader_that_cannot_read_lets_another_try(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """The lease is given back while it waits to try again: its machine may be the problem."""
+    async with reading(password="wrong", ready="imap.failed", takeover=3600), reading():
+        box.deliver()
+        await log.read_up_to(1)
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_stopping_gives_the_lease_back(
+    box: Box, reading: Reading, ledger: Ledger, *, connected: bool
+) -> None:
+    """Whether it reads or fails; and stopping twice does no harm."""
+    more = {} if connected else {"password": "wrong", "ready": "imap.failed"}
+    async with reading(takeover=3600, **more) as reader:
+        await reader.stop()
+        await reader.stop()
+        assert reader.problem == "it was stopped"
+        key = lease_key(f"{box.name}@127.0.0.1/INBOX")
+        assert await ledger.take_lease(key, "me", lease=1)

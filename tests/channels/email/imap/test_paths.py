@@ -1,0 +1,77 @@
+"""The same mail more than once, by one path or by two: it is processed once."""
+
+from __future__ import annotations
+
+import aiosmtplib
+
+from channels.conftest import MAILBOX, Channels
+from channels.email.imap.conftest import Box, Log, Reading
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.settings import InboundSettings
+from signoff.core.approval import State
+from signoff.core.events import What
+
+REPLY = (
+    "From: mara@example.com\r\nTo: {to}\r\nSubject: Re: Approve?\r\n"
+    "Message-ID: <1@phone.example>\r\nDate: Mon, 2 Mar 2026 10:00:00 +0000\r\n\r\napprove\r\n"
+)
+
+
+def reply_to(token: str) -> tuple[str, bytes]:
+    """Return the address of a card and the reply to it."""
+    to = MAILBOX.replace("@", f"+{token}@")
+    return to, REPLY.format(to=to).encode()
+
+
+async def test_the_same_mail_delivered_twice(
+    channels: Channels, box: Box, reading: Reading, log: Log
+) -> None:
+    """Each copy has trace fields of its own; the reply counts once, and nobody is told off."""
+    approval, token = await channels.ask(amount=1)
+    _, raw = reply_to(token)
+    box.deliver(raw)
+    box.deliver(raw)
+    async with reading():
+        await log.read_up_to(2)
+    await channels.intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    assert (await channels.whats(approval)).count(What.APPROVED) == 1
+    assert What.REFUSED_ANSWER not in await channels.whats(approval)
+
+
+async def test_the_same_mail_by_smtp_and_by_imap(
+    channels: Channels, box: Box, reading: Reading, log: Log
+) -> None:
+    """A mail server that hands it over and keeps a copy: the same."""
+    approval, token = await channels.ask(amount=1)
+    to, raw = reply_to(token)
+    settings = box.settings().model_copy(update={"inbound": InboundSettings(port=0)})
+    server = MailServer(settings, channels.ledger)
+    await server.start()
+    client = aiosmtplib.SMTP(
+        hostname="127.0.0.1", port=server.port, local_hostname="mx.example", start_tls=False
+    )
+    async with client:
+        await client.sendmail("mara@example.com", [to], raw)
+    await server.stop()
+    box.deliver(raw, sender="mara@example.com")
+    async with reading():
+        await log.read_up_to(1)
+    await channels.intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
+    assert (await channels.whats(approval)).count(What.APPROVED) == 1
+    assert What.REFUSED_ANSWER not in await channels.whats(approval)
+
+
+async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
+    channels: Channels, box: Box, reading: Reading, log: Log
+) -> None:
+    """The server that delivered it wrote down that its sender is empty: no person wrote it."""
+    approval, token = await channels.ask(amount=1)
+    _, raw = reply_to(token)
+    box.deliver(raw, sender="")
+    async with reading():
+        await log.read_up_to(1)
+    await channels.intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert "Return-Path: <>" in str(log.all("mail.automatic"))

@@ -1,0 +1,117 @@
+"""The doctor at a mailbox: it logs in, looks, and leaves everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.email.imap.issuer import issuer
+from dovecot import PASSWORD, Dovecot, dovecot
+from signoff.broker.embedded import free_port
+from signoff.channels.email.settings import EmailSettings
+from signoff.cli.diagnosis import Finding, _paths, diagnose
+from signoff.cli.settings import load_settings
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Dovecot]:
+    """A mail server."""
+    with dovecot() as running:
+        yield running
+
+
+@pytest.fixture
+def file(tmp_path: Path, server: Dovecot, redis_url: str, prefix: str) -> Path:
+    """Settings with a mailbox in it."""
+    made = tmp_path / "signoff.toml"
+    made.write_text(
+        f"""\
+[redis]
+url = "{redis_url}"
+prefix = "{prefix}"
+[email.smtp]
+port = {free_port()}
+[email.imap]
+host = "127.0.0.1"
+port = {server.imap}
+security = "none"
+username = "approvals"
+"""
+    )
+    return made
+
+
+async def look(file: Path) -> list[Finding]:
+    """Return what is found about the mailbox."""
+    return [one for one in await diagnose(load_settings(file)) if one.about == "imap"]
+
+
+async def test_a_mailbox_that_can_be_read(
+    file: Path, server: Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Login, folder, push and keyword are told; no message is touched."""
+    server.deliver("approvals", b"Subject: x\r\n\r\nhello\r\n")
+    monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
+    (finding,) = await look(file)
+    assert finding.level == "good"
+    for text in ("the login is taken", "INBOX is there", "(IDLE)", "the keyword $Signoff"):
+        assert text in finding.text
+    monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__IDLE", "0")
+    assert "it is asked every 30 seconds" in (await look(file))[0].text
+    names = [one.name for one in server.mailbox("approvals").glob("*/*:2,*")]
+    assert [name.partition(":2,")[2] for name in names] == [""]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text"),
+    [
+        ("PASSWORD", "wrong", "does not take the login"),
+        ("FOLDER", "Nowhere", "does not open the folder 'Nowhere'"),
+        ("PORT", "1", "cannot be reached"),
+        ("SECURITY", "tls", "cannot be reached"),
+        ("CA_FILE", "/nowhere.pem", "email.imap.ca_file"),
+    ],
+)
+async def test_what_is_wrong_with_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, *, variable: str, value: str, text: str
+) -> None:
+    """It is broken, and the message says what and where."""
+    monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
+    if variable == "CA_FILE":
+        monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__SECURITY", "tls")
+    monkeypatch.setenv(f"SIGNOFF_EMAIL__IMAP__{variable}", value)
+    (finding,) = await look(file)
+    assert finding.level == "broken"
+    assert text in finding.text
+    assert PASSWORD not in finding.text
+
+
+async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The issuer is really asked: a consent that was withdrawn is found before a mail waits."""
+    with issuer("approvals") as made:
+        table = {"TOKEN_URL": made.url, "CLIENT_ID": "signoff", "REFRESH_TOKEN": "r3fresh"}
+        for key, value in table.items():
+            monkeypatch.setenv(f"SIGNOFF_EMAIL__IMAP__OAUTH__{key}", value)
+        (finding,) = await look(file)
+        assert finding.level == "good"
+        assert "a token is issued and taken" in finding.text
+        made.answer = lambda _: (400, {"error": "invalid_grant"})
+        (finding,) = await look(file)
+        assert finding.level == "broken"
+        assert "400 invalid_grant" in finding.text
+
+
+def test_where_answers_come() -> None:
+    """Each way that is open is named."""
+    imap = {"host": "imap.example.com", "username": "a@example.com", "password": "x"}
+    ways: dict[str, dict[str, Any]] = {
+        "come in at 127.0.0.1:8025 by SMTP": {},
+        "by SMTP and are read from the mailbox of a@example.com": {"imap": imap},
+        "localhost are read from the mailbox": {"imap": imap, "inbound": {"listen": False}},
+        "no answer comes in": {"inbound": {"listen": False}},
+    }
+    for text, email in ways.items():
+        assert text in _paths(EmailSettings.model_validate(email))
