@@ -6,7 +6,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Sequence
-from typing import Final
+from typing import AnyStr, Final
 
 import structlog
 from aiosmtpd.lmtp import LMTP
@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 _MOST_RECIPIENTS: Final = 20
 _MOST_COMMANDS: Final = 2_000
+_MOST_DATA: Final = 16 << 20
 _NO_SUCH: Final = "550 5.1.1 No such mailbox here"
 _TOO_MANY: Final = "451 4.7.1 Too many mails in an hour: try again later"
 _LATER: Final = "451 4.3.0 Not now: try again later"
@@ -117,13 +118,43 @@ class MailServer:
         return session
 
 
-class _Smtp(SMTP):
+class _Careful(SMTP):
     # Mail programmes write longer lines than the 1,000 octets of RFC 5321, section 4.5.3.1.6.
     line_length_limit = 1 << 16
+    each = False
+    """Whether there is an answer for each recipient of a mail."""
+
+    _room: int | None = None
+    _owed = 1
+
+    async def push(self, status: AnyStr) -> None:
+        """Send a reply; from the 354 to the next one a mail comes in."""
+        text = status if isinstance(status, str) else status.decode()
+        owed, self._owed, self._room = self._owed, 1, None
+        if text.startswith("354") and self.envelope is not None:
+            self._room = _MOST_DATA
+            # aiosmtpd forgets the recipients before it answers.
+            self._owed = len(self.envelope.rcpt_tos) if self.each else 1
+        for _ in range(owed):
+            await super().push(status)
+
+    def data_received(self, data: bytes) -> None:
+        """Hang up on who goes on far above the size: aiosmtpd keeps a line until its end comes."""
+        if self._room is not None:
+            self._room -= len(data)
+            if self._room < 0 and isinstance(self.transport, asyncio.WriteTransport):
+                log.warning("mail.endless", peer=_peer(self.session) if self.session else "")
+                self.transport.abort()
+                return
+        super().data_received(data)
 
 
-class _Lmtp(LMTP):
-    line_length_limit = 1 << 16
+class _Smtp(_Careful):
+    pass
+
+
+class _Lmtp(_Careful, LMTP):
+    each = True  # RFC 2033, section 4.2
 
 
 class _Handler:
@@ -185,20 +216,14 @@ class _Handler:
             )
         except LedgerError as error:
             log.warning("mail.deferred", at="data", error=str(error))
-            return self._for_each(envelope, _LATER)
+            return _LATER
         log.info("mail.stored" if new else "mail.known", peer=_peer(session), size=len(raw))
-        return self._for_each(
-            envelope, "250 2.0.0 OK, stored" if new else "250 2.0.0 OK, already have it"
-        )
+        return "250 2.0.0 OK, stored" if new else "250 2.0.0 OK, already have it"
 
     async def handle_exception(self, error: Exception) -> str:
         """Answer that it may be tried again: what failed here was ours."""
         log.error("mail.session_failed", error=f"{type(error).__name__}: {error}")
         return _LATER
-
-    def _for_each(self, envelope: Envelope, status: str) -> str:
-        # LMTP answers for each recipient (RFC 2033, section 4.2).
-        return "\r\n".join([status] * (len(envelope.rcpt_tos) if self._lmtp else 1))
 
 
 def _peer(session: Session) -> str:

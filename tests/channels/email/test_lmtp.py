@@ -1,0 +1,170 @@
+"""LMTP (RFC 2033), spoken by swaks and by hand: an answer for each recipient, whatever happens."""
+
+import asyncio
+import shutil
+from datetime import timedelta
+
+import pytest
+
+from services import missing
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.settings import EmailSettings, InboundSettings
+from signoff.channels.email.stored import load
+from signoff.channels.tokens import Holder, issue, new_token
+from signoff.core.errors import LedgerUnavailable
+
+pytestmark = pytest.mark.timeout(40)
+
+MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
+
+
+@pytest.fixture
+async def addresses(ledger):
+    """Two addresses whose tokens were issued."""
+    change = Change()
+    within = timedelta(hours=1)
+    tokens = [
+        issue(change, Holder("ap_1", who, "email"), within=within) for who in ("mara", "cleo")
+    ]
+    await ledger.commit(change)
+    return [f"approvals+{token}@signoff.example" for token in tokens]
+
+
+@pytest.fixture
+async def server(ledger):
+    """A server that speaks LMTP."""
+    inbound = InboundSettings(protocol="lmtp", port=0, max_bytes=16 << 10)
+    running = MailServer(
+        EmailSettings(mailbox="approvals@signoff.example", inbound=inbound), ledger
+    )
+    await running.start()
+    yield running
+    await running.stop()
+
+
+async def swaks(server, *recipients, body="approve"):
+    """Send a mail by LMTP with swaks; return its exit code and what was said."""
+    if shutil.which("swaks") is None:
+        missing("swaks", "apt-get install swaks")
+    process = await asyncio.create_subprocess_exec(
+        *("swaks", "--protocol", "LMTP", "--server", "127.0.0.1", "--port", str(server.port)),
+        *("--from", "mara@example.com", "--to", ",".join(recipients), "--helo", "mx.example"),
+        *("--header", "Subject: Re: x", "--body", body),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    return process.returncode, said.decode()
+
+
+async def talk(server, *lines):
+    """Send lines one after the other, and return the first line of each answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answers = [await reader.readline()]
+    for line in lines:
+        writer.write(line + b"\r\n")
+        while (answer := await reader.readline())[3:4] == b"-":
+            pass
+        answers.append(answer)
+    return answers, reader, writer
+
+
+def opening(addresses):
+    """Return the commands up to the mail."""
+    recipients = [b"RCPT TO:<" + one.encode() + b">" for one in addresses]
+    return (b"LHLO mx.example", b"MAIL FROM:<mara@example.com>", *recipients, b"DATA")
+
+
+async def test_swaks_delivers_and_each_recipient_has_an_answer(server, ledger, addresses):
+    """One mail is stored, and said to be for each."""
+    code, said = await swaks(server, *addresses)
+    assert code == 0, said
+    assert said.count("250 2.0.0 OK, stored") == 2
+    (item,) = (await ledger.claim(stages.INTAKE)).items
+    stored = await load(ledger, item.body["mail"])
+    assert list(stored.recipients) == addresses
+    assert b"approve" in stored.raw
+
+
+async def test_swaks_reads_a_5xx_for_an_unknown_token(server, ledger, addresses):
+    """At RCPT; the mail still goes to the recipient that is known."""
+    code, said = await swaks(server, f"approvals+{new_token()}@signoff.example")
+    assert code == 24, said
+    assert "550 5.1.1" in said
+    code, said = await swaks(server, f"approvals+{new_token()}@signoff.example", addresses[0])
+    assert code == 0, said
+    assert len((await ledger.claim(stages.INTAKE)).items) == 1
+
+
+async def test_a_size_that_is_announced_is_refused_at_once(server, addresses):
+    """MAIL FROM with SIZE over the limit has a 552; within it a 250 (RFC 1870)."""
+    answers, _, writer = await talk(
+        server,
+        b"LHLO mx.example",
+        b"MAIL FROM:<mara@example.com> SIZE=99999999",
+        b"MAIL FROM:<mara@example.com> SIZE=100",
+    )
+    writer.close()
+    assert [answer[:3] for answer in answers[2:]] == [b"552", b"250"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [((b"x" * 70 + b"\r\n") * 400, b"552"), (b"x" * 80_000 + b"\r\n", b"500")]
+)
+async def test_what_is_too_large_is_refused_for_each_recipient(
+    server, ledger, addresses, body, code
+):
+    """A client that waits for two answers gets two, and can go on in the same connection."""
+    _, reader, writer = await talk(server, *opening(addresses))
+    writer.write(MAIL + body + b".\r\n")
+    refused = [(await reader.readline())[:3] for _ in addresses]
+    writer.write(b"RSET\r\n")
+    again = (await reader.readline())[:3]
+    writer.close()
+    assert (refused, again) == ([code, code], b"250")
+    assert (await ledger.claim(stages.INTAKE)).items == ()
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailable("away"), KeyError("a bug")])
+async def test_what_fails_here_is_deferred_for_each_recipient(
+    server, ledger, addresses, monkeypatch, error
+):
+    """Redis that goes away in between, and a bug of ours, lose nothing."""
+
+    async def commit(change):
+        raise error
+
+    monkeypatch.setattr(ledger, "commit", commit)
+    _, reader, writer = await talk(server, *opening(addresses))
+    writer.write(MAIL + b".\r\n")
+    deferred = [(await reader.readline())[:3] for _ in addresses]
+    writer.write(b"NOOP\r\n")
+    after = (await reader.readline())[:3]
+    writer.close()
+    assert (deferred, after) == ([b"451", b"451"], b"250")
+
+
+async def test_an_endless_line_is_hung_up_on(server, ledger, addresses):
+    """Whoever sends on far above the size does not fill the memory."""
+    _, _, writer = await talk(server, *opening(addresses))
+
+    async def go_on():
+        while True:
+            writer.write(b"x" * (1 << 16))
+            await writer.drain()
+
+    with pytest.raises(ConnectionError):
+        await go_on()
+    writer.close()
+    assert (await ledger.claim(stages.INTAKE)).items == ()
+
+
+async def test_too_many_recipients(server, addresses):
+    """The twenty-first is asked to come in another mail; the others are taken."""
+    commands = opening(addresses[:1] * 21)
+    answers, _, writer = await talk(server, *commands)
+    writer.close()
+    assert [answer[:3] for answer in answers[3:]] == [b"250"] * 20 + [b"452", b"354"]
