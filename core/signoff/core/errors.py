@@ -36,7 +36,7 @@ SignoffError
 │   ├── UnreadableMail
 │   │   ├── MailTooLarge
 │   │   └── MailTooCostly       reading it took too long, or too much memory
-│   ├── MailNotFound            no mail in quarantine has this id
+│   ├── NotInQuarantine         no mail in quarantine has this id
 │   ├── MailDeferred            try again later
 │   │   └── MailThrottled       there was nothing wrong with it, but too much of it
 │   ├── MailRefused             no use in trying again
@@ -258,7 +258,7 @@ class MailTooCostly(UnreadableMail):
     """Reading the message took too much time or memory, and was broken off."""
 
 
-class MailNotFound(MailError):
+class NotInQuarantine(MailError):
     """No mail in quarantine has this id, or several have."""
 
 

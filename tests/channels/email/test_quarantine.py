@@ -11,7 +11,7 @@ from signoff.channels.email.reading import read_mail
 from signoff.channels.email.stored import mail_key, store
 from signoff.channels.intake import Intake
 from signoff.core.approval import State
-from signoff.core.errors import Conflict, MailNotFound, UnreadableMail
+from signoff.core.errors import Conflict, NotInQuarantine, UnreadableMail
 from signoff.core.events import Event, What
 
 
@@ -136,7 +136,7 @@ async def test_an_id_is_named_by_its_beginning(channels):
     (one,) = await quarantine.list_quarantine(channels.ledger, limit=1)
     assert await quarantine.find(channels.ledger, one.id[:8].upper()) == one
     for wrong in (one.id[:5], "", "f" * 64):
-        with pytest.raises(MailNotFound, match=r"its id\.|list"):
+        with pytest.raises(NotInQuarantine, match=r"its id\.|list"):
             await quarantine.find(channels.ledger, wrong)
 
 

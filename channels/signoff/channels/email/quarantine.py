@@ -15,7 +15,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import to_ms
 from signoff.channels.email.stored import UNKNOWN_PEER, StoredMail, mail_key, record_of
 from signoff.channels.tokens import redact
-from signoff.core.errors import MailNotFound
+from signoff.core.errors import NotInQuarantine
 from signoff.core.events import Event, What
 
 INDEX: Final = "quarantine"
@@ -142,17 +142,17 @@ async def find(ledger: Ledger, start: str) -> Quarantined:
     """Return the mail in quarantine whose id begins like this.
 
     Raises:
-        MailNotFound: There is none, or there are several.
+        NotInQuarantine: There is none, or there are several.
         LedgerUnavailable: Redis cannot be reached.
     """
     start = start.lower()
     ids = [one for one in await in_quarantine(ledger) if one.startswith(start)]
     if len(start) < SHORTEST_ID or len(ids) > 1:
         words = f"{start!r} does not name one mail; give at least {SHORTEST_ID} digits of its id."
-        raise MailNotFound(words)
+        raise NotInQuarantine(words)
     found = await _read(ledger, ids)
     if not found:
-        raise MailNotFound(
+        raise NotInQuarantine(
             f"There is no mail {start!r} in quarantine. `signoff mail quarantine list` shows all."
         )
     return found[0]
