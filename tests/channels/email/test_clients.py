@@ -26,10 +26,11 @@ NAMES = [f"{one.client}-{one.language or 'any'}" for one in STYLES]
 MARKED = [one for one in STYLES if one.marked]
 
 
-def mails() -> dict[str, str]:
-    """Return the plain text of a card, of one with a lone number, and of a notice."""
-    approval = asked_approval(call=make_call("reimburse"))
-    message = Message(
+def message(template: object = None) -> Message:
+    """Return a card for Mara."""
+    call = make_call("time_off" if template else "reimburse")
+    approval = asked_approval(template=template, hint="approve\nyes", call=call)
+    return Message(
         id=f"card:{approval.id}:mara",
         kind=Kind.CARD,
         card=card(approval, people()),
@@ -39,20 +40,20 @@ def mails() -> dict[str, str]:
         at=NOON,
         token=new_token(),
     )
-    asked = asked_approval(template=TEMPLATE, hint="approve\nyes", call=make_call("time_off"))
-    number = replace(message, card=card(asked, people()))
-    notice = replace(
-        number,
-        kind=Kind.NOTICE,
-        headline="Nothing is decided yet",
-        text='I read "yes": which?',
-        example="approve\napproved_days: 3",
-    )
-    found = {"card": message, "number": number, "notice": notice}
-    return {name: plain_text(one, SETTINGS) for name, one in found.items()}
 
 
-MAILS = mails()
+NUMBER = message(TEMPLATE)
+NOTICE = replace(
+    NUMBER,
+    kind=Kind.NOTICE,
+    headline="Nothing is decided yet",
+    text='I read "yes": which?',
+    example="approve\napproved_days: 3",
+)
+MAILS = {
+    name: plain_text(one, SETTINGS)
+    for name, one in {"card": message(), "number": NUMBER, "notice": NOTICE}.items()
+}
 
 
 def verdict_of(text: str) -> Verdict:

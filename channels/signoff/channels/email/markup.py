@@ -1,42 +1,48 @@
 """HTML mail as the plain text that a person sees, without what their mail programme quotes.
 
-Not a browser, and not the standard library's parser, whose time grows with the square of some
-inputs: one index that only moves forwards. Whatever is left open (a comment, a tag, a quotation)
-swallows the rest, and what was swallowed is asked for again.
+lxml reads the markup as browsers do and stops at 256 levels; inscriptis lays the text out. Its time
+grows with the square of the cells of a table row, so no more elements reach it than a reply can
+need. What is hidden is left out, and what is over a cap is cut off: it is asked for again.
 """
 
-import html
 from typing import Final
 
-_LINE: Final = frozenset(
+from inscriptis import Inscriptis
+from inscriptis.model.config import ParserConfig
+from lxml import etree, html
+
+_MOST_ELEMENTS: Final = 4_000
+_DEEPEST: Final = 120
+_LONGEST_MARKUP: Final = 384 * 1024
+_LONGEST_TEXT: Final = 256 * 1024
+
+_UNREAD: Final = frozenset(
     {
-        *("address", "article", "aside", "center", "dd", "div", "dl", "dt", "footer", "form", "h1"),
-        *("h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "ol", "pre", "section"),
-        *("table", "tbody", "td", "tr", "ul"),
+        *("head", "script", "style", "title", "textarea", "select", "template", "noscript", "svg"),
+        *("object", "iframe", "button", "math", "audio", "video", "canvas", "xmp"),
     }
-)
-_VOID: Final = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
-)
-_RAW: Final = frozenset(
-    {"script", "style", "title", "textarea", "xmp", "noscript", "template", "svg"}
 )
 _QUOTE_CLASSES: Final = frozenset(
     {
         *("gmail_quote", "gmail_quote_container", "gmail_attr", "yahoo_quoted", "protonmail_quote"),
         *("moz-cite-prefix", "moz-forward-container", "zmail_extra", "tutanota_quote"),
         *("outlookmessageheader", "hey-quote", "freshdesk_quote", "front-blockquote"),
+        *("zimbra_quote", "ms-outlook-mobile-reference-message", "gmx_quote", "quote"),
     }
 )
 _CUT_IDS: Final = frozenset(
     {
         *("divrplyfwdmsg", "appendonsend", "olk_src_body_section", "reply-intro"),
-        *("isforwardcontent", "mail-editor-reference-message-container"),
+        *("isforwardcontent", "mail-editor-reference-message-container", "stopspelling"),
+        *("outlookmessageheader", "ms-outlook-mobile-body-separator-line"),
     }
 )
-_HIDDEN: Final = ("display:none", "visibility:hidden", "mso-hide:all")
-_ASCII_LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-_LONGEST_TAG: Final = 8_192
+_HIDDEN: Final = (
+    *("display:none", "visibility:hidden", "mso-hide:all", "opacity:0;", "max-height:0;"),
+    *("max-height:0px;", "font-size:0;", "font-size:0px;", "font-size:0pt;", "font-size:1px;"),
+)
+_WHITE: Final = ("color:#fff;", "color:#ffffff;", "color:white;", "color:rgb(255,255,255);")
+_BACKGROUNDS: Final = ("background:", "background-color:", "background-image:")
 
 
 def text_of_html(markup: str) -> str:
@@ -44,107 +50,87 @@ def text_of_html(markup: str) -> str:
 
     A quotation leaves a line with ">" behind, which tells what the person wrote below it from it.
     """
-    return _Reader(markup).read()
+    encoded = markup[:_LONGEST_MARKUP].replace("\0", "").encode("utf-8", "replace")
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    try:
+        tree = html.document_fromstring(encoded, parser=parser)
+    except (etree.LxmlError, AssertionError):
+        # There is no element in it.
+        return ""
+    _prune(tree)
+    _cut(tree)
+    text = Inscriptis(tree, ParserConfig(display_links=False, display_images=False)).get_text()
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
-class _Reader:
-    """One forward walk over the markup."""
-
-    def __init__(self, markup: str) -> None:
-        self._markup = markup
-        # Same length as the markup, unlike str.lower, so that both can be indexed alike.
-        self._lower = markup.translate(_ASCII_LOWER)
-        self._at = 0
-        self._text: list[str] = []
-        self._skipped = ""
-        self._depth = 0
-
-    def read(self) -> str:
-        """Walk to the end and return the text."""
-        while 0 <= self._at < len(self._markup):
-            opened = self._markup.find("<", self._at)
-            self._write(self._markup[self._at : opened if opened >= 0 else len(self._markup)])
-            if opened < 0:
-                break
-            self._at = self._construct(opened)
-        lines = "".join(self._text).split("\n")
-        return "\n".join(" ".join(line.split()) for line in lines)
-
-    def _construct(self, at: int) -> int:
-        """Handle what begins with "<" and return where the text goes on, or -1 for nowhere."""
-        if self._markup.startswith("<!--", at):
-            end = self._markup.find("-->", at + 4)
-            return end + 3 if end >= 0 else -1
-        following = self._markup[at + 1 : at + 2]
-        if not (following.isalpha() or following in tuple("/!?")):
-            self._write("<")
-            return at + 1
-        end = self._end_of_tag(at + 1)
-        if end < 0:
-            return -1
-        tag = self._lower[at + 1 : min(end, at + _LONGEST_TAG)]
-        name = tag.lstrip("/").split(None, 1)[0].rstrip("/") if tag.strip("/ \t\r\n") else ""
-        if name in _RAW and not tag.startswith("/"):
-            closing = self._lower.find(f"</{name}", end)
-            return closing if closing >= 0 else -1
-        return self._tag(name, tag, end + 1)
-
-    def _end_of_tag(self, at: int) -> int:
-        """Return where the tag closes; a ">" inside a quoted attribute does not close it."""
-        quote = ""
-        for place in range(at, len(self._markup)):
-            mark = self._markup[place]
-            if quote:
-                quote = "" if mark == quote else quote
-            elif mark == ">":
-                return place
-            elif mark in "\"'" and self._markup[place - 1] in "= ":
-                quote = mark
-        return -1
-
-    def _tag(self, name: str, tag: str, after: int) -> int:
-        closing = tag.startswith("/")
-        if self._depth:
-            if name == self._skipped and not tag.endswith("/"):
-                self._depth += -1 if closing else 1
-            return after
-        if not closing and name not in _VOID:
-            words = _words(tag)
-            if not _CUT_IDS.isdisjoint(words):
-                return -1
-            quotes = name == "blockquote" or not _QUOTE_CLASSES.isdisjoint(words)
-            if quotes or _is_hidden(tag):
-                self._skipped, self._depth = name, 1
-                self._text.append("\n>\n" if quotes else "")
-                return after
-        if name == "br":
-            self._text.append("\n")
-        elif name == "p":
-            self._break(2)
-        elif name in _LINE:
-            self._break(1)
-        return after
-
-    def _write(self, text: str) -> None:
-        if text and not self._depth:
-            self._text.append(html.unescape(text).replace("\n", " ").replace("\r", " "))
-
-    def _break(self, wanted: int) -> None:
-        """End the line, and leave a blank one where two breaks are wanted."""
-        have = 0
-        for piece in reversed(self._text[-4:]):
-            if piece.strip(" \t\xa0\n"):
-                break
-            have += piece.count("\n")
-        self._text.append("\n" * max(0, wanted - have))
+def _cut(tree: html.HtmlElement) -> None:
+    """Take out what is quoted, hidden or never shown, and all below the mark of a quotation."""
+    for element in [one for one in tree.iter() if isinstance(one.tag, str)]:
+        if element.getparent() is None or element.tag == "body":
+            # The whole, or part of what was taken out already.
+            continue
+        names = _names(element)
+        if not _CUT_IDS.isdisjoint(names):
+            _drop_from(element)
+            return
+        if element.tag == "blockquote" or not _QUOTE_CLASSES.isdisjoint(names):
+            _replace(element, ">")
+        elif element.tag in _UNREAD or _is_hidden(element):
+            _replace(element, "")
 
 
-def _words(tag: str) -> set[str]:
-    # Outlook puts "x_" before the classes and ids of what it quotes.
-    words = tag.replace('"', " ").replace("'", " ").replace("=", " ").split()
-    return {word.removeprefix("x_") for word in words}
+def _prune(tree: html.HtmlElement) -> None:
+    """Cut off what is too deep, and everything after the most elements and text there may be."""
+    length, depth = 0, 0
+    for seen, (event, element) in enumerate(etree.iterwalk(tree, events=("start", "end"))):
+        depth += 1 if event == "start" else -1
+        length += len((element.text if event == "start" else element.tail) or "")
+        if seen > 2 * _MOST_ELEMENTS or length > _LONGEST_TEXT or depth > _DEEPEST:
+            _drop_from(element, itself=event == "start")
+            return
 
 
-def _is_hidden(tag: str) -> bool:
-    close = tag.replace(" ", "")
-    return any(sign in close for sign in _HIDDEN) or "hidden" in tag.split()[1:]
+def _replace(element: html.HtmlElement, text: str) -> None:
+    """Put a line with this text in the place of an element; what follows it stays."""
+    tail = element.tail
+    element.clear()
+    element.tag, element.text, element.tail = "div", text, tail
+    if not text:
+        element.tag = "span"
+
+
+def _drop_from(element: html.HtmlElement, *, itself: bool = True) -> None:
+    """Take out everything in the document after an element, and mostly the element itself."""
+    at: html.HtmlElement | None = element
+    kept = 0 if itself else 1
+    while at is not None and (parent := at.getparent()) is not None:
+        at.tail = None
+        del parent[parent.index(at) + kept :]
+        at, kept = parent, 1
+
+
+def _names(element: html.HtmlElement) -> set[str]:
+    # Outlook puts "x_" before the classes and ids of what it quotes; GMX has a name.
+    words = " ".join(element.get(key) or "" for key in ("class", "id", "name"))[:2_000]
+    return {word.removeprefix("x_") for word in words.casefold().split()}
+
+
+def _is_hidden(element: html.HtmlElement) -> bool:
+    if element.get("hidden") is not None:
+        return True
+    style = _style(element)
+    if any(sign in style for sign in _HIDDEN):
+        return True
+    white = any(style.startswith(sign) or f";{sign}" in style for sign in _WHITE)
+    white = white or (element.get("color") or "").casefold() in ("white", "#fff", "#ffffff")
+    return white and not any(map(_has_background, (element, *element.iterancestors())))
+
+
+def _has_background(element: html.HtmlElement) -> bool:
+    style = _style(element)
+    return bool(element.get("bgcolor")) or any(sign in style for sign in _BACKGROUNDS)
+
+
+def _style(element: html.HtmlElement) -> str:
+    style = "".join((element.get("style") or "")[:8_192].split()).casefold()
+    return f"{style.replace('!important', '')};" if style else ""

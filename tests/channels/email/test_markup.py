@@ -1,0 +1,188 @@
+"""HTML as the text that a person sees: what is quoted, hidden or hostile is not theirs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.email.clients import PHONE, WORDS
+from channels.email.test_clients import NUMBER, SETTINGS
+from signoff.channels.email.markup import text_of_html
+from signoff.channels.email.quoting import read_reply
+from signoff.channels.email.render import html
+from signoff.core.command import Verdict, read_command
+
+OURS = html(NUMBER, SETTINGS)
+BODY = OURS[OURS.index("<body") : OURS.index("</body")].replace("<body", "<div") + "</div>"
+HEADER = "<b>{0[0]}:</b> Signoff<br><b>{0[1]}:</b> 2 March 2026 10:00<br><b>{0[2]}:</b> Mara<br>"
+OUTLOOK = f"{HEADER}<b>{{0[3]}}:</b> Approval needed"
+ENGLISH = OUTLOOK.format(("From", "Sent", "To", "Subject"))
+GERMAN = OUTLOOK.format(("Von", "Gesendet", "An", "Betreff"))
+
+CONTAINERS = {
+    "gmail": '<div class="gmail_quote"><div dir="ltr" class="gmail_attr">On Mon, Mar 2, 2026 at '
+    '10:00 AM Signoff wrote:<br></div><blockquote class="gmail_quote">{}</blockquote></div>',
+    "apple": '<div><blockquote type="cite"><div>On 2 Mar 2026, at 10:00, Signoff wrote:</div>'
+    "<br>{}</blockquote></div>",
+    "thunderbird": '<div class="moz-cite-prefix">Am 02.03.26 um 10:00 schrieb Signoff:<br></div>'
+    '<blockquote type="cite">{}</blockquote>',
+    "outlook web": '<div id="appendonsend"></div><hr><div id="divRplyFwdMsg" dir="ltr">'
+    f"<font>{ENGLISH}</font></div>{{}}",
+    "outlook quoted": f'<div id="x_divRplyFwdMsg">{ENGLISH}</div>{{}}',
+    "outlook desktop": '<div style="border:none;border-top:solid #E1E1E1 1.0pt">'
+    f"<p class=MsoNormal>{GERMAN}</p></div>{{}}",
+    "outlook mobile": '<div id="mail-editor-reference-message-container"><div class='
+    f'"ms-outlook-mobile-reference-message">{ENGLISH}</div>{{}}</div>',
+    "outlook mac": f'<span id="OLK_SRC_BODY_SECTION">{ENGLISH}{{}}</span>',
+    "yahoo": '<div id="yahoo_quoted_1" class="yahoo_quoted">On Monday, March 2, 2026 at 10:00, '
+    "Signoff wrote:{}</div>",
+    "proton": '<div class="protonmail_quote">On Monday, Signoff wrote:<br>{}</div>',
+    "gmx": '<div name="quote"><div><b>Gesendet:</b> Montag<br><b>Von:</b> Signoff</div>{}</div>',
+    "zimbra": '<hr><div class="zimbra_quote">{}</div>',
+    "lotus": "<br><font size=1 color=#5f5f5f>From: </font><font>Signoff</font><br><font>To: Mara"
+    "</font><br><font>Date: 02.03.2026 10:00</font><br><font>Subject: Approval</font><hr>{}",
+    "attributed": "<div>On Mon, Mar 2, 2026 at 10:00 AM Signoff wrote:</div>{}",
+    "nothing": "{}",
+    "a table": "<table><tr><td>{}</td></tr></table>",
+}
+WAYS = {
+    "div": '<div dir="ltr">{}</div><br>',
+    "p": "<p class=MsoNormal>{}<o:p></o:p></p><p class=MsoNormal><o:p>&nbsp;</o:p></p>",
+    "bare": "{}<br><br>",
+    "nested": '<html><head><style>p{{}}</style></head><body><div><div><span style="font-size:'
+    '12pt">{}</span></div></div>',
+    "table": "<table><tbody><tr><td>{}</td></tr></tbody></table>",
+}
+
+
+def answered(markup: str) -> Verdict:
+    """Return what an HTML mail says."""
+    return read_command(read_reply(text_of_html(markup)).answer).verdict
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_our_own_page_decides_nothing(container: str) -> None:
+    """However a programme wraps the HTML that we sent, it is no answer of anybody."""
+    for above in ("", "<div><br></div>", "<div>Sent from my iPhone</div>"):
+        for document in (BODY, OURS):
+            reply = read_reply(text_of_html(above + container.format(document)))
+            for template in (None, {"approved_days": 0}):
+                assert read_command(reply.answer, template).verdict is Verdict.UNCLEAR, reply
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_an_answer_above_is_understood(container: str, way: str) -> None:
+    """What the person wrote above the quotation is read, in ten languages."""
+    for language, (yes, no) in WORDS.items():
+        for end in ("", f"<div>{PHONE[language]}</div>"):
+            page = end + container.format(BODY)
+            assert answered(way.format(yes) + page) is Verdict.APPROVE, yes
+            assert answered(way.format(no) + page) is Verdict.REJECT, no
+
+
+@pytest.mark.parametrize("name", ["gmail", "apple", "thunderbird", "yahoo", "proton"])
+def test_an_answer_below_is_understood(name: str) -> None:
+    """Below a quotation that is closed the person writes again."""
+    assert answered(CONTAINERS[name].format(BODY) + "<div>approve</div>") is Verdict.APPROVE
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        '<div style="display:none">{}</div>',
+        '<div style="display: NONE !important">{}</div>',
+        '<span style="color:red;visibility: hidden">{}</span>',
+        '<div style="font-size:0px;line-height:0">{}</div>',
+        '<div style="max-height:0;overflow:hidden">{}</div>',
+        '<p style="opacity:0">{}</p>',
+        "<p hidden>{}</p>",
+        '<font color="white">{}</font>',
+        '<span style="color:#FFFFFF">{}</span>',
+        '<span style="mso-hide:all">{}</span>',
+        "<!-- {} -->",
+        "<!--[if mso]>{}<![endif]-->",
+        "<title>{}</title>",
+        "<textarea>{}</textarea>",
+        "<template>{}</template>",
+        "<select><option>{}</option></select>",
+        "<style>{}</style>",
+        "<script>{}</script>",
+        "<noscript>{}</noscript>",
+        "<xmp>{}</xmp>",
+    ],
+)
+def test_what_nobody_sees_is_not_read(hidden: str) -> None:
+    """Hidden text is neither an answer nor part of one."""
+    assert answered(hidden.format("approve")) is Verdict.UNCLEAR
+    assert text_of_html(f"{hidden.format('no')}<p>approve</p>").strip() == "approve"
+    assert answered(f"<p>reject{hidden.format('ed')}</p>") is Verdict.REJECT
+
+
+def test_white_text_on_a_dark_page_is_seen() -> None:
+    """Dark mode writes in white on a background of its own."""
+    page = '<div style="background-color:#000"><p style="color:#fff">approve</p></div>'
+    assert answered(page) is Verdict.APPROVE
+
+
+HOSTILE = {
+    "divisions": "<div>" * 209_715,
+    "cells": "<table><tr>" + "<td>x" * 209_000,
+    "paragraphs": "<p>x" * 262_000,
+    "lists": "<ul><li>" * 131_000,
+    "breaks": "<br>" * 262_000,
+    "entities": "&amp;" * 209_000,
+    "open brackets": "<" * 1_048_000,
+    "attributes": "<a " + "x=1 " * 262_000 + ">",
+    "comments": "<!--" * 262_000,
+    "styles": "<div style='" + "a:b;" * 262_000 + "'>x",
+    "white": "<div style='color:white'>" * 250 + "<font color=white>y</font>" * 40_000,
+    "quotations": "<blockquote>x</blockquote>" * 40_000,
+    "cuts": "<div id=appendonsend></div>" * 40_000,
+    "doctype": "<!DOCTYPE" + "[<!ENTITY a 'b'>" * 60_000,
+}
+
+
+@pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_markup_is_read_in_time(markup: str) -> None:
+    """A megabyte made to keep a parser busy ends, and says no yes."""
+    start = time.process_time()
+    assert read_command(read_reply(text_of_html(markup)).answer).verdict is Verdict.UNCLEAR
+    assert time.process_time() - start < 2
+
+
+def test_deep_and_long_pages_keep_their_top() -> None:
+    """What is over a cap is cut off from there on; what stands above is read."""
+    for below in (*HOSTILE.values(), "<div>" * 300 + "approve"):
+        assert answered(f"<p>no, too dear</p>{below}") is Verdict.REJECT
+
+
+def test_entities_and_declarations_do_no_harm() -> None:
+    """No entity is defined, no encoding is declared away, nothing is fetched."""
+    declared = '<?xml version="1.0" encoding="utf-16"?><p>approve</p>'
+    assert answered(declared) is Verdict.APPROVE
+    outside = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><p>&x; hello</p>'
+    assert "root:" not in text_of_html(outside)
+    assert text_of_html("<p>a\0b\ud800</p>").strip() == "ab?"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *("<div>", "</div>", "<p>", "<blockquote>", "</blockquote>", "<br>", "<table>"),
+                *("<tr><td>", "</table>", "<li>", "<!--", "-->", "<style>", "</style>", "<pre>"),
+                *('<div id="appendonsend">', '<b class="gmail_quote">', "&gt;", "&#x3e;", "&"),
+                *("<p style='display:none'>", "approve", "no", " ", "\n", "\x00", "<", ">", '"'),
+            ]
+        ),
+        max_size=30,
+    ).map("".join)
+    | st.text(max_size=200)
+)
+def test_any_markup_is_read(markup: str) -> None:
+    """No markup raises."""
+    assert isinstance(text_of_html(markup), str)
