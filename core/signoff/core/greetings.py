@@ -6,13 +6,11 @@ not, and neither may the first half of a sentence that goes on below.
 
 from typing import Final
 
+from signoff.core.salutations import GREETED, GREETING_LINES, GREETINGS
 from signoff.core.text import plain_line
 from signoff.core.words import (
     APPROVE,
     CONDITIONS,
-    GREETED,
-    GREETING_LINES,
-    GREETINGS,
     HEDGES,
     NEGATIONS,
     QUALIFIERS,

@@ -6,7 +6,7 @@ Every function walks its text forwards once, so hostile text costs no more than 
 import unicodedata
 from typing import Final
 
-from signoff.core.words import APOLOGIES, CLOSINGS, DEVICE_ENDINGS, DEVICE_OPENINGS
+from signoff.core.salutations import APOLOGIES, CLOSINGS, DEVICE_ENDINGS, DEVICE_OPENINGS
 
 LONGEST_LINE: Final = 4_000
 SHOWN: Final = 120
