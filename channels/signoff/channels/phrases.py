@@ -130,8 +130,8 @@ def first_step(approval: Approval, step: Decision, *, again: bool) -> Words:
         "that."
     )
     parts.append(
-        "If you have changed your mind, or that answer was not yours, answer the request with a no: "
-        "that counts at once."
+        "If you have changed your mind, or that answer was not yours, answer the request with a "
+        "no: that counts at once."
     )
     return Words(
         f"One more step: confirm your yes to {topic(approval)}",

@@ -184,8 +184,8 @@ class Routing(Rules):
 
     Attributes:
         second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
-            or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is always,
-            empty is never; what cannot be evaluated is true.
+            or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is
+            always, empty is never; what cannot be evaluated is true.
     """
 
     second_step: str = ""

@@ -2,7 +2,8 @@
 
 The first step proves that the person has the account to which the question was sent, the second
 that they hold their second factor. Neither is worth a decision without the other, so that who has
-got hold of a mailbox, or of a phone, still approves nothing. A no counts at once, by whatever channel it comes.
+got hold of a mailbox, or of a phone, still approves nothing. A no counts at once, by whatever
+channel it comes.
 """
 
 from __future__ import annotations

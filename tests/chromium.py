@@ -1,0 +1,167 @@
+"""A headless Chromium of one's own, driven over its DevTools protocol as a person would use it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import websockets.asyncio.client
+
+from services import missing
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+)
+_PATIENCE = 60.0
+_KEYS = {"Tab": 9, "Enter": 13}
+
+
+class Tab:
+    """One tab."""
+
+    def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
+        self._socket = socket
+        self._sent = 0
+        self._loads = 0
+
+    async def do(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command and return its result; page loads meanwhile are counted."""
+        self._sent += 1
+        mine = self._sent
+        await self._socket.send(json.dumps({"id": mine, "method": method, "params": params}))
+        while True:
+            message = await self._message()
+            if message.get("id") == mine:
+                assert "error" not in message, f"{method}: {message}"
+                return dict(message["result"])
+
+    async def open(self, url: str) -> None:
+        """Go to an address and wait until it is there."""
+        before = self._loads
+        await self.do("Page.navigate", url=url)
+        await self._loaded(before)
+
+    async def look(self, expression: str) -> Any:
+        """Return what an expression says about the page; the page's own scripts stay off."""
+        result = await self.do("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    async def text(self) -> str:
+        """Return the text of the page."""
+        return str(await self.look("document.body.innerText"))
+
+    async def tab_to(self, selector: str, *, most: int = 40) -> None:
+        """Press Tab until what is wanted has the focus."""
+        for _ in range(most):
+            await self.key("Tab")
+            if await self.look(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"{selector} is not reached by {most} tabs")
+
+    async def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        await self.do("Input.insertText", text=text)
+
+    async def enter(self) -> None:
+        """Press Enter, and wait for the page to which it leads."""
+        before = self._loads
+        await self.key("Enter")
+        await self._loaded(before)
+
+    async def key(self, name: str) -> None:
+        """Press a key."""
+        about = {"key": name, "code": name, "windowsVirtualKeyCode": _KEYS[name]}
+        more = {"text": "\r"} if name == "Enter" else {}
+        await self.do("Input.dispatchKeyEvent", type="keyDown", **about, **more)
+        await self.do("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    async def shape(self, width: int, height: int, *, dark: bool) -> None:
+        """Be a screen of this size, for somebody who likes it light or dark."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        await self.do("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        await self.do("Emulation.setEmulatedMedia", features=[scheme])
+
+    async def picture(self) -> bytes:
+        """Return a picture of the whole page, as WebP."""
+        shot = await self.do(
+            "Page.captureScreenshot", format="webp", quality=75, captureBeyondViewport=True
+        )
+        return base64.b64decode(shot["data"])
+
+    async def _loaded(self, before: int) -> None:
+        while self._loads == before:
+            await self._message()
+
+    async def _message(self) -> dict[str, Any]:
+        async with asyncio.timeout(_PATIENCE):
+            message = json.loads(await self._socket.recv())
+        self._loads += message.get("method") == "Page.loadEventFired"
+        return dict(message)
+
+
+@asynccontextmanager
+async def chromium(folder: Path) -> AsyncIterator[Tab]:
+    """Start a browser whose pages run no scripts, and yield a tab of it."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        missing("chromium", "apt-get install chromium")
+    with (folder / "chromium.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *_FLAGS,
+            f"--user-data-dir={folder / 'profile'}",
+            "about:blank",
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        file = folder / "profile" / "DevToolsActivePort"
+        port = await asyncio.to_thread(_port, file, process)
+        async with httpx.AsyncClient() as http:
+            pages = (await http.get(f"http://127.0.0.1:{port}/json/list")).json()
+        url = next(one["webSocketDebuggerUrl"] for one in pages if one["type"] == "page")
+        async with websockets.asyncio.client.connect(url, max_size=1 << 26, proxy=None) as socket:
+            tab = Tab(socket)
+            await tab.do("Page.enable")
+            await tab.do("Emulation.setScriptExecutionDisabled", value=True)
+            yield tab
+    finally:
+        if process.returncode is None:
+            # The leader of a group that it alone has made: its helpers end with it.
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
+
+
+def _port(file: Path, process: asyncio.subprocess.Process) -> int:
+    """Wait until the browser says where it listens: it writes this file, and gives no other."""
+    deadline = time.monotonic() + _PATIENCE
+    while process.returncode is None and time.monotonic() < deadline:
+        text = file.read_text() if file.exists() else ""
+        if text.count("\n"):
+            return int(text.splitlines()[0])
+        time.sleep(0.05)
+    raise AssertionError((file.parents[1] / "chromium.log").read_text()[-2000:])

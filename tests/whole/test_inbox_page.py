@@ -1,0 +1,270 @@
+"""The second step in a real browser: without scripts, by keyboard alone, on a narrow screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+
+import pyotp
+import pytest
+import uvicorn
+from pydantic import SecretStr
+
+from builders import MARA, people
+from chromium import Tab, chromium
+from signoff.broker import stages
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.channels.delivery import Delivery
+from signoff.channels.email.stored import store
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.intake import Intake
+from signoff.channels.port import Kind
+from signoff.channels.router import Router
+from signoff.cli.http import Server
+from signoff.core.approval import Approval, State
+from signoff.core.policy import Fallback, Policy
+from signoff.core.run import RunState
+from signoff.testing import FakeChannel
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+AGENTS = ROOT / "examples" / "agents"
+MAILBOX = "approvals@signoff.example"
+POLICY = Policy(name="large expenses", ask=("mara",), within="4h", second_step="args.amount > 1000")
+AXE = "axe-core@4.14.1"
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@dataclass
+class Firm:
+    """A worker with a real agent, the channels, a gateway that listens, and a browser."""
+
+    ledger: Ledger
+    desk: Desk
+    crew: Crew
+    channel: FakeChannel
+    inbox: InboxSettings
+    app: pyotp.OTP
+    tab: Tab
+    journal: Path
+    used: int = 0
+
+    async def asked(self) -> Approval:
+        """Submit a run whose agent wants to pay a large expense, and ask Mara about it."""
+        run = await self.desk.submit(
+            "finance", "Please reimburse me $2500 for the conference", user="riley"
+        )
+        await self.crew.drain(stages.run("finance"))
+        router = Router(
+            self.ledger,
+            policies=[POLICY],
+            fallback=Fallback(ask=("cleo",)),
+            directory=self.desk.directory,
+        )
+        await router.drain()
+        await self.deliver()
+        (waiting,) = (await self.ledger.run(run.id)).waiting
+        return await self.ledger.approval(waiting)
+
+    async def deliver(self) -> None:
+        """Deliver what waits to be delivered."""
+        delivery = Delivery(
+            self.ledger, self.channel, directory=self.desk.directory, inbox=self.inbox
+        )
+        await delivery.drain()
+
+    async def reply(self, approval: Approval, text: str) -> str:
+        """Answer the card by mail, and return the link in the mail that comes back."""
+        card = self.channel.find(approval.id)
+        assert card is not None
+        local, _, domain = MAILBOX.partition("@")
+        mail = EmailMessage()
+        mail["From"], mail["To"] = MARA.email, f"{local}+{card.token}@{domain}"
+        mail["Subject"], mail["Message-ID"] = "Re: Approval needed", "<1@mail.example>"
+        mail.set_content(text)
+        await store(self.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
+        await Intake(self.desk, mailbox=MAILBOX).drain()
+        await self.deliver()
+        notice = self.channel.find(approval.id, Kind.NOTICE)
+        assert notice is not None
+        return notice.link
+
+    async def code(self) -> str:
+        """Return a code that was not used yet."""
+        self.used = max(int((await self.ledger.now()).timestamp()) // 30, self.used + 1)
+        return str(self.app.generate_otp(self.used))
+
+    async def sign_in(self) -> None:
+        """Fill in the form to sign in, by keyboard."""
+        await self.tab.tab_to("#address")
+        await self.tab.type(MARA.email)
+        await self.tab.tab_to("#code")
+        await self.tab.type(await self.code())
+        await self.tab.enter()
+
+
+@pytest.fixture
+async def firm(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Firm]:
+    """All of it, on an empty ledger."""
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    port = free_port()
+    inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
+    desk = Desk(ledger, people())
+    guard = GuardPlugin(ledger)
+    apps = Apps(AGENTS, session_service(f"sqlite:///{tmp_path}/s.db", AGENTS), lambda: guard)
+    gateway = make_gateway(ledger)
+    gateway.include_router(make_inbox_router(desk, inbox))
+    listening = asyncio.Event()
+    server = Server(
+        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
+        lambda _: listening.set(),
+    )
+    serving = asyncio.create_task(server._serve())
+    app = pyotp.parse_uri(await Factors(ledger, inbox.secret_key).enroll(MARA, by="test"))
+    async with chromium(tmp_path) as tab:
+        await listening.wait()
+        yield Firm(
+            ledger,
+            desk,
+            Crew(ledger, AdkRuntime(apps, guard)),
+            FakeChannel(),
+            inbox,
+            app,
+            tab,
+            journal,
+        )
+    server.should_exit = True
+    await serving
+    await apps.close()
+
+
+async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
+    """A reply is noted, the link leads to the page, Tab and Enter confirm, and the tool has run."""
+    await firm.tab.shape(360, 740, dark=False)
+    approval = await firm.asked()
+    link = await firm.reply(approval, "approve: a good conference")
+    assert (await firm.ledger.approval(approval.id)).state is State.PENDING
+    assert not firm.journal.exists()
+
+    await firm.tab.open(link)
+    assert "Sign in" in await firm.tab.text()
+    assert not await firm.tab.look(OVERFLOWS)
+    await firm.sign_in()
+
+    text = await firm.tab.text()
+    for words in ("finance asks to run reimburse", "2500", "a good conference", "You said yes"):
+        assert words in text
+    assert not await firm.tab.look(OVERFLOWS)
+    await firm.tab.tab_to("button.yes")
+    await firm.tab.enter()
+    assert "Recorded: you approved reimburse" in await firm.tab.text()
+
+    after = await firm.ledger.approval(approval.id)
+    assert (after.state, after.decision.channel) == (State.APPROVED, "inbox")
+    await firm.crew.drain(stages.resume("finance"))
+    run = await firm.ledger.run(approval.origin.run)
+    assert run.state is RunState.COMPLETED
+    assert json.loads(firm.journal.read_text())["amount"] == 2500
+    assert await firm.tab.look("document.cookie") == ""
+
+
+async def test_the_pages_for_everybody(firm: Firm, tmp_path: Path) -> None:
+    """No rule of axe is broken on any page, at both widths, in light and dark."""
+    script = axe(tmp_path)
+    approval = await firm.asked()
+    link = await firm.reply(approval, "approve: a good conference")
+    tab, found = firm.tab, []
+
+    async def examine(name: str) -> None:
+        for width, dark in ((360, False), (360, True), (1280, False), (1280, True)):
+            await tab.shape(width, 740, dark=dark)
+            await tab.look(script)
+            await tab.do("Runtime.enable")
+            result = await tab.do(
+                "Runtime.evaluate",
+                expression="axe.run().then(({passes, violations}) => "
+                "JSON.stringify({passes: passes.length, violations}))",
+                awaitPromise=True,
+                returnByValue=True,
+            )
+            report = json.loads(result["result"]["value"])
+            assert report["passes"] > 10
+            for one in report["violations"]:
+                places = [node["html"] for node in one["nodes"]]
+                found.append((name, width, dark, one["id"], one["impact"], places))
+            assert not await tab.look(OVERFLOWS), (name, width)
+
+    # axe looks by running in the page: for it alone scripts are on.
+    await tab.do("Emulation.setScriptExecutionDisabled", value=False)
+    await tab.do("Page.setBypassCSP", enabled=True)
+    await tab.open(link)
+    await examine("sign in")
+    await firm.sign_in()
+    await examine("confirm")
+    await tab.open(f"{firm.inbox.url}/inbox/")
+    await examine("list")
+    await tab.open(f"{firm.inbox.url}/inbox/approvals/x")
+    await examine("not found")
+    await firm.desk.reject(approval.id, MARA, channel="email", reason="that was not me")
+    await tab.open(link)
+    await examine("over")
+    assert found == []
+
+
+async def test_the_pictures_of_the_documentation(firm: Firm) -> None:
+    """Each page can be drawn; SIGNOFF_WRITE_DOCS=1 keeps the pictures."""
+    approval = await firm.asked()
+    link = await firm.reply(approval, "approve: a good conference")
+    pictures = {}
+    await firm.tab.shape(360, 560, dark=True)
+    await firm.tab.open(link)
+    pictures["inbox-sign-in"] = await firm.tab.picture()
+    await firm.tab.shape(360, 740, dark=False)
+    await firm.sign_in()
+    pictures["inbox-confirm"] = await firm.tab.picture()
+    await firm.tab.shape(1280, 800, dark=True)
+    pictures["inbox-confirm-wide-dark"] = await firm.tab.picture()
+    await firm.desk.reject(approval.id, MARA, channel="email", reason="that was not me")
+    await firm.tab.shape(360, 740, dark=False)
+    await firm.tab.open(link)
+    pictures["inbox-over"] = await firm.tab.picture()
+    for name, picture in pictures.items():
+        assert picture.startswith(b"RIFF")
+        assert len(picture) < 60_000, name
+        if os.environ.get("SIGNOFF_WRITE_DOCS"):
+            (IMAGES / f"{name}.webp").write_bytes(picture)
+
+
+def axe(folder: Path) -> str:
+    """Return the source of axe-core, which no package of ours brings."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, and axe-core comes from it")
+    packed = subprocess.run(
+        [npm, "pack", "--silent", AXE], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if packed.returncode:
+        pytest.skip(f"{AXE} cannot be fetched: {packed.stderr.strip()[-200:]}")
+    archive = packed.stdout.split()[-1]
+    subprocess.run(["tar", "xzf", archive, "package/axe.min.js"], cwd=folder, check=True)
+    return (folder / "package" / "axe.min.js").read_text(encoding="utf-8")
