@@ -97,9 +97,12 @@ def test_each_settings_example_is_valid(
     from signoff.cli.settings import load_settings
 
     # What the page tells people to put into the environment.
-    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "pw")
-    if "username" not in code:
-        monkeypatch.delenv("SIGNOFF_EMAIL__SMTP__PASSWORD")
+    if "[email.imap.oauth]" in code:
+        monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__OAUTH__CLIENT_SECRET", "shh")
+    elif "[email.imap]" in code:
+        monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", "pw")
+    elif "username" in code:
+        monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "pw")
     if "[inbox]" in code:
         monkeypatch.setenv("SIGNOFF_INBOX__SECRET_KEY", "k" * 44)
     file = tmp_path / "signoff.toml"
