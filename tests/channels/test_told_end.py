@@ -42,7 +42,7 @@ async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(chann
     """Who decided, when, what the tool returned and the last word, in the thread of the card."""
     approval, run = await decided(channels, result='{"paid": 250}')
     (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
-    assert (told.kind, told.person, told.good) == (Kind.OUTCOME, "mara", True)
+    assert (told.kind, told.person, told.good) == (Kind.END, "mara", True)
     assert told.headline == "Reimburse has run"
     assert told.text.startswith("You approved it at ")
     assert 'It returned: {"paid": 250}' in told.text

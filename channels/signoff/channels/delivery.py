@@ -131,7 +131,7 @@ class Delivery:
             link = self._inbox.link_to(approval.id)
         return Message(
             id=item.id,
-            kind=kind,
+            kind=Kind.END if item.body.get("end") else kind,
             card=shape,
             person=asked.key,
             name=person.shown if person else asked.person,
@@ -161,7 +161,7 @@ class Delivery:
             case Kind.CARD:
                 # A question that is settled is not asked any more.
                 return phrases.Words("") if approval.state is State.PENDING else None
-            case Kind.OUTCOME:
+            case Kind.OUTCOME | Kind.END:
                 if not asked.receipt:
                     return None
                 if problem := str(item.body.get("problem", "")):

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     """The question."""
     OUTCOME = "outcome"
     """How it ended; the card is not open any more."""
+    END = "end"
+    """What the agent did with the answer, once it has; it belongs below the card."""
     NOTICE = "notice"
     """An answer to what the person wrote: not understood, too late, ..."""
 

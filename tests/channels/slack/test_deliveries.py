@@ -9,6 +9,7 @@ import pytest
 from builders import MARA
 from channels.slack.office import CLEO_AT, Office
 from channels.slack.workspace import Workspace
+from signoff.broker.change import Change
 from signoff.channels.slack.web import SCOPES, SlackWeb
 from signoff.core.approval import State
 from signoff.core.errors import SlackDeferred, SlackRefused
@@ -159,3 +160,19 @@ async def again(office: Office) -> None:
     assert not await office.deliver()
     office.clock.advance(timedelta(minutes=1))
     assert await office.deliver()
+
+
+async def test_what_the_agent_did_is_told_in_the_thread(office: Office):
+    """When the run has gone on, its end is told once, below the card."""
+    approval = await office.open()
+    await office.press("approve")
+    await office.deliver()
+    decided = await office.ledger.approval(approval.id)
+    body = {"kind": "outcome", "approval": approval.id, "person": "mara"}
+    change = Change().send("deliver.slack", "end:1", {**body, "end": True, "said": "Paid."})
+    await office.ledger.commit(change)
+    await office.deliver()
+    card, reply = office.workspace.cards("D0MARA")
+    assert reply["thread_ts"] == card["ts"]
+    assert "Paid." in str(reply["blocks"])
+    assert decided.asked[0].copy_state == "updated"

@@ -88,7 +88,7 @@ def outcome_blocks(message: Message) -> list[Block]:
 
 
 def notice_blocks(message: Message) -> list[Block]:
-    """Return the blocks of an answer to what a person did."""
+    """Return the blocks of an answer to what a person did, or of what the agent did with it."""
     page = [ActionsBlock(elements=[_page(message.link)])] if message.link else []
     return [
         SectionBlock(text=plain(one_line(message.headline), _SUMMARY)),
