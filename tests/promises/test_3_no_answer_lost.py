@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
-from promises.plant import plant
+from promises.plant import MANAGER, plant
 from signoff.broker import audit, stages
+from signoff.broker.embedded import free_port
+from signoff.cli import devmail
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 
@@ -73,6 +79,46 @@ async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_p
         run = await here.parts.ledger.run(run.id)
         (approval,) = await here.parts.ledger.approvals(run.approvals)
         assert approval.handoff is Handoff.RESUMED
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(120)
+async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
+    """The webhook stores before it says 200: kill both then; what is posted again decides once."""
+    secret = "whsec_" + base64.b64encode(b"k" * 32).decode()
+    port = free_port()
+    more = f"[email.webhook]\nsecrets = ['{secret}']"
+    async with plant(tmp_path, "worker", "channels", lease=2, gateway=more) as here:
+        here.environment["SIGNOFF_GATEWAY__PORT"] = str(port)
+        await here.start("gateway")
+        run = await here.parts.desk.submit(
+            "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
+        )
+        card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
+        raw = devmail.build_reply(card, "approve", MANAGER).as_bytes()
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            posted = await http.post("/inbound/mail", content=raw, headers=_signed(secret, raw))
+        assert posted.status_code == 200
+        await asyncio.gather(here.kill("gateway"), here.kill("channels"))
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            again = await http.post("/inbound/mail", content=raw, headers=_signed(secret, raw))
+        assert again.status_code == 200
+        assert (await here.ends([run.id]))[run.id].what is What.COMPLETED
+        assert sum(here.executions().values()) == 1
+        run = await here.parts.ledger.run(run.id)
+        (approval,) = await here.parts.ledger.approvals(run.approvals)
+        assert approval.handoff is Handoff.RESUMED
+
+
+def _signed(secret: str, body: bytes) -> dict[str, str]:
+    at = str(int(time.time()))
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    made = hmac.digest(key, f"msg_1.{at}.".encode() + body, "sha256")
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": at,
+        "webhook-signature": "v1," + base64.b64encode(made).decode(),
+    }
 
 
 def _purge(celery, queues: list[str]) -> None:
