@@ -101,6 +101,19 @@ def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words
     assert "inside the AgentTool 'inner'" in found.text
 
 
+def sign_in(tool_context: ToolContext) -> dict[str, str]:
+    """Ask for a credential."""
+    tool_context.request_credential(None)
+    return {"status": "pending"}
+
+
+def test_a_tool_that_asks_for_a_credential_is_warned_about() -> None:
+    """It may find one where the agent keeps its credentials; where not, nobody can be asked."""
+    (concern,) = concerns(agent("root", sign_in))
+    assert "which no approver can give" in concern.text
+    assert not concern.broken
+
+
 def test_a_gated_agent_tool_is_warned_about() -> None:
     """It works, and one yes lets the whole of its agent run."""
     (found,) = concerns(agent("root", GatedAgentTool(agent("inner", pay))))

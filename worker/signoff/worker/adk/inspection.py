@@ -11,6 +11,8 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.tools.agent_tool import AgentTool, _SingleTurnAgentTool
+from google.adk.tools.authenticated_function_tool import AuthenticatedFunctionTool
+from google.adk.tools.base_authenticated_tool import BaseAuthenticatedTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
@@ -23,6 +25,13 @@ _INSIDE: Final = (
     "Whoever runs an AgentTool does not see what happens in it (ADK: AgentTool cannot resume), so "
     "nobody is ever asked. Make the agent a sub-agent, with `mode='single_turn'` if it is to be "
     "used like a tool, or gate the AgentTool's caller"
+)
+
+
+_CREDENTIAL: Final = (
+    "it may ask for a credential, which no approver can give: a run that waits for one fails and "
+    "says so. Give the tool a credential of its own (a service account, an API key), or sign in "
+    "once where the agent keeps its credentials"
 )
 
 
@@ -68,6 +77,8 @@ def _of_node(
     if isinstance(node, LlmAgent):
         for tool in node.tools:
             yield from _of_tool(tool, here, inside, seen)
+    if getattr(node, "auth_config", None) is not None:
+        yield Concern(" > ".join(here), _CREDENTIAL, broken=False)
     # A node around a tool, and one around another node that it runs in parallel.
     if isinstance(wrapped := getattr(node, "tool", None), BaseTool):
         yield from _of_tool(wrapped, way, inside, seen)
@@ -88,6 +99,8 @@ def _of_tool(
     if inside is not None and (gate := _gate(tool)):
         text = f"it {gate} inside the AgentTool {inside!r}. {_INSIDE}"
         yield Concern(here, text)
+    elif _asks_for_credential(tool):
+        yield Concern(here, _CREDENTIAL, broken=False)
     if isinstance(tool, FunctionTool) and (mismatch := _mismatch(tool)):
         yield Concern(here, mismatch)
     if isinstance(tool, AgentTool) and not isinstance(tool, _SingleTurnAgentTool):
@@ -112,6 +125,13 @@ def _gate(tool: object) -> str:
     function = tool.func if isinstance(tool, FunctionTool) else tool
     asks = ASKS & set(_names_in(function))
     return "asks for something by itself" if asks else ""
+
+
+def _asks_for_credential(tool: object) -> bool:
+    """Say whether a tool may ask for a credential: by itself, or because ADK does so for it."""
+    function = tool.func if isinstance(tool, FunctionTool) else tool
+    by_itself = "request_credential" in _names_in(function)
+    return by_itself or isinstance(tool, BaseAuthenticatedTool | AuthenticatedFunctionTool)
 
 
 def _is_gated(tool: object) -> bool:
