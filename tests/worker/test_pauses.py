@@ -232,11 +232,16 @@ class TestNodes:
 
     @both_apps
     async def test_a_rejected_node_does_not_run(self, office: Office, suffix: str) -> None:
-        """ADK hands its refusal to the next node, which is asked about with just that."""
+        """ADK hands its own words to the next node; the reason is in the session's state."""
         run = await office.submit(f"nodes{suffix}", "go")
         run = await refuse(office, run, "no money")
         (second,) = await office.ledger.approvals(run.approvals)
         assert second.call.args == {"error": "This tool call is rejected."}
+        session = await office.apps.sessions.get_session(
+            app_name=run.app, user_id=run.user, session_id=run.session
+        )
+        assert session is not None
+        assert "Reason: no money" in session.state["signoff_refusal"]
         await refuse(office, run)
         assert office.executed() == []
 

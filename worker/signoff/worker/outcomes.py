@@ -78,7 +78,7 @@ def turn_ended(
         return send_work(change.put(run_after, was=run), run_after)
     if waiting:
         return change.put(run.paused(waiting), was=run)
-    run_after, ended = run.completed(turn.text, now=now, why=_left_open(turn))
+    run_after, ended = run.completed(turn.text, now=now, why=_remark(turn))
     return change.put(run_after, was=run).note(ended)
 
 
@@ -105,9 +105,9 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
     return approval
 
 
-def _left_open(turn: Turn) -> str:
+def _remark(turn: Turn) -> str:
     if not turn.left_open:
-        return ""
+        return turn.note
     names = ", ".join(f"{name}()" for name in dict.fromkeys(turn.left_open))
     return (
         f"it left a long-running call open: {names}. Nobody is asked about it; name the tool in "

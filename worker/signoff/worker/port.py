@@ -43,11 +43,13 @@ class Turn(Value):
         text: The agent's last word.
         left_open: Names of long-running calls that nobody is asked about: whoever is to give
             their results, it is not Signoff.
+        note: What else is to be said of its end in the trail, "" for nothing.
     """
 
     pauses: tuple[Pause, ...] = ()
     text: str = ""
     left_open: tuple[str, ...] = ()
+    note: str = ""
 
 
 class Runtime(Protocol):

@@ -19,6 +19,9 @@ from signoff.core.text import brief
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import Request, is_node, matching
 
+REFUSAL = "signoff_refusal"
+"""The key of the session state that says why something was refused."""
+
 _WORDS = {
     State.REJECTED: "This tool call was rejected by the approver.",
     State.TIMED_OUT: "This tool call was not approved: nobody answered in time.",
@@ -144,3 +147,18 @@ def refusal(approval: Approval) -> dict[str, Any]:
             "serves the user, call it again with exactly the arguments of the proposal."
         )
     return told
+
+
+def refusals(approvals: Sequence[Approval]) -> str:
+    """Say in words what was refused, and why; "" where all was approved."""
+    lines = []
+    for one in approvals:
+        if one.state is not State.APPROVED:
+            told = refusal(one)
+            words = [f"{one.call.name}(): {told['error']}"]
+            if "reason" in told:
+                words.append(f"Reason: {told['reason']}")
+            if "proposal" in told:
+                words.append(f"{told['what_to_do']} {json.dumps(told['proposal'])}")
+            lines.append(" ".join(words))
+    return "\n".join(lines)

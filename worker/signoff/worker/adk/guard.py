@@ -64,6 +64,10 @@ class GuardPlugin(BasePlugin):
             for key in keys:
                 self._expected.pop(key, None)
 
+    async def approval(self, approval_id: str) -> Approval:
+        """Return an approval as it is by now, with the result of its tool."""
+        return await self._ledger.approval(approval_id)
+
     async def begin(self, nodes: Iterable[Approval], fence: Fence) -> None:
         """Mark approved nodes of a workflow as started, before the answer is given.
 

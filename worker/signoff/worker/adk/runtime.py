@@ -19,6 +19,7 @@ from signoff.core.approval import Approval, State
 from signoff.core.errors import SessionGone
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
+from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.guard import GuardPlugin
@@ -26,6 +27,7 @@ from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
     consumed,
+    last_words,
     read_invocation,
     require_same_call,
 )
@@ -34,7 +36,7 @@ from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, node_errors
 from signoff.worker.adk.replies import message_of, reply, split
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
-from signoff.worker.adk.turns import turn_of
+from signoff.worker.adk.turns import silent, turn_of
 from signoff.worker.port import Fence, Turn
 
 log = structlog.get_logger(__name__)
@@ -122,15 +124,34 @@ class AdkRuntime:
         for event in beforehand:
             await self.apps.sessions.append_event(session, event)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
+        refused = refusals([one for one in approvals if is_node(one)])
         with self.guard.expecting(approvals, fence):
             await self.guard.begin(nodes, fence)
             try:
-                turn = await self._drain(runner, run, message_of(to_say))
+                # A node is told no reason, and no plugin can tell it: the next one may look here.
+                state = {REFUSAL: refused} if refused and to_say else None
+                turn = await self._drain(runner, run, message_of(to_say), state)
             except Exception:
                 await self._end_those_that_raised(run, nodes, fence)
                 raise
             await self.guard.end(nodes, fence)
+        if turn.pauses or any(not one.given for one in replies):
             return turn
+        return await self._spoken(run, approvals, turn)
+
+    async def _spoken(self, run: Run, approvals: Sequence[Approval], turn: Turn) -> Turn:
+        """Return a turn that was taken up, with what its tools gave where nobody has spoken.
+
+        Some roots cannot go on from an answer that is in the session: given once more, it runs
+        nothing, and asks the model nothing.
+        """
+        session = await self._session(run)
+        events = session.events if session is not None else []
+        ids = {one.origin.confirmation for one in approvals}
+        answers = [place for place, event in enumerate(events) if ids & answered_ids([event])]
+        if not answers or last_words(events[answers[0] :]):
+            return turn
+        return silent(turn, [await self.guard.approval(one.id) for one in approvals])
 
     async def _end_those_that_raised(
         self, run: Run, nodes: Sequence[Approval], fence: Fence
@@ -170,12 +191,19 @@ class AdkRuntime:
             app_name=run.app, user_id=run.user, session_id=run.session
         )
 
-    async def _drain(self, runner: Runner, run: Run, message: types.Content | None) -> Turn:
+    async def _drain(
+        self,
+        runner: Runner,
+        run: Run,
+        message: types.Content | None,
+        state: dict[str, str] | None = None,
+    ) -> Turn:
         stream = runner.run_async(
             user_id=run.user,
             session_id=run.session,
             invocation_id=run.invocation,
             new_message=message,
+            state_delta=state,
             run_config=RunConfig(
                 streaming_mode=StreamingMode.SSE
                 if run.watched is Watch.WORDS

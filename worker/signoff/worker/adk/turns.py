@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from signoff.core.approval import Approval
 from signoff.core.errors import PauseNotRoutable
+from signoff.core.lifecycle import State
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
@@ -56,3 +60,16 @@ def _pause(run: Run, asked: Confirmation | Request) -> Pause:
         hint=asked.hint,
         template=asked.payload,
     )
+
+
+def silent(turn: Turn, approvals: Sequence[Approval]) -> Turn:
+    """Return a turn whose last word was lost with a worker: what the tools gave stands for it."""
+    results = [
+        f"{one.call.name}() finished{f': {one.result}' if one.result else ''}"
+        for one in approvals
+        if one.state is State.APPROVED
+    ]
+    done = ", ".join(results) or "The refusal was handed on"
+    text = f"({done}. The agent's last word was lost with the worker that waited for it.)"
+    note = "the agent's last word was lost with a worker that died"
+    return turn.model_copy(update={"text": text, "note": note})

@@ -18,22 +18,20 @@ from signoff.core.errors import (
     RemoteUnavailable,
     SessionGone,
 )
-from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
+from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
-from signoff.worker.adk.turns import turn_of
+from signoff.worker.adk.turns import silent, turn_of
 from signoff.worker.adk_remote.answering import Answering, messages
 from signoff.worker.adk_remote.reading import Settled, View, read_view, told_of
 from signoff.worker.adk_remote.server import Server
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.adk_remote.wire import (
     MARK,
-    REFUSAL,
     TOLD,
     message_of,
     reasons,
-    refusals,
     say,
 )
 from signoff.worker.port import Fence, Turn
@@ -139,7 +137,7 @@ class RemoteRuntime:
         turn = turn_of(run, view.standing)
         if view.standing.complete or view.last_words(approvals):
             return turn
-        return turn.model_copy(update={"text": _silence(approvals)})
+        return silent(turn, approvals)
 
     # -- the answers ---------------------------------------------------------------------------
 
@@ -376,9 +374,3 @@ def _gone(run: Run) -> SessionGone:
         f"Session {run.session} of {run.user} in {run.app} is gone from its server; run "
         f"{run.id} cannot go on, and nothing can be told to its agent any more."
     )
-
-
-def _silence(approvals: Sequence[Approval]) -> str:
-    names = ", ".join(f"{one.call.name}()" for one in approvals if one.state is State.APPROVED)
-    done = f"{names} finished" if names else "The refusal was handed on"
-    return f"({done}. The agent's last word was lost with the worker that waited for it.)"

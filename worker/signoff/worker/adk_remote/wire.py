@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
-from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.answers import refusal, refusals
 from signoff.worker.adk.questions import is_request
 from signoff.worker.adk.replies import reply
 
@@ -25,9 +24,6 @@ MARK = "signoff_run"
 
 TOLD = "signoff_told"
 """The key of the session state that goes with our words about refusals, as with a message."""
-
-REFUSAL = "signoff_refusal"
-"""The key of the session state that says why something was refused."""
 
 _ABOUT_REFUSALS = (
     "These tool calls were not approved, for the reasons below. Do not make them again as they "
@@ -96,21 +92,6 @@ def answer(
 def message_of(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the message of the user that these parts make."""
     return {"role": "user", "parts": list(parts)}
-
-
-def refusals(approvals: Sequence[Approval]) -> str:
-    """Say in words what was refused, and why; "" where all was approved."""
-    lines = []
-    for one in approvals:
-        if one.state is not State.APPROVED:
-            told = refusal(one)
-            words = [f"{one.call.name}(): {told['error']}"]
-            if "reason" in told:
-                words.append(f"Reason: {told['reason']}")
-            if "proposal" in told:
-                words.append(f"{told['what_to_do']} {json.dumps(told['proposal'])}")
-            lines.append(" ".join(words))
-    return "\n".join(lines)
 
 
 def reasons(approvals: Sequence[Approval]) -> str:

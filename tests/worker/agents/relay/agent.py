@@ -1,0 +1,36 @@
+"""A root of one's own around an agent with a gate: it cannot go on from its session."""
+
+import json
+from collections.abc import AsyncGenerator
+
+from google.adk.agents import Agent, BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.tools.function_tool import FunctionTool
+from siblings.agent import pay
+
+from signoff.testing import ScriptedModel, ToolCall
+from signoff.testing.model import Reply, Turn
+
+
+def script(turn: Turn) -> Reply:
+    """Pay, and then tell what came of it."""
+    if turn.tool_results:
+        return f"I paid: {json.dumps(dict(turn.tool_results[-1].response))}"
+    return ToolCall("pay", {"to": "A"})
+
+
+class Relay(BaseAgent):
+    """Runs the one agent that it has."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+
+
+payer = Agent(
+    name="payer",
+    model=ScriptedModel(script=script),
+    tools=[FunctionTool(pay, require_confirmation=True)],
+)
+root_agent = Relay(name="relay", sub_agents=[payer])
