@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from typing import Final
 from urllib.parse import quote, urlencode
 
+import css_inline
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from signoff.channels.email.addresses import normal_address
@@ -30,6 +31,7 @@ _BLANK: Final = frozenset({"", "0", "0.0", "null"})
 """What a field of a payload template is shown as where the person has to fill it."""
 
 _LONGEST_WORD: Final = 60
+_LONGEST_PREHEADER: Final = 140
 _LONGEST_ID: Final = 200
 _ID_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('<>()[]\\,;:"')
 
@@ -45,6 +47,7 @@ _TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters["harmless"] = harmless
+_INLINER: Final = css_inline.CSSInliner(keep_at_rules=True, load_remote_stylesheets=False)
 
 
 def render(message: Message, settings: EmailSettings) -> EmailMessage:
@@ -102,7 +105,8 @@ def html(message: Message, settings: EmailSettings) -> str:
     text = _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
         _context(message, settings)
     )
-    return _utf8(text)
+    # Gmail and Outlook drop most of what stands in a style sheet: each element has its own style.
+    return _INLINER.inline(_utf8(text))
 
 
 def subject(message: Message) -> str:
@@ -169,6 +173,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "card": card,
         "rows": fit(card.rows),
         "cut_marker": CUT_MARKER,
+        "preheader": _preheader(message),
         "until": moment(card.deadline) if card.deadline else "",
         "left": _left(card, message.at),
         "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
@@ -179,6 +184,15 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "reject_link": mailto(address, reply, "reject: ") if address else "",
         "sender": settings.sender_address,
     }
+
+
+def _preheader(message: Message) -> str:
+    """Return what a list of mails shows beside the subject: who asks, and for what."""
+    if message.kind is not Kind.CARD:
+        return f"{message.headline} {message.text}"[:_LONGEST_PREHEADER]
+    card = message.card
+    rows = (f"{row.name}: {one_line(row.value)}" for row in card.rows)
+    return " · ".join([f"From {card.requester}", *rows])[:_LONGEST_PREHEADER]
 
 
 def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:

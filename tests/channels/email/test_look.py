@@ -1,0 +1,166 @@
+"""What mail programs make of our mail: they drop style sheets, clip, reorder and rewrite."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from builders import make_call
+from channels.email.test_render import (
+    SETTINGS,
+    Links,
+    make_message,
+    make_notice,
+    parsed,
+)
+from signoff.channels.email.markup import text_of_html
+from signoff.channels.email.render import html, mailto, plain_text, render
+from signoff.channels.port import Kind
+
+CARD = make_message(hint="Is this in the budget?\nI think so.", template={"days": 0, "note": ""})
+END = make_notice(
+    kind=Kind.OUTCOME,
+    token="",
+    example="",
+    headline="Reimburse has run",
+    text="You approved it.\n\nThe agent's last word:\n\nPaid, €2500.",
+    good=True,
+)
+
+
+class Seen(HTMLParser):
+    """Collects the attributes of every tag, and what style sheets are left."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.sheets = ""
+        self._in_sheet = False
+        self.feed(markup)
+
+    def handle_starttag(self, tag, attrs):
+        """Keep it."""
+        self.tags.append((tag, dict(attrs)))
+        self._in_sheet = tag == "style"
+
+    def handle_data(self, data):
+        """Keep what a style sheet consists of."""
+        if self._in_sheet:
+            self.sheets += data
+
+    def handle_endtag(self, tag):
+        """Leave the sheet."""
+        self._in_sheet = False
+
+
+def words(text: str) -> set[str]:
+    """Return what a text consists of, layout aside."""
+    return set(re.findall(r"[\w€:@.{}\"-]*\w", text))
+
+
+@pytest.mark.parametrize("message", [CARD, END, make_notice()], ids=["card", "end", "notice"])
+def test_both_parts_say_the_same(message):
+    """What is a word in one part is one in the other; only the buttons are in the HTML alone."""
+    text = words(plain_text(message, SETTINGS))
+    markup = words(text_of_html(html(message, SETTINGS)))
+    values = {row.value for row in message.card.rows}
+    assert words(" ".join(values)) <= text & markup
+    missing = {word.casefold() for word in text} - {word.casefold() for word in markup}
+    assert missing <= {
+        *("to", "say", "yes:", "no:", "yes", "no", "agent:", "policy:", "request:", "digest:"),
+        *("request", "digest", "reply", "mail", "and", "write", "on", "line:", "line", "first"),
+        *("with", "until:", "by:", "until", "this", "the", "values", "values:", "of", "page"),
+        *("below", "it", "add", "answer", "agent", "reimbursement_agent", "in", "finance"),
+    }
+
+
+def test_every_element_has_its_own_style():
+    """Gmail and Outlook drop style sheets: only what depends on the screen is left in one."""
+    seen = Seen(html(CARD, SETTINGS))
+    assert "@media (prefers-color-scheme: dark)" in seen.sheets
+    outside = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^}]*\})*\s*\}", "", seen.sheets)
+    assert outside.strip() == ""
+    for tag, attributes in seen.tags:
+        if "class" in attributes and tag != "body":
+            assert attributes.get("style"), (tag, attributes)
+    metas = {one.get("name"): one.get("content") for tag, one in seen.tags if tag == "meta"}
+    assert metas["color-scheme"] == "light dark"
+
+
+def test_outlook_gets_a_table_of_a_fixed_width():
+    """Its renderer knows no max-width; the comments that only it reads have come through."""
+    markup = html(CARD, SETTINGS)
+    assert '<!--[if mso]><table role="presentation" width="600"' in markup
+    assert markup.count("[if mso]") == markup.count("[endif]") == 3
+
+
+def test_nothing_is_fetched():
+    """No image, no font, no sheet from elsewhere: opening a mail tells nobody."""
+    for message in (CARD, END):
+        markup = html(message, SETTINGS)
+        assert Links(markup).fetched == []
+        assert "url(" not in markup
+        assert "@import" not in markup
+        assert {tag for tag, _ in Seen(markup).tags}.isdisjoint({"img", "link", "script", "iframe"})
+
+
+def test_the_list_of_mails_shows_who_asks_and_for_what():
+    """The hidden line stands before everything else, and is no text of the mail."""
+    markup = html(CARD, SETTINGS)
+    hidden = markup[markup.index('class="preheader"') :].partition("</div>")[0]
+    assert "display: none" in hidden
+    assert "From Riley Voss · amount: 2500" in hidden
+    assert "From Riley Voss" not in text_of_html(markup)
+
+
+@pytest.mark.parametrize("value", ["כנס בתל אביב (3 ימים)", "مؤتمر 250 EUR", "a\u202egnp.exe"])
+def test_text_from_right_to_left_reorders_nothing_else(value):
+    """Each value has a direction of its own, and what overrides directions is written out."""
+    markup = html(make_message(hint=value, call=make_call(purpose=value)), SETTINGS)
+    seen = Seen(markup)
+    shown = [one for tag, one in seen.tags if "value" in (one.get("class") or "").split()]
+    assert shown
+    assert all(one["dir"] == "auto" for one in shown)
+    for part in (markup, plain_text(make_message(call=make_call(purpose=value)), SETTINGS)):
+        assert not set(part) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def test_a_button_is_written_as_every_phone_reads_it():
+    """RFC 6068: a space is %20 and never a plus, a line break is %0D%0A, an ampersand is %26."""
+    link = mailto("a+b@c.example", "Re: x & y", "approve\r\ndays: 3 + 4")
+    assert link == (
+        "mailto:a+b@c.example?subject=Re%3A%20x%20%26%20y&body=approve%0D%0Adays%3A%203%20%2B%204"
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
+def test_no_text_of_others_ever_makes_a_header(tool, name, reason):
+    """CVE-2024-6923: whatever stands in a name, a call or a reason, the fields are the same."""
+    usual = parsed(make_notice()).keys()
+    message = make_notice(
+        name=name,
+        headline=reason,
+        text=reason,
+        reply_to=f"<{reason}@x>",
+        call=make_call(tool or "x"),
+    )
+    raw = render(message, SETTINGS).as_bytes()
+    mail = email.message_from_bytes(raw, policy=email.policy.default)
+    assert mail.keys() == usual
+    assert b"\r\n\r\n" in raw
+    head = raw.partition(b"\r\n\r\n")[0]
+    assert b"\r" not in head.replace(b"\r\n", b"")
+    assert b"\n" not in head.replace(b"\r\n", b"")
+
+
+def test_many_small_arguments_stay_below_what_gmail_shows():
+    """Styles on each element make a mail longer: forty arguments still fit."""
+    call = make_call(**{f"argument_{n}": "word " * 100 for n in range(40)})
+    assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000
