@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
+from signoff.core.approval import Approval, State
+from signoff.core.errors import AlreadyDecided
 from signoff.core.events import What
 from signoff.core.policy import Policy
 from signoff.core.run import RunState
+from signoff.core.steps import mark_of
 from visitor import forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
@@ -136,6 +139,23 @@ async def test_decided_meanwhile(browser, office):
     assert "That was at Mon 2 Mar 2026, 12:00 UTC" in answer.text
     assert f'action="{path}/approve"' not in answer.text
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
+
+
+async def test_two_who_confirm_at_once(office):
+    """The first who has taken both steps decides, and there is one first."""
+    approval, _ = await noted(office)
+    await office.desk.approve(approval.id, CLEO, channel="email", reason="yes")
+    steps = (await office.ledger.approval(approval.id)).steps
+    done = await asyncio.gather(
+        *(
+            office.desk.confirm(approval.id, one, channel="inbox", mark=mark_of(step))
+            for one, step in zip((MARA, CLEO), steps, strict=True)
+        ),
+        return_exceptions=True,
+    )
+    assert sorted(isinstance(one, AlreadyDecided) for one in done) == [False, True]
+    after = await office.ledger.approval(approval.id)
+    assert after.decision == next(one for one in done if isinstance(one, Approval)).decision
 
 
 async def test_too_late(browser, office):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import JsonValue
@@ -15,6 +15,7 @@ from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.channels.delivery import Delivery
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.router import Router
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.handler import SlackHandler
@@ -41,6 +42,7 @@ class Office:
     handler: SlackHandler
     directory: Directory
     policy: Policy
+    inbox: InboxSettings = field(default_factory=InboxSettings)
 
     async def open(
         self,
@@ -87,7 +89,8 @@ class Office:
     async def deliver(self) -> int:
         """Work through what has to be delivered in Slack."""
         channel = SlackChannel(self.web)
-        return await Delivery(self.ledger, channel, directory=self.directory).drain()
+        delivery = Delivery(self.ledger, channel, directory=self.directory, inbox=self.inbox)
+        return await delivery.drain()
 
     def card(self, user: str = MARA_AT) -> Json:
         """Return the first message of a conversation."""

@@ -102,9 +102,8 @@ def line(approval: Approval, person: Person, directory: Directory) -> Line:
 
 def is_for(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval: who is asked about it, and did not ask for it."""
-    asked = any(one.person == person.id for one in approval.asked)
     own = directory.same(person.id, approval.origin.user) or person.owns(approval.origin.user)
-    return asked and not own
+    return person.id in approval.approvers and not own
 
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
