@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from signoff.broker.change import Change, Item
-from signoff.broker.lease import Hold, held, session_key
+from signoff.broker.lease import Hold, held, kept, session_key
 from signoff.broker.ledger import Ledger
 from signoff.core.errors import Conflict, LeaseLost, LedgerUnavailable
 
@@ -225,3 +225,28 @@ async def test_the_lease_is_bound_to_the_claim(ledger: Ledger, item: Item) -> No
         with pytest.raises(LeaseLost):
             await ledger.commit(Change().fence(KEY, newer.token).put_raw("x", "1"))
         await ledger.commit(Change().fence(KEY, item.token).put_raw("x", "1"))
+
+
+async def test_a_key_alone_is_kept_and_given_back(ledger: Ledger) -> None:
+    """Without an item behind it: nobody else gets it while the body works."""
+    assert await ledger.take_lease("lease:box", "me", lease=60)
+    now = asyncio.get_running_loop().time()
+    async with kept(ledger, "lease:box", "me", lease=LEASE, alive_at=now) as hold:
+        await ledger.commit(hold.fence(Change().put_raw("cursor", "1")))
+        assert not await ledger.take_lease("lease:box", "you", lease=LEASE)
+    assert await ledger.take_lease("lease:box", "you", lease=LEASE)
+
+
+async def test_a_key_alone_that_is_lost_ends_the_work(ledger: Ledger) -> None:
+    """And nothing that is fenced by it is written any more."""
+    assert await ledger.take_lease("lease:box", "you", lease=60)
+
+    async def work() -> None:
+        now = asyncio.get_running_loop().time()
+        async with kept(ledger, "lease:box", "me", lease=LEASE, alive_at=now) as hold:
+            with pytest.raises(LeaseLost):
+                await ledger.commit(hold.fence(Change().put_raw("cursor", "1")))
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost, match="lease:box"):
+        await work()

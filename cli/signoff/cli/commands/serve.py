@@ -35,7 +35,7 @@ def channels(ctx: typer.Context) -> None:
 
 
 def gateway(ctx: typer.Context) -> None:
-    """Take mail in by SMTP or LMTP, and serve the health pages."""
+    """Take mail in by IMAP, SMTP or LMTP, and serve the health pages."""
     settings = settings_of(ctx)
     from signoff.cli.processes import run_gateway  # noqa: PLC0415
 

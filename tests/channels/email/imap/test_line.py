@@ -232,6 +232,19 @@ async def test_over_tls(secure: Dovecot, certificate: Path, security: str) -> No
         await look(port, security=security)
 
 
+async def test_news_over_tls(secure: Dovecot, certificate: Path, ledger: Ledger, log: Log) -> None:
+    """What TLS itself has to say while it idles is no news, and what is news is heard."""
+    imap = settings(secure.imaps, security="tls", ca_file=certificate, idle=1000, username="news")
+    one = MailboxReader(EmailSettings(imap=imap), ledger)
+    await one.start()
+    for uid in (1, 2):
+        await log.wait("imap.waiting", uid)
+        await asyncio.to_thread(secure.deliver, "news", b"Subject: x\r\n\r\nhello\r\n")
+        await log.read_up_to(uid)
+    await one.stop()
+    assert len(log.all("imap.reading")) == 1
+
+
 async def test_a_server_that_has_no_tls_is_not_talked_to(server: Dovecot) -> None:
     """The password is not sent where it was to be encrypted and cannot be."""
     for security in ("tls", "starttls"):

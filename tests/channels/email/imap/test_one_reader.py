@@ -38,7 +38,7 @@ async def test_whoever_loses_the_lease_stops_at_once(
         key = ledger.store.prefix + lease_key(f"{box.name}@127.0.0.1/INBOX")
         async with ledger.store.translated_client() as client:
             await client.set(key, "somebody", px=60_000)
-        await log.wait("imap.taken_over")
+        await log.wait("imap.lease_lost")
         box.deliver()
         await log.wait("imap.standby")
         assert reader.problem == ""

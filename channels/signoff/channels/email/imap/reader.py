@@ -93,7 +93,7 @@ class MailboxReader:
             try:
                 await self._one_session()
             except LeaseLost as error:
-                log.warning("imap.taken_over", mailbox=mailbox, error=str(error))
+                log.warning("imap.lease_lost", mailbox=mailbox, error=str(error))
                 wait = self._imap.takeover / 3
             except (MailboxError, LedgerError) as error:
                 self._failures = 0 if loop.time() - began > _STEADY else self._failures

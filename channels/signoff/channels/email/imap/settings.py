@@ -67,9 +67,9 @@ class ImapSettings(ServerSettings):
     security: Literal["none", "starttls", "tls"] = "tls"
     username: str = Field(min_length=1, max_length=320)
     folder: str = Field(default="INBOX", min_length=1, max_length=255)
-    # RFC 2177: less than 29 minutes. Many home and office routers forget sooner.
+    # RFC 2177: less than 29 minutes. Many routers forget sooner.
     idle: float = Field(default=540, ge=0, lt=1740)
-    poll: float = Field(default=30, ge=1, le=3600)
+    poll: float = Field(default=30, ge=1, lt=1740)
     takeover: float = Field(default=30, ge=1, le=3600)
     oauth: OAuthSettings | None = None
 
