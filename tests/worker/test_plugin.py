@@ -25,6 +25,7 @@ from promises.plant import plant
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.core.events import What
+from signoff.core.lifecycle import State
 from signoff.core.run import RunState
 from signoff.worker.adk_api.router import make_adk_router
 from signoff.worker.adk_api.settings import ApiToken
@@ -262,6 +263,21 @@ async def test_while_signoff_runs_the_session_it_is_told_to_wait(
     await desk.submit("travel", "to Oslo", user="riley", session="s")
     answer = await api.post("/v1/pauses", json=published())
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "2")
+
+
+async def test_what_was_answered_elsewhere_is_withdrawn(
+    api: httpx.AsyncClient, ledger: Ledger
+) -> None:
+    """Nobody is asked about it any more, and whoever was is told why; telling again is the same."""
+    await api.post("/v1/pauses", json=published())
+    (approval,) = await ledger.pending()
+    told = published(pauses=[], answered=["adk-1", "adk-unknown"])
+    for _ in range(2):
+        assert (await api.post("/v1/pauses", json=told)).status_code == 200
+    approval = await ledger.approval(approval.id)
+    assert approval.decision is not None
+    assert (approval.state, approval.decision.by) == (State.WITHDRAWN, "plugin")
+    assert "answered where the agent runs" in approval.decision.reason
 
 
 async def test_servers_that_call_an_app_the_same_are_told_apart(

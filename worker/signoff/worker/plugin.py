@@ -109,8 +109,8 @@ class SignoffPlugin(BasePlugin):
     def _body(self, context: InvocationContext) -> dict[str, Any] | None:
         session = context.session
         mine = [one for one in session.events if one.invocation_id == context.invocation_id]
-        calls = waiting_calls(mine)
-        if not calls or begun_by_signoff(mine):
+        calls, answered = waiting_calls(mine), answered_calls(mine)
+        if not (calls or answered) or begun_by_signoff(mine):
             return None
         return {
             "appName": session.app_name,
@@ -119,6 +119,7 @@ class SignoffPlugin(BasePlugin):
             "invocationId": context.invocation_id,
             "appUrl": self._app_url or None,
             "message": said(mine),
+            "answered": answered,
             "pauses": [
                 {
                     "agent": author,
@@ -172,6 +173,17 @@ def waiting_calls(events: Sequence[Event]) -> list[tuple[str, types.FunctionCall
         for event in events
         for call in event.get_function_calls()
         if call.name == CONFIRMATION and call.id and call.id not in answered
+    ]
+
+
+def answered_calls(events: Sequence[Event]) -> list[str]:
+    """Return the ids of the confirmations that the user has answered in these events."""
+    return [
+        response.id
+        for event in events
+        if event.author == "user"
+        for response in event.get_function_responses()
+        if response.name == CONFIRMATION and response.id
     ]
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import structlog
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.core.approval import Approval, approval_id
-from signoff.core.errors import ApprovalNotFound
+from signoff.core.errors import ApprovalNotFound, IllegalMove
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run, RunState
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
@@ -29,6 +30,7 @@ from signoff.worker.adk_remote.settings import RemoteApp
 log = structlog.get_logger(__name__)
 
 _MOST: Final = 64
+_ELSEWHERE: Final = "it was answered where the agent runs, and not through Signoff"
 _NO_WORDS: Final = "(The turn began without words.)"
 
 
@@ -46,7 +48,7 @@ class Waiting(_Body):
 
 
 class Published(_Body):
-    """What a turn has left waiting."""
+    """What a turn has left waiting, and what was answered in it by somebody else than Signoff."""
 
     app_name: str
     user_id: str
@@ -54,7 +56,14 @@ class Published(_Body):
     invocation_id: str = Field(min_length=1, max_length=128)
     app_url: str | None = None
     message: str = ""
-    pauses: list[Waiting] = Field(min_length=1, max_length=_MOST)
+    answered: list[str] = Field(default_factory=list, max_length=_MOST)
+    pauses: list[Waiting] = Field(max_length=_MOST)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.pauses and not self.answered:
+            raise ValueError("there are no pauses, and nothing was answered")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,8 @@ class Pauses:
     async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
         """Open an approval for each call that has none; publishing again changes nothing.
 
+        What was answered elsewhere is withdrawn first.
+
         Raises:
             Problem: 403 if the caller may not act for this user in this app; 404 if Signoff has no
                 address to answer to; 409 while Signoff itself runs the session, and sees its
@@ -98,11 +109,26 @@ class Pauses:
             raise invalid(error) from error
         published = self._named(caller, published)
         asked = _confirmations(published)
+        await self._take_back(published)
 
         async def attempt() -> Opened:
             return await self._open(published, asked)
 
         return await self.desk.ledger.decide_again(attempt)
+
+    async def _take_back(self, published: Published) -> None:
+        """Ask nobody any more about what was answered where the agent runs."""
+        for call in published.answered:
+            origin = Origin(
+                run="",
+                app=published.app_name,
+                user=published.user_id,
+                session=published.session_id,
+                invocation="",
+                confirmation=call,
+            )
+            with contextlib.suppress(ApprovalNotFound, IllegalMove):  # unknown, or has ended
+                await self.desk.withdraw(approval_id(origin), by="plugin", reason=_ELSEWHERE)
 
     def _named(self, caller: Caller, published: Published) -> Published:
         """Return it under the name that the app has here, if it may be published.

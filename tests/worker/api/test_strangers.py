@@ -1,0 +1,98 @@
+"""Agents as others write them, in a folder for `adk web`, through the API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from worker.api import client
+from worker.api.client import Site, answer_body, events_of, site, words_of
+from worker.office import ROOT
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STRANGERS = ROOT / "tests" / "worker" / "strangers"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """A plant with agents that know nothing of Signoff."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "_AGENTS", (STRANGERS,))
+        async with site(tmp_path_factory.mktemp("site")) as made:
+            yield made
+
+
+async def talk(here: Site, app: str, text: str, *answers: object) -> list[dict[str, Any]]:
+    """Say something, answer each call that waits, and return the events of the last turn."""
+    session = await here.session(app)
+    events = await here.say(app, session, text)
+    for answer in answers:
+        (call,) = [
+            part["functionCall"]
+            for event in events
+            for part in event.get("content", {}).get("parts", [])
+            if part.get("functionCall", {}).get("id") in event.get("longRunningToolIds", [])
+        ]
+        body = answer_body(app, session, call["id"], answer)
+        body["new_message"]["parts"][0]["function_response"]["name"] = call["name"]
+        events = events_of(await here.http.post("/run_sse", json=body))
+    return events
+
+
+HOW = {
+    "budget": {"hotel": 100, "flights": 20.5},
+    "travellers": [{"name": "A", "adult": True}, {"name": "B", "adult": False}],
+    "refundable": True,
+    "note": "by the sea",
+}
+
+
+@pytest.mark.parametrize(
+    ("app", "text", "answers", "words"),
+    [
+        ("expenses", "a small one", [], "{'paid': 50}"),
+        ("expenses", "a large one", [{"confirmed": True}], "{'paid': 20000}"),
+        (
+            "expenses",
+            "a large one",
+            [{"confirmed": False, "payload": {"reason": "taxi?"}}],
+            "taxi?",
+        ),
+        ("trip", "book Rome", [{"confirmed": True, "payload": HOW}], "by the sea"),
+        ("trip", "book Rome", [{"confirmed": False}], "rejected"),
+        ("shaky", "fine", [{"confirmed": True}], "{'done': 'fine'}"),
+    ],
+)
+async def test_it_runs_and_is_answered_by_the_api(
+    here: Site, app: str, text: str, answers: list[object], words: str
+) -> None:
+    """An app with a plugin and a sub-agent, a payload in levels, callbacks."""
+    assert words in words_of(await talk(here, app, text, *answers))
+
+
+async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -> None:
+    """What was ordered is what was answered."""
+    events = await talk(here, "order_flow", "go", {"size": "M", "gift": True}, {"confirmed": True})
+    assert "Ordered: M as a gift" in str(events)
+
+
+@pytest.mark.parametrize(
+    ("app", "text", "answers", "words"),
+    [
+        ("shaky", "before_agent", [], "the callback before the agent broke"),
+        ("shaky", "after_tool", [{"confirmed": True}], "the callback after the tool broke"),
+        ("shaky", "before_tool", [{"confirmed": True}], "act() was started"),
+        # ADK's own runner raises this for a tool that is a generator.
+        ("trip", "watch Rome", [], "Output already set"),
+    ],
+)
+async def test_what_it_raises_ends_the_run_and_is_told(
+    here: Site, app: str, text: str, answers: list[object], words: str
+) -> None:
+    """The next run of the same agent is none the worse for it."""
+    *_, told = await talk(here, app, text, *answers)
+    assert words in told["error"]

@@ -1,0 +1,42 @@
+"""What the plugin tells of answers that were given where the agent runs, past Signoff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from google.genai import types
+
+from worker.test_plugin import Elsewhere, Line
+
+
+async def answered(here: Elsewhere, call: str, state: dict[str, Any] | None = None) -> None:
+    """Answer a call where the agent runs."""
+    said = types.FunctionResponse(
+        id=call, name="adk_request_confirmation", response={"confirmed": True}
+    )
+    message = types.Content(role="user", parts=[types.Part(function_response=said)])
+    turn = here.runner.run_async(
+        user_id="riley", session_id="s", new_message=message, state_delta=state
+    )
+    async for _ in turn:
+        pass
+
+
+async def test_an_answer_that_was_given_elsewhere_is_told(tmp_path: Path) -> None:
+    """So that nobody is asked in vain about a call that has run."""
+    signoff = Line()
+    here = Elsewhere(tmp_path, signoff)
+    (call,) = await here.say("pay:5")
+    await answered(here, call)
+    _, told = signoff.seen
+    assert (told["answered"], told["pauses"]) == ([call], [])
+
+
+async def test_an_answer_that_signoff_has_given_is_not(tmp_path: Path) -> None:
+    """Its turn is marked, and Signoff knows what it has said."""
+    signoff = Line()
+    here = Elsewhere(tmp_path, signoff)
+    (call,) = await here.say("pay:5")
+    await answered(here, call, {"signoff_refusal": ""})
+    assert len(signoff.seen) == 1
