@@ -1,13 +1,15 @@
-"""Agents as others write them, in a folder for `adk web`, through the API."""
+"""Agents as others write them, in a folder for `adk web`, through the API and by mail."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from signoff.core.events import What
 from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
 from worker.office import ROOT
@@ -96,3 +98,39 @@ async def test_what_it_raises_ends_the_run_and_is_told(
     """The next run of the same agent is none the worse for it."""
     *_, told = await talk(here, app, text, *answers)
     assert words in told["error"]
+
+
+async def test_they_are_answered_by_mail(here: Site) -> None:
+    """The same calls, and nobody of the API looks on."""
+    values = (
+        'approve\nbudget: {"hotel": 1, "flights": 2.5}\n'
+        'travellers: [{"name": "A", "adult": true}]\nnote: late\nrefundable: yes'
+    )
+    answering = asyncio.create_task(
+        here.plant.answer_everything(
+            lambda mail: (
+                values
+                if "book" in str(mail["Subject"])
+                else "approve\nsize: M"
+                if "Answer needed" in str(mail["Subject"])
+                else "approve"
+            )
+        )
+    )
+    desk = here.plant.parts.desk
+    runs = [
+        await desk.submit(app, text, user="user")
+        for app, text in (
+            ("expenses", "a large one"),
+            ("trip", "book Rome"),
+            ("order_flow", "go"),
+            ("shaky", "fine"),
+        )
+    ]
+    ends = await here.plant.ends([run.id for run in runs])
+    answering.cancel()
+    assert {ends[run.id].what for run in runs} == {What.COMPLETED}, ends
+    words = [(await here.plant.parts.ledger.run(run.id)).text for run in runs]
+    assert "20000" in words[0]
+    assert "late" in words[1]
+    assert "'fine'" in words[3]
