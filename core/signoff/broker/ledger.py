@@ -93,13 +93,7 @@ class Ledger:
             ApprovalNotFound: There is none with one of the ids.
             RecordUnreadable: One of them does not hold what this version can read.
         """
-        records = await self.store.read([f"approval:{one}" for one in ids])
-        found = []
-        for approval_id, record in zip(ids, records, strict=True):
-            if record is None:
-                raise ApprovalNotFound(approval_id)
-            found.append(legible_approval(approval_id, record))
-        return found
+        return await self._all("approval", ids, legible_approval, ApprovalNotFound)
 
     async def run(self, run_id: str) -> Run:
         """Return one run.
@@ -116,13 +110,7 @@ class Ledger:
             RunNotFound: There is none with one of the ids.
             RecordUnreadable: One of them does not hold what this version can read.
         """
-        records = await self.store.read([f"run:{one}" for one in ids])
-        found = []
-        for run_id, record in zip(ids, records, strict=True):
-            if record is None:
-                raise RunNotFound(run_id)
-            found.append(legible_run(run_id, record))
-        return found
+        return await self._all("run", ids, legible_run, RunNotFound)
 
     async def pair(self, approval_id: str) -> tuple[Approval, Run]:
         """Return an approval and its run, both as they stood at one moment.
@@ -338,6 +326,21 @@ class Ledger:
         return [event for event in events if subject in {event.approval, event.run}]
 
     # -- inside --------------------------------------------------------------------------------
+
+    async def _all(
+        self,
+        kind: str,
+        ids: Sequence[str],
+        legible: Callable[[str, tuple[int, str]], T],
+        missing: Callable[[str], Exception],
+    ) -> list[T]:
+        records = await self.store.read([f"{kind}:{one}" for one in ids])
+        found = []
+        for one, record in zip(ids, records, strict=True):
+            if record is None:
+                raise missing(one)
+            found.append(legible(one, record))
+        return found
 
     async def _existing(self, ids: Sequence[str]) -> list[Approval]:
         records = await self.store.read([f"approval:{one}" for one in ids])
