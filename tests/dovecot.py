@@ -285,6 +285,9 @@ def _program() -> str:
     found = shutil.which("dovecot") or shutil.which("dovecot", path="/usr/sbin")
     if found is None or not Path("/usr/lib/dovecot/lmtp").exists():
         missing("Dovecot", "apt-get install dovecot-imapd dovecot-lmtpd")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if not said.startswith("2.3."):
+        missing("Dovecot 2.3", f"this is {said.strip()}, which wants another configuration")
     return found
 
 

@@ -194,6 +194,18 @@ async def test_a_message_that_is_not_handed_out_stops_the_others_not_for_long(
     assert len(log.all("imap.failed")) == 3
 
 
+async def test_a_keyword_that_is_refused_stops_nothing(ledger: Ledger, log: Log) -> None:
+    """It is only for people to see: the mail is stored and the cursor moves."""
+    async with scripted(says={"UID STORE": b"%s NO not allowed\r\n"}) as server:
+        one = MailboxReader(EmailSettings(imap=settings(server.port)), ledger)
+        await one.start()
+        await log.read_up_to(2)
+        await one.stop()
+    assert len(await stored(ledger)) == 2
+    assert "not allowed" in log.all("imap.not_marked")[0]["error"]
+    assert log.all("imap.failed") == []
+
+
 async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
     """A mail that turns out to be over the cap is noted as if it had been known before."""
     body = b"x" * (16 * 1024 + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from channels.email.imap.conftest import Box, Log, Reading
 from channels.email.imap.issuer import Issuer, issuer
+from dovecot import PASSWORD
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.channels.email.imap.oauth import Tokens
@@ -185,3 +187,23 @@ async def test_a_wrong_password_is_told_and_does_not_spin(reading: Reading, log:
         assert "does not take the login" in reader.problem
     assert log.all("imap.failed")[0]["retry_in"] > 10
     assert "wrong-one" not in json.dumps(log.entries, default=str)
+
+
+@pytest.mark.parametrize("login", ["password", "token"])
+async def test_no_library_logs_secrets(
+    box: Box,
+    reading: Reading,
+    tokens_of: Issuer,
+    log: Log,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    login: str,
+) -> None:
+    """Whatever the log takes, it has no password, no access token and no token of a card in it."""
+    caplog.set_level(logging.DEBUG)
+    box.deliver(token="abcdefghijklmnopqrstuvwxyz")
+    async with reading(**({} if login == "password" else {"oauth": oauth(tokens_of)})):
+        await log.read_up_to(1)
+    text = caplog.text + json.dumps(log.entries, default=str)
+    for secret in (PASSWORD, *SECRETS.values(), "abcdefghijklmnopqrstuvwxyz", "eyJ"):
+        assert secret not in text.replace(f"{box.name}", "")

@@ -16,6 +16,7 @@ from signoff.broker.store import Store
 from signoff.channels.email.imap.cursor import cursor_key, lease_key
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.stored import StoredMail, load
+from signoff.core.errors import MailboxRefused, MailboxUnavailable
 from signoff.core.events import Event
 
 
@@ -238,3 +239,19 @@ async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger
     assert record["uid"] == 1
     assert record["since"] == str((await ledger.now() - timedelta(days=5)).date())
     assert await ledger.take_lease(lease_key(mailbox), "me", lease=1)
+
+
+@pytest.mark.parametrize(
+    ("error", "shortest", "longest"),
+    [(MailboxUnavailable("away"), 1, 300), (MailboxRefused("no"), 15, 900)],
+)
+async def test_pauses_grow_up_to_a_limit(
+    box: Box, ledger: Ledger, error: Exception, shortest: float, longest: float
+) -> None:
+    """Twice as long each time, give or take a third, so that what failed together comes apart."""
+    reader = MailboxReader(box.settings(), ledger)
+    pauses = [reader._pause(error) for _ in range(40)]
+    for number, pause in enumerate(pauses):
+        usual = min(shortest * 2**number, longest)
+        assert 0.7 * usual <= pause <= 1.3 * usual
+    assert len(set(pauses)) > 20

@@ -166,7 +166,11 @@ class MailboxReader:
                 noted.append(await self._passed_over(cursor, message, problem))
             seen.append(message.uid)
         if keyword and seen:
-            await session.call(session.mailbox.mark, seen)
+            try:
+                await session.call(session.mailbox.mark, seen)
+            except MailboxRefused as error:
+                # It is for people to see; the cursor knows.
+                log.warning("imap.not_marked", uids=seen, error=str(error))
         return await move_cursor(hold, self._imap.mailbox, cursor, uids[-1], noted)
 
     async def _one(self, session: Session, cursor: Cursor, message: Message) -> str:
