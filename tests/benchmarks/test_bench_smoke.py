@@ -37,3 +37,20 @@ def test_a_quick_run_prints_the_machine_and_every_ratio() -> None:
         assert "met" in line or "missed" in line
     for word in ("cores", "Python", "Redis", "appendfsync everysec"):
         assert word in done.stdout
+
+
+@pytest.mark.timeout(120)
+def test_a_quick_run_of_the_mails_prints_every_ratio() -> None:
+    """Answers by mail are read, proven, and read beside bombs; all of them count."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.mail", "--quick", "--fsync", "everysec"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for ratio in ("read / decide:", "proven / read:", "bombs / read:"):
+        assert ratio in done.stdout
