@@ -14,6 +14,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.imap.check import check as check_mailbox
+from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
@@ -71,11 +72,12 @@ async def diagnose(settings: Settings) -> list[Finding]:
     try:
         findings += [finding async for finding in _ledger(ledger, settings)]
         findings += await _imap(settings, ledger)
+        smtp = await _smtp(settings, ledger)
     finally:
         await ledger.close()
     findings.append(await asyncio.to_thread(_broker, settings))
     findings += await asyncio.to_thread(_agents, settings)
-    findings.append(await _smtp(settings))
+    findings.append(smtp)
     findings += await _dkim(settings)
     findings += _proof(settings)
     findings += await _dns(settings)
@@ -204,13 +206,14 @@ def _agents(settings: Settings) -> list[Finding]:
     return findings
 
 
-async def _smtp(settings: Settings) -> Finding:
+async def _smtp(settings: Settings, ledger: Ledger) -> Finding:
     """Connect, negotiate TLS and log in, as sending would, and leave again."""
     email = settings.email
     smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _PATIENCE)})
     where = f"{smtp.host}:{smtp.real_port}"
     try:
-        problem = await SmtpSender(smtp, hostname=email.domain).check()
+        tokens = Tokens.of(smtp.oauth, ledger, timeout=smtp.timeout)
+        problem = await SmtpSender(smtp, hostname=email.domain, tokens=tokens).check()
     except ConfigError as error:
         return Finding("smtp", "broken", str(error))
     if problem is None:

@@ -157,6 +157,7 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
@@ -164,7 +165,12 @@ def run_channels(settings: Settings) -> int:
 
     parts = build(settings)
     limits = settings.email.limits
-    email = EmailChannel(settings.email, pace=Pace(parts.ledger, settings.email.smtp))
+    smtp = settings.email.smtp
+    email = EmailChannel(
+        settings.email,
+        pace=Pace(parts.ledger, smtp),
+        tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
+    )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
     drains = tasks.drains(
         tasks.Services(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.pace import AGAIN, Pace
 from signoff.channels.email.render import plain_text, recipient, render
 from signoff.channels.email.settings import EmailSettings
@@ -28,6 +29,7 @@ class EmailChannel:
     Args:
         settings: The settings.
         pace: How fast mail may go out; as fast as it can where there is none.
+        tokens: Where tokens for the login come from, where it is not by password.
 
     Raises:
         ConfigError: A file that the settings name cannot be read.
@@ -35,11 +37,13 @@ class EmailChannel:
 
     name = "email"
 
-    def __init__(self, settings: EmailSettings, *, pace: Pace | None = None) -> None:
+    def __init__(
+        self, settings: EmailSettings, *, pace: Pace | None = None, tokens: Tokens | None = None
+    ) -> None:
         self._settings = settings
         self._pace = pace
         self._signer = settings.dkim.signer()
-        self._sender = SmtpSender(settings.smtp, hostname=settings.domain)
+        self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
         """Deliver a batch over one connection; see `Channel`."""

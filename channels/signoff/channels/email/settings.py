@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.settings import AuthenticationSettings
-from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
 from signoff.channels.email.servers import ServerSettings, Table
 from signoff.channels.email.signatures import key_of
 from signoff.channels.email.signing import DkimSettings
@@ -47,6 +47,8 @@ class SmtpSettings(ServerSettings):
         port: 0 takes the usual one: 587 for starttls, 465 for tls, 25 for none.
         per_minute: The most mails in a minute, all processes together; 0 sets no limit.
         connections: The most connections at the same time, all processes together; 0 sets no limit.
+        oauth: How a token for the login is asked for, instead of a password, as for
+            `[email.imap.oauth]`.
     """
 
     usual_ports: ClassVar[dict[str, int]] = {"none": 25, "starttls": 587, "tls": 465}
@@ -54,10 +56,14 @@ class SmtpSettings(ServerSettings):
 
     per_minute: int = Field(default=0, ge=0, le=100_000)
     connections: int = Field(default=0, ge=0, le=100)
+    oauth: OAuthSettings | None = None
 
     @model_validator(mode="after")
     def _whole_login(self) -> Self:
-        if bool(self.username) != bool(self.password.get_secret_value()):
+        password = bool(self.password.get_secret_value())
+        if password and self.oauth is not None:
+            raise ValueError("set password, or the table [email.smtp.oauth], and not both")
+        if bool(self.username) != (password or self.oauth is not None):
             raise ValueError("username and password come together: set both or none")
         return self
 

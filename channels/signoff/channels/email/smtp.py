@@ -12,10 +12,18 @@ import aiosmtplib
 import structlog
 from aiosmtplib import errors as smtp
 
+from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.tokens import redact
 from signoff.core.card import one_line
-from signoff.core.errors import MailDeferred, MailError, MailRefused, MailThrottled
+from signoff.core.errors import (
+    LedgerError,
+    MailboxError,
+    MailDeferred,
+    MailError,
+    MailRefused,
+    MailThrottled,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -60,13 +68,17 @@ class SmtpSender:
     Args:
         settings: The server.
         hostname: The name we greet it with.
+        tokens: Where tokens for the login come from, where it is not by password.
 
     Raises:
         ConfigError: The file of certificates cannot be read.
     """
 
-    def __init__(self, settings: SmtpSettings, *, hostname: str) -> None:
+    def __init__(
+        self, settings: SmtpSettings, *, hostname: str, tokens: Tokens | None = None
+    ) -> None:
         self._settings = settings
+        self._tokens = tokens
         self._hostname = hostname
         self._tls = settings.tls_context()
 
@@ -133,7 +145,9 @@ class SmtpSender:
     def _client(self) -> aiosmtplib.SMTP:
         settings = self._settings
         login: dict[str, Any] = {}
-        if settings.username:
+        if self._tokens is not None:
+            login = {"username": settings.username, "oauth_token_generator": self._tokens.get}
+        elif settings.username:
             password = settings.password.get_secret_value()
             login = {"username": settings.username, "password": password}
         return aiosmtplib.SMTP(
@@ -151,6 +165,12 @@ class SmtpSender:
         """Translate what kept us from getting a connection that is ready for mail."""
         fault = translate(error)
         settings = self._settings
+        if self._tokens is not None and isinstance(error, smtp.SMTPAuthenticationError):
+            self._tokens.forget()
+        if isinstance(error, MailboxError | LedgerError):
+            # The issuer of tokens has said it, and it was asked for the mailbox's as for ours.
+            words = str(error).replace("[email.imap.oauth]", "[email.smtp.oauth]")
+            return Fault(MailDeferred(words), "[email.smtp.oauth]", True)
         text = f"The mail server {settings.where} cannot be used: {fault.error}"
         # Whatever the server says here, it does not say it about a recipient.
         return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 import structlog
@@ -133,6 +133,11 @@ class Tokens:
         for secret in (self._settings.client_secret.get_secret_value(), self._refresh_token):
             text = text.replace(secret, "[hidden]") if secret else text
         return text
+
+    @classmethod
+    def of(cls, settings: OAuthSettings | None, ledger: Ledger, *, timeout: float) -> Self | None:
+        """Return where tokens come from, None where a password is used."""
+        return None if settings is None else cls(settings, ledger, timeout=timeout)
 
     @property
     def _host(self) -> str:
