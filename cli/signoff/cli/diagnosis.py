@@ -26,7 +26,7 @@ from signoff.cli.kinds import KINDS
 from signoff.cli.processes import BrokerUnavailable, require_broker
 from signoff.cli.settings import Settings
 from signoff.core.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
-from signoff.core.policy import EmailProof
+from signoff.core.policy import EmailProof, Fallback, Policy
 
 Level = Literal["good", "warning", "broken"]
 
@@ -79,6 +79,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
     findings += await asyncio.to_thread(_agents, settings)
     findings.append(smtp)
     findings += await _dkim(settings)
+    findings += await _slack(settings)
     findings += _proof(settings)
     findings += await _dns(settings)
     return findings
@@ -330,3 +331,25 @@ async def _dns(settings: Settings) -> list[Finding]:
     if open_:
         text += f"; {', '.join(open_)} publishes no DMARC record, so that only DKIM speaks for it"
     return [Finding("dns", "good", text)]
+
+
+async def _slack(settings: Settings) -> list[Finding]:
+    if not settings.slack.enabled:
+        return []
+    from signoff.channels.slack.check import check as check_slack  # noqa: PLC0415 -- aiohttp
+
+    rules: list[Policy | Fallback] = [*settings.policies, settings.default]
+    named = {person for one in rules if "slack" in one.channels for person in one.ask}
+    found = await check_slack(
+        settings.slack,
+        [one.slack_channel for one in rules if one.slack_channel],
+        [one for one in settings.people if one.slack or one.id in named],
+    )
+    return [
+        Finding(
+            f"slack {one.about}",
+            "broken" if one.problem else "good",
+            one.problem or one.text or "it is as it has to be",
+        )
+        for one in found
+    ]

@@ -17,6 +17,7 @@ from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     approvals,
     audit,
+    card,
     config,
     doctor,
     mail,
@@ -24,6 +25,7 @@ from signoff.cli.commands import (
     people,
     runs,
     serve,
+    slack,
 )
 from signoff.cli.commands.session import Session
 
@@ -95,6 +97,8 @@ app.command()(serve.channels)
 app.command()(serve.gateway)
 app.command()(serve.health)
 app.add_typer(mail.app, name="mail")
+app.add_typer(slack.app, name="slack")
+app.command()(card.card)
 app.add_typer(mailbox.app, name="mailbox")
 
 

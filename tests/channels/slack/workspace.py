@@ -37,6 +37,7 @@ class Workspace:
     failures: dict[str, list[str | int]] = field(default_factory=lambda: defaultdict(list))
     retry_after: str = "7"
     enterprise: str = ""
+    scopes: str = "chat:write,im:write,im:history,channels:history,channels:read"
     calls: list[tuple[str, Json]] = field(default_factory=list)
     messages: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))
     whispers: list[Json] = field(default_factory=list)
@@ -91,9 +92,8 @@ class Workspace:
             return web.json_response({"ok": False, "error": failure})
         authorised = request.headers.get("Authorization") in {f"Bearer {BOT}", f"Bearer {APP}"}
         answer = self._done(method, arguments) if authorised else {"error": "invalid_auth"}
-        scopes = "chat:write,im:write,im:history,channels:history,channels:read"
         return web.json_response(
-            {"ok": "error" not in answer, **answer}, headers={"x-oauth-scopes": scopes}
+            {"ok": "error" not in answer, **answer}, headers={"x-oauth-scopes": self.scopes}
         )
 
     def _done(self, method: str, arguments: Json) -> Json:

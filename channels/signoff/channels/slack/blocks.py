@@ -55,10 +55,24 @@ _FOLDED: Final = 160
 
 _ROWS_A_SECTION: Final = 5
 _SUMMARY: Final = 300
+_ID: Final = 64
 _HINT: Final = 600
 
 Json = dict[str, Any]
 """What slack-sdk sends: JSON of Slack's own making."""
+
+
+def card_message(message: Message) -> tuple[str, list[Block]]:
+    """Return the text and the blocks of a card, as they are posted."""
+    group = "" if "@" in message.address else place_and_group(message.address)[1]
+    mention = f"<!subteam^{escape(group, _ID)}> " if group else ""
+    return mention + summary(message), card_blocks(message, inbox=message.link, group=group)
+
+
+def place_and_group(address: str) -> tuple[str, str]:
+    """Return the conversation of an address, and the user group to mention there."""
+    place, _, group = address.partition("+")
+    return place, group
 
 
 def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[Block]:
@@ -70,7 +84,7 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
         group: The id of a user group to mention, "" for none.
     """
     card = message.card
-    mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, 64)}>"))] if group else []
+    mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
     buttons = _buttons(card, to=message.person, inbox=inbox)
     return [*mention, *_head(card), *_about(card), buttons]
 

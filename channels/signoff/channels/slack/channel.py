@@ -74,11 +74,7 @@ class SlackChannel:
         if message.attempt > 1 and (there := await self._posted_before(channel, message)):
             log.info("slack.reconciled", message=message.id)
             return Delivered(str(there), copy="reconciled")
-        text = blocks.summary(message)
-        group = message.address.partition("+")[2]
-        if group:
-            text = f"<!subteam^{group}> {text}"
-        shown = blocks.card_blocks(message, inbox=message.link, group=group)
+        text, shown = blocks.card_message(message)
         receipt = await self._web.post(channel, text, shown, metadata=metadata)
         return Delivered(str(receipt))
 
@@ -126,7 +122,7 @@ class SlackChannel:
 
     async def _conversation(self, address: str) -> str:
         """Return the conversation of an address: an id, or the address of somebody's mail."""
-        place = address.partition("+")[0]
+        place = address if "@" in address else blocks.place_and_group(address)[0]
         if place[:1] in {"C", "G", "D"} and "@" not in place:
             return place
         if place not in self._conversations:

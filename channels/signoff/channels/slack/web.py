@@ -48,6 +48,9 @@ _TO_DO: Final = {
     "user_not_found": "correct the person's Slack id under [[people]]",
     "missing_scope": "give the app the scopes of `signoff slack manifest` and install it again",
 }
+_FOREIGN: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError)
+"""What the SDK and the network below it raise."""
+
 _HISTORY: Final = 200
 _SERVER_ERROR: Final = 500
 
@@ -207,11 +210,18 @@ class SlackWeb:
         found = await self._call("conversations.info", get=True, channel=channel)
         return bool((found.get("channel") or {}).get("is_member"))
 
+    async def can_connect(self, app_token: str) -> None:
+        """Ask for a connection of Socket Mode, and make none (``apps.connections.open``)."""
+        try:
+            await self._connected().apps_connections_open(app_token=app_token)
+        except _FOREIGN as error:
+            raise _translated("apps.connections.open", error) from error
+
     async def scopes(self) -> frozenset[str]:
         """Return what the token is allowed, as the header of any answer says."""
         try:
             answer = await self._connected().api_call("auth.test")
-        except Exception as error:
+        except _FOREIGN as error:
             raise _translated("auth.test", error) from error
         header = str(answer.headers.get("x-oauth-scopes", ""))
         return frozenset(scope.strip() for scope in header.split(",") if scope.strip())
@@ -221,7 +231,7 @@ class SlackWeb:
         verb = "GET" if get else "POST"
         try:
             answer = await self._connected().api_call(method, http_verb=verb, **given)
-        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except _FOREIGN as error:
             raise _translated(method, error) from error
         data = answer.data
         return data if isinstance(data, dict) else {}

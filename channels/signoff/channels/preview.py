@@ -1,0 +1,86 @@
+"""A card as it would be sent: for looking at it, and for tests of one's own tools and policies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from signoff.channels.email.render import html, plain_text, render
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.port import Kind, Message
+from signoff.channels.slack import blocks
+from signoff.core.approval import Approval
+from signoff.core.card import card
+from signoff.core.people import Directory
+
+Json = dict[str, Any]
+
+NO_TOKEN = "a" * 26
+"""Stands where a mail has its token, which is on the sent card alone."""
+
+
+def message(
+    approval: Approval, directory: Directory, *, channel: str, now: datetime, link: str = ""
+) -> Message:
+    """Return the card of an approval as the first of those who are asked gets it.
+
+    Args:
+        approval: What is asked.
+        directory: The people.
+        channel: ``email`` or ``slack``; where nobody is asked by it, the first of all is taken.
+        now: The present (UTC).
+        link: The page of the approval, "" where there is none.
+    """
+    by_it = [one for one in approval.asked if one.channel == channel]
+    asked = next(iter(by_it or approval.asked), None)
+    person = directory.get(asked.person) if asked is not None else None
+    return Message(
+        id=f"card:{approval.id}:{asked.key if asked else ''}",
+        kind=Kind.CARD,
+        card=card(approval, directory),
+        person=asked.key if asked else "",
+        name=person.shown if person else "",
+        address=asked.address if asked else "nobody@example.com",
+        at=now,
+        token=NO_TOKEN,
+        link=link,
+    )
+
+
+def slack(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
+    """Return the arguments of ``chat.postMessage``, as text and as they are."""
+    del settings
+    text, shown = blocks.card_message(sent)
+    body = {
+        "channel": sent.address,
+        "text": text,
+        "blocks": [block.to_dict() for block in shown],
+        "metadata": blocks.metadata(sent),
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+    return json.dumps(body, ensure_ascii=False, indent=2), body
+
+
+def email(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
+    """Return the mail: as the bytes that are sent, and taken apart."""
+    mail = render(sent, settings)
+    headers = {name: str(value) for name, value in mail.items()}
+    parts = {"text": plain_text(sent, settings), "html": html(sent, settings)}
+    return mail.as_string(), {"headers": headers, **parts}
+
+
+def text(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
+    """Return the text alone."""
+    shown = plain_text(sent, settings)
+    return shown, {"text": shown}
+
+
+FORMS: dict[str, Callable[[Message, EmailSettings], tuple[str, Json]]] = {
+    "slack": slack,
+    "email": email,
+    "text": text,
+}
+"""The forms of a card, by name: each as text for people and as JSON."""

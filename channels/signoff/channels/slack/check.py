@@ -1,0 +1,95 @@
+"""What `signoff doctor` asks Slack: whether cards can be sent, and clicks be taken."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
+
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SCOPES, SlackWeb
+from signoff.core.errors import SlackError
+from signoff.core.people import Person
+
+_SECRET = 32
+_MOST_PEOPLE = 20
+
+
+class Result(NamedTuple):
+    """One thing that was looked at; the problem is "" where it is well."""
+
+    about: str
+    problem: str
+    text: str = ""
+
+
+async def check(
+    settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
+) -> list[Result]:
+    """Look at the tokens, the scopes, the channels and the people; nothing is posted.
+
+    Args:
+        settings: The settings.
+        channels: The channels that policies name.
+        people: Those who are asked in Slack.
+    """
+    web = SlackWeb(settings)
+    try:
+        return [found async for found in _looked_at(web, settings, channels, people)]
+    finally:
+        await web.close()
+
+
+async def _looked_at(
+    web: SlackWeb, settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
+) -> AsyncIterator[Result]:
+    try:
+        me = await web.whoami()
+    except SlackError as error:
+        yield Result("bot_token", str(error))
+        return
+    yield Result("bot_token", "", f"it is good for {me.url or me.team}")
+    lacking = sorted(set(SCOPES) - await web.scopes())
+    advice = "install the app again from `signoff slack manifest`"
+    yield Result("scopes", f"{', '.join(lacking)} are missing; {advice}" if lacking else "")
+    yield await _clicks(web, settings)
+    for channel in sorted(set(channels)):
+        yield await _channel(web, channel)
+    for person in list(people)[:_MOST_PEOPLE]:
+        if (found := await _person(web, person)).problem:
+            yield found
+
+
+async def _clicks(web: SlackWeb, settings: SlackSettings) -> Result:
+    if settings.socket_mode:
+        try:
+            await web.can_connect(settings.app_token.get_secret_value())
+        except SlackError as error:
+            return Result("app_token", f"{error} It needs the scope connections:write.")
+        return Result("app_token", "", f"clicks come over {settings.connections} connections")
+    secret = settings.signing_secret.get_secret_value()
+    if len(secret) != _SECRET or set(secret) - set(string.hexdigits):
+        problem = "it has not the form of a Signing Secret: 32 hexadecimal digits"
+        return Result("signing_secret", problem)
+    return Result("signing_secret", "", "clicks come by HTTP to /slack/interactions")
+
+
+async def _channel(web: SlackWeb, channel: str) -> Result:
+    try:
+        inside = await web.is_member(channel)
+    except SlackError as error:
+        return Result(f"channel {channel}", str(error))
+    problem = "" if inside else "the app is not in it: /invite it there"
+    return Result(f"channel {channel}", problem)
+
+
+async def _person(web: SlackWeb, person: Person) -> Result:
+    about = f"person {person.id}"
+    try:
+        if person.slack:
+            await web.member(person.slack.rpartition("/")[2])
+        else:
+            await web.user_of(person.email)
+    except SlackError as error:
+        return Result(about, str(error))
+    return Result(about, "")

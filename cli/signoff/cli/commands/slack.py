@@ -1,0 +1,31 @@
+"""`signoff slack`: setting up the Slack app."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from signoff.cli.commands.session import write_json
+
+app = typer.Typer(no_args_is_help=True, help="The Slack app.")
+
+
+@app.command()
+def manifest(
+    *,
+    name: Annotated[str, typer.Option(help="What people see.")] = "Signoff",
+    url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The public address of the gateway, for clicks by HTTP; without it Socket Mode.",
+        ),
+    ] = "",
+) -> None:
+    """Print the manifest from which Slack makes the app: api.slack.com/apps, From a manifest."""
+    from signoff.channels.slack.manifest import manifest as made  # noqa: PLC0415 -- slack-sdk
+
+    if url and not url.startswith("https://"):
+        raise typer.BadParameter("Slack posts to https:// addresses only", param_hint="--url")
+    write_json(made(name=name, url=url))

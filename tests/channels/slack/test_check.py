@@ -1,0 +1,63 @@
+"""What the doctor says of Slack, and the manifest."""
+
+from __future__ import annotations
+
+from builders import CLEO, MARA
+from channels.slack.workspace import Workspace
+from signoff.channels.slack.check import check
+from signoff.channels.slack.manifest import manifest
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SCOPES
+
+
+async def problems(settings: SlackSettings, **more: object) -> dict[str, str]:
+    """Return what is wrong, by what it is about."""
+    usual: dict = {"channels": [], "people": []}
+    found = await check(settings, **(usual | more))
+    return {one.about: one.problem for one in found if one.problem}
+
+
+async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSettings):
+    """With all scopes, and the app in the channel, nothing is wrong."""
+    workspace.scopes = ",".join(SCOPES)
+    workspace.joined.add("C0OPS")
+    found = await check(settings, ["C0OPS"], [MARA])
+    assert [one.about for one in found] == ["bot_token", "scopes", "app_token", "channel C0OPS"]
+    assert not any(one.problem for one in found)
+
+
+async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings):
+    """Missing scopes, a refused app token, a channel without the app, a person nobody knows."""
+    workspace.failures["apps.connections.open"] = ["invalid_auth"]
+    workspace.members.pop("U0CLEO")
+    found = await problems(settings, channels=["C0OPS"], people=[MARA, CLEO])
+    assert list(found) == ["scopes", "app_token", "channel C0OPS", "person cleo"]
+    assert "users:read.email" in found["scopes"]
+    assert "connections:write" in found["app_token"]
+
+
+async def test_a_revoked_token_is_the_only_finding(workspace: Workspace, settings: SlackSettings):
+    """Nothing else can be looked at, and what to do is said."""
+    workspace.failures["auth.test"] = ["token_revoked"]
+    found = await problems(settings)
+    assert list(found) == ["bot_token"]
+    assert "install the app again" in found["bot_token"]
+
+
+async def test_a_signing_secret_that_is_none(settings: SlackSettings):
+    """Its form is all that can be looked at from here."""
+    secret = type(settings.app_token)
+    by_http = settings.model_copy(update={"app_token": secret(""), "signing_secret": secret("x")})
+    assert "32 hexadecimal" in (await problems(by_http))["signing_secret"]
+
+
+def test_the_manifest_asks_for_what_is_used():
+    """Socket Mode without an address, the route of the gateway with one."""
+    socket = manifest(name="Signoff", url="")
+    http = manifest(name="Signoff", url="https://signoff.example.com/")
+    assert socket["settings"]["socket_mode_enabled"]
+    assert "request_url" not in socket["settings"]["interactivity"]
+    assert not http["settings"]["socket_mode_enabled"]
+    where = http["settings"]["interactivity"]["request_url"]
+    assert where == "https://signoff.example.com/slack/interactions"
+    assert socket["oauth_config"]["scopes"]["bot"] == list(SCOPES)
