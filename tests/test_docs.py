@@ -99,6 +99,8 @@ def test_each_settings_example_is_valid(
     # What the page tells people to put into the environment.
     if "[email.imap.oauth]" in code:
         monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__OAUTH__CLIENT_SECRET", "shh")
+    elif "[email.smtp.oauth]" in code:
+        monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__OAUTH__REFRESH_TOKEN", "shh")
     elif "[email.imap]" in code:
         monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", "pw")
     elif "username" in code:
