@@ -95,6 +95,18 @@ async def test_nobody_else_gets_mail_here(server, recipient):
     assert (refused.code, refused.message) == (550, "5.1.1 No such mailbox here")
 
 
+async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(ledger):
+    """With `bounces` off a report comes back to the sender's address; nothing else does."""
+    plain = settings().model_copy(update={"bounces": False, "sender": f"Signoff <{MAILBOX}>"})
+    server = MailServer(plain, ledger)
+    await server.start()
+    await send(server, [MAILBOX], sender="")
+    assert len((await ledger.claim("intake")).items) == 1
+    with pytest.raises(aiosmtplib.SMTPRecipientsRefused):
+        await send(server, [MAILBOX])
+    await server.stop()
+
+
 async def test_an_unknown_recipient_beside_a_known_one(server, ledger, address):
     """One wrong recipient does not keep the mail from the right one."""
     errors, _ = await send(server, ["nobody@signoff.example", address])

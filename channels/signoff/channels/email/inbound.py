@@ -46,8 +46,7 @@ class MailServer:
 
     def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
         limits = Limits(ledger, settings.limits)
-        lmtp = settings.inbound.protocol == "lmtp"
-        self._handler = _Handler(ledger, settings.mailbox, limits, lmtp=lmtp)
+        self._handler = _Handler(ledger, settings, limits)
         self._settings = settings
         self._server: asyncio.Server | None = None
         self._open: weakref.WeakSet[SMTP] = weakref.WeakSet()
@@ -160,11 +159,13 @@ class _Lmtp(_Careful, LMTP):
 class _Handler:
     """What aiosmtpd asks at each command; the method names are its own."""
 
-    def __init__(self, ledger: Ledger, mailbox: str, limits: Limits, *, lmtp: bool) -> None:
+    def __init__(self, ledger: Ledger, settings: EmailSettings, limits: Limits) -> None:
         self._ledger = ledger
         self._limits = limits
-        self._mailbox = mailbox
-        self._lmtp = lmtp
+        self._mailbox = settings.mailbox
+        self._lmtp = settings.inbound.protocol == "lmtp"
+        returned_to = {settings.mailbox, settings.sender_address}
+        self._reports = frozenset() if settings.bounces else frozenset(returned_to)
 
     async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -174,8 +175,14 @@ class _Handler:
             return "452 4.5.3 Too many recipients"
         normal = normal_address(address)
         tokens = plus_parts((normal,), self._mailbox) if normal else ()
+        sender = envelope.mail_from or ""
         try:
-            problem = await self._problem(tokens, envelope.mail_from or "", _peer(session))
+            if normal in self._reports and sender in {"", "<>"}:
+                # The card's envelope had no token, so its bounce says itself whose it was.
+                allowed = await self._limits.allow_recipient(str(normal), "")
+                problem = "" if allowed else _TOO_MANY
+            else:
+                problem = await self._problem(tokens, sender, _peer(session))
         except LedgerError as error:
             log.warning("mail.deferred", at="recipient", error=str(error))
             return _LATER
