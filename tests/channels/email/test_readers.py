@@ -167,6 +167,16 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(channels, rea
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
 
 
+@pytest.mark.parametrize(
+    ("lines", "read"), [(["x" * 100] * 1000, 20_000), (["y" * 70_000], 65_536)]
+)
+def test_the_scan_is_capped(lines, read):
+    """Of a body 200 lines and 64 KB are looked at, so a command below them is none."""
+    mail = read_mail(reply("a" * 26, "\n".join([*lines, "approve"])))
+    assert "approve" not in mail.own_text
+    assert len(mail.own_text.replace("\n", "")) <= read
+
+
 def test_the_errors_are_unreadable_mails():
     """Whoever quarantines what cannot be read quarantines these too."""
     assert issubclass(MailTooCostly, UnreadableMail)

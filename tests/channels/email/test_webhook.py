@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ipaddress
 import json
 import re
 import secrets
@@ -21,6 +22,8 @@ from signoff.broker import stages
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.proof import Proven
 from signoff.channels.email.mime import LARGEST_MAIL
 from signoff.channels.email.settings import WebhookSettings
 from signoff.channels.email.signatures import WINDOW
@@ -76,6 +79,19 @@ async def test_a_signed_mail_is_stored(ledger, secret):
     assert (answer.status_code, answer.json()) == (200, {"status": "stored"})
     (mail,) = await waiting(ledger)
     assert (mail.raw, mail.traced, mail.sender, mail.recipients) == (MAIL, MAIL, None, ())
+
+
+@pytest.mark.parametrize("results", [False, True])
+async def test_what_stands_on_top_is_believed_only_where_it_is_said(ledger, results):
+    """A sender can write Authentication-Results himself, and most providers let them through."""
+    raw = b"Authentication-Results: mx.example; dmarc=pass header.from=example.com\r\n" + MAIL
+    async with client(ledger, secrets=(OLD, NEW), results=results) as http:
+        await http.post(PATH, content=raw, headers=await signed(ledger, raw))
+    (mail,) = await waiting(ledger)
+    proof = await Authenticator(
+        authserv_id="mx.example", relays=[ipaddress.ip_network("127.0.0.0/8")]
+    ).prove(mail.raw, "mara@example.com", peer=mail.peer, now=await ledger.now())
+    assert (proof.proven is Proven.DMARC) is results
 
 
 async def test_one_of_several_signatures_is_enough(ledger):

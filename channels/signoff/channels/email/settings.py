@@ -110,10 +110,14 @@ class WebhookSettings(Table):
             replaced by another, both stand here. Without any the path is not served.
         mailgun_secrets: Signing keys of Mailgun, for its routes to
             ``/inbound/mail/mailgun/mime``. Without any the path is not served.
+        results: Whether who posts writes the ``Authentication-Results`` of our mail server on top
+            of each mail, and takes out those that came with it. Elsewhere anybody can write them,
+            so they are not believed.
     """
 
     secrets: tuple[Annotated[SecretStr, AfterValidator(_webhook_secret)], ...] = ()
     mailgun_secrets: tuple[Annotated[SecretStr, AfterValidator(_signing_key)], ...] = ()
+    results: bool = False
 
     @property
     def keys(self) -> tuple[bytes, ...]:

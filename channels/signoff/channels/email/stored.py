@@ -21,7 +21,7 @@ REMEMBERED: Final = timedelta(days=7)
 
 
 UNKNOWN_PEER: Final = "?"
-"""The peer of a mail that an earlier version has stored: none that is trusted."""
+"""The peer of a mail of which nobody knows who wrote what stands on top: none that is trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class StoredMail:
         sender: The envelope's sender, "" for a bounce, None where nobody told.
         recipients: The envelope's recipients.
         peer: The address of the server that handed it to us, "" where we have fetched it, or where
-            who brought it has proven who he is.
+            who brought it is trusted to write what stands on top.
     """
 
     id: str

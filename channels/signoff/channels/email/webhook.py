@@ -28,7 +28,7 @@ from signoff.channels.email.signatures import (
     mailgun,
     standard,
 )
-from signoff.channels.email.stored import mail_id, store
+from signoff.channels.email.stored import UNKNOWN_PEER, mail_id, store
 from signoff.channels.http import Problem, read_body, too_large
 from signoff.core.errors import LedgerUnavailable
 
@@ -151,7 +151,13 @@ class _Webhook:
             if before is None:
                 also = Change().put_raw(key, same, ttl=REMEMBERED)
                 new = await store(
-                    self._ledger, raw, sender=sender, recipients=recipients, also=also
+                    self._ledger,
+                    raw,
+                    sender=sender,
+                    recipients=recipients,
+                    # Who posts has proven who it is; what stands on top of the mail has not.
+                    peer="" if self._settings.results else UNKNOWN_PEER,
+                    also=also,
                 )
                 if not new:
                     before = await self._ledger.raw(key)
