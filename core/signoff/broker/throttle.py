@@ -31,12 +31,22 @@ class Throttle:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
+        return await self._add(key, 1, window) <= most
+
+    async def refund(self, key: str, window: timedelta) -> None:
+        """Count one attempt less: it was none of those that are to be few.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        await self._add(key, -1, window)
+
+    async def _add(self, key: str, count: int, window: timedelta) -> int:
         name, ttl = self._store.prefix + key, int(window / timedelta(milliseconds=1))
         async with (
             self._store.translated_client() as client,
             client.pipeline(transaction=True) as pipe,
         ):
             pipe.execute_command("SET", name, 0, "NX", "PX", ttl)
-            pipe.execute_command("INCR", name)
-            count = (await pipe.execute())[-1]
-        return int(count) <= most
+            pipe.execute_command("INCRBY", name, count)
+            return int((await pipe.execute())[-1])

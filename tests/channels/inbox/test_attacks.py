@@ -164,6 +164,52 @@ async def test_codes_cannot_be_guessed(browser, address):
     assert (await browser.post("/inbox/sign-in", right)).status_code == 429
 
 
+async def test_codes_that_are_right_use_up_nothing(browser, office):
+    """Whoever decides all day gives many codes; only those that fail are few."""
+    form = {"address": MARA.email, "next": "/inbox/"}
+    for _ in range(12):
+        await browser.post("/inbox/sign-in", form | {"code": "000000"}) if _ % 4 == 0 else None
+        right = form | {"code": await browser.code()}
+        assert (await browser.post("/inbox/sign-in", right)).status_code == 303
+        office.clock.advance(timedelta(minutes=1))
+    wrong = [await browser.post("/inbox/sign-in", form | {"code": "1"}) for _ in range(3)]
+    assert [one.status_code for one in wrong] == [401, 401, 429]
+
+
+async def test_who_is_signed_in_cannot_be_locked_out(browser, office):
+    """Failing attempts to sign in as somebody do not keep that person's session from deciding."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
+    for _ in range(7):
+        await browser.post("/inbox/sign-in", form)
+    office.clock.advance(timedelta(minutes=10))
+    assert (await browser.press(path, code=await browser.code())).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_the_codes_of_a_session_cannot_be_guessed(browser, office):
+    """A stolen cookie alone decides nothing: five codes, and no more are looked at."""
+    approval, path = await noted(office)
+    await browser.sign_in()
+    office.clock.advance(timedelta(minutes=10))
+    codes = [(await browser.press(path, code="000000")).status_code for _ in range(6)]
+    assert codes == [403] * 5 + [429]
+    assert (await browser.press(path, code=await browser.code())).status_code == 429
+    assert await still_pending(office, approval)
+
+
+async def test_one_place_cannot_try_many_people(browser):
+    """Whatever the addresses are, after sixty attempts nothing more is looked at."""
+    codes = set()
+    for number in range(60):
+        form = {"address": f"p{number}@example.com", "code": "000000", "next": "/inbox/"}
+        codes.add((await browser.post("/inbox/sign-in", form)).status_code)
+    assert codes == {401}
+    form = {"address": MARA.email, "code": await browser.code(), "next": "/inbox/"}
+    assert (await browser.post("/inbox/sign-in", form)).status_code == 429
+
+
 async def test_an_alias_gives_no_further_attempts(browser):
     """Nor does it tell that two addresses are one person's: the answer is that to a wrong code."""
     for _ in range(5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -15,11 +16,14 @@ from signoff.core.people import Directory, Person, normal_address
 
 log = structlog.get_logger(__name__)
 
+_Rule = tuple[str, int, timedelta]
+"""What is counted, how many of it are allowed, and in what time."""
+
 _LIMITS: Final = ((5, timedelta(minutes=15)), (30, timedelta(days=1)))
-"""Attempts for one person: a code is one of a million, and three of them count at a time."""
+"""Attempts that fail, for one person: a code is one of a million, and three count at a time."""
 
 _PEER_LIMIT: Final = (60, timedelta(minutes=15))
-"""Attempts from one place: an office comes from one address."""
+"""Attempts that fail, from one place: an office comes from one address."""
 
 
 class TooManyAttempts(Exception):
@@ -51,12 +55,14 @@ class SignIn:
         """
         wanted = normal_address(address)
         person = self._directory.find(wanted) if "@" in wanted else None
-        await self._refuse_too_many(f"tries:address:{_hashed(wanted)}", peer)
+        rules = [*_of_peer(peer), *_limited(f"tries:address:{_hashed(wanted)}")]
+        await self._refuse_too_many(rules, peer)
         # By person as well, because an alias gives no further attempts. That this is over is not
         # told: it would tell that two addresses are one person's.
-        over = not await self._counted(_of_person(person.id if person else wanted))
-        checked = await self._checked(None if over else person, code, peer)
-        return (person, checked) if person is not None and checked else None
+        more = _limited(f"tries:person:{_hashed(person.id if person is not None else wanted)}")
+        known = person if await self._counted(more) else None
+        epoch = await self._checked(known, code, peer, [*rules, *more])
+        return (person, epoch) if person is not None and epoch else None
 
     async def again(self, person: Person, code: str, *, peer: str) -> bool:
         """Say whether the code of somebody who is signed in is right.
@@ -64,36 +70,42 @@ class SignIn:
         Raises:
             TooManyAttempts: Of this person, or from this peer.
         """
-        await self._refuse_too_many(_of_person(person.id), peer)
-        return bool(await self._checked(person, code, peer))
+        # Counted apart: who knows an address can use up its attempts, and must not get at those
+        # of a session.
+        rules = [*_of_peer(peer), *_limited(f"tries:again:{_hashed(person.id)}")]
+        await self._refuse_too_many(rules, peer)
+        return bool(await self._checked(person, code, peer, rules))
 
-    async def _refuse_too_many(self, key: str, peer: str) -> None:
-        from_peer = await self._throttle.allow(
-            f"tries:peer:{_hashed(_network(peer))}", *_PEER_LIMIT
-        )
-        if not (await self._counted(key) and from_peer):
+    async def _refuse_too_many(self, rules: Sequence[_Rule], peer: str) -> None:
+        if not await self._counted(rules):
             log.warning("inbox.too_many_attempts", peer=peer)
             raise TooManyAttempts
 
-    async def _counted(self, key: str) -> bool:
-        allowed = [
-            await self._throttle.allow(f"{key}:{window.days}d", most, window)
-            for most, window in _LIMITS
-        ]
-        return all(allowed)
+    async def _counted(self, rules: Sequence[_Rule]) -> bool:
+        # Counted before anything is looked at, so that many at once are not more.
+        return all([await self._throttle.allow(*rule) for rule in rules])
 
-    async def _checked(self, person: Person | None, code: str, peer: str) -> str:
+    async def _checked(
+        self, person: Person | None, code: str, peer: str, rules: Sequence[_Rule]
+    ) -> str:
         epoch = await self._factors.check(person, code)
         who = person.id if person is not None else ""
-        if epoch:
-            log.info("inbox.code_taken", person=who, peer=peer)
-        else:
+        if not epoch:
             log.warning("inbox.code_refused", person=who, peer=peer)
+            return ""
+        for key, _, window in rules:
+            await self._throttle.refund(key, window)
+        log.info("inbox.code_taken", person=who, peer=peer)
         return epoch
 
 
-def _of_person(who: str) -> str:
-    return f"tries:person:{_hashed(who)}"
+def _of_peer(peer: str) -> list[_Rule]:
+    most, window = _PEER_LIMIT
+    return [(f"tries:peer:{_hashed(_network(peer))}", most, window)]
+
+
+def _limited(key: str) -> list[_Rule]:
+    return [(f"{key}:{window.days}d", most, window) for most, window in _LIMITS]
 
 
 def _hashed(text: str) -> str:
