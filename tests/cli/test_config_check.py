@@ -54,6 +54,26 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "two people of one Slack id": (
+        GOOD.replace('mara@example.com"', 'mara@example.com"\nslack = "U012"').replace(
+            'cleo@example.com"', 'cleo@example.com"\nslack = "U012"'
+        ),
+        "people[1].slack",
+        "already the Slack id of 'mara'",
+        "error",
+    ),
+    "Slack without a token": (
+        GOOD.replace('name = "all"', 'name = "all"\nchannels = ["slack"]'),
+        "policies[1].channels",
+        "asked in Slack",
+        "error",
+    ),
+    "a channel without a token": (
+        GOOD.replace("[default]", '[default]\nslack_channel = "C012"'),
+        "default.slack_channel",
+        "posted in Slack",
+        "error",
+    ),
     "more than mail can prove here": (
         GOOD + '[email.authentication]\nrequire = "token+from+dmarc"\n',
         "email.authentication.require",

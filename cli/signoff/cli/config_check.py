@@ -12,7 +12,7 @@ from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
 from signoff.core.people import normal_address
-from signoff.core.policy import EmailProof
+from signoff.core.policy import EmailProof, Rules
 
 Found = tuple[Loc, Fault]
 
@@ -29,6 +29,7 @@ def check(settings: Settings) -> list[Fault]:
         _default,
         _long_running,
         _email,
+        _slack,
         _authentication,
         _gateway,
         _inbox,
@@ -246,6 +247,28 @@ def _inbox(settings: Settings) -> Iterator[Found]:
             message = "there is no page on which anybody could take a second step"
             remedy = "Set url and secret_key under [inbox], or take second_step out."
             yield (*loc, "second_step"), _error(message, remedy)
+
+
+def _slack(settings: Settings) -> Iterator[Found]:
+    owners: dict[str, str] = {}
+    for index, person in enumerate(settings.people):
+        owner = owners.setdefault(person.slack, person.id) if person.slack else person.id
+        if owner != person.id:
+            message = f"{person.slack} is already the Slack id of {owner!r}"
+            remedy = "One id can belong to one person only: it says who has pressed."
+            yield ("people", index, "slack"), _error(message, remedy)
+    if settings.slack.enabled:
+        return
+    remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
+    rules: list[tuple[Loc, Rules]] = [
+        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
+        (("default",), settings.default),
+    ]
+    for loc, rule in rules:
+        if "slack" in rule.channels:
+            yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
+        if rule.slack_channel:
+            yield (*loc, "slack_channel"), _error("a card is to be posted in Slack", remedy)
 
 
 def _places(settings: Settings) -> Iterator[Found]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from signoff.core.approval import Approval, State
+from signoff.core.approval import Approval, Asked, State
 from signoff.core.card import card, one_line, shown
 from signoff.core.events import Event
 from signoff.core.parts import Kind
@@ -133,6 +133,15 @@ def _why(event: Event) -> str:
     return f"{event.why} [proven by {by}]".strip()
 
 
+def _delivery(asked: Asked) -> str:
+    """Say what became of a card: delivered, rewritten, lost, found again."""
+    parts = [asked.problem or (f"delivered as {asked.receipt}" if asked.receipt else "under way")]
+    parts += [asked.copy_state] if asked.copy_state else []
+    parts += [f"second copy {one}" for one in asked.copies]
+    parts += [f"out of office: {asked.away}"] if asked.away else []
+    return "; ".join(parts)
+
+
 def print_approval(
     out: Console, approval: Approval, directory: Directory, events: Sequence[Event]
 ) -> None:
@@ -150,12 +159,8 @@ def print_approval(
         out.print(Text("\nasked", style="bold"))
         asked = table("person", "channel", "address", "delivery")
         for one in approval.asked:
-            delivery = one.problem or (
-                f"delivered as {one.receipt}" if one.receipt else "under way"
-            )
-            if one.away:
-                delivery = f"{delivery}; out of office: {one.away}"
-            add(asked, _name(directory, one.person), one.channel, one.address, delivery)
+            who = _name(directory, one.person) if one.person else "all of them"
+            add(asked, who, one.channel, one.address, _delivery(one))
         out.print(asked)
     if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
         out.print(Text("\nsaid, and to be confirmed on the inbox page", style="bold"))
