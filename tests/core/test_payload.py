@@ -46,6 +46,13 @@ json_values = st.recursive(
         ("rate", "0.125", 0.125),
         ("rate", "1,234.56", 1234.56),
         ("rate", "1.234,56", 1234.56),
+        ("amount", "1 234", 1234),
+        ("amount", "1\N{NARROW NO-BREAK SPACE}234\N{NO-BREAK SPACE}567", 1_234_567),
+        ("amount", "1'234", 1234),
+        ("amount", "1’234", 1234),
+        ("rate", "1 234,5", 1234.5),
+        ("rate", "1'234.50", 1234.5),
+        ("rate", "-12 345.25", -12345.25),
         ("urgent", "Yes", True),
         ("urgent", "nein", False),
         ("urgent", "FALSE", False),
@@ -265,3 +272,78 @@ def test_every_whole_number_survives_being_typed(number):
 def test_examples_are_accepted(start):
     """The example shown for a field is text that the field takes."""
     assert set(parse_values({"field": start}, {"field": example_value(start)})) == {"field"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "2026-11-21",
+            "2026/11/21",
+            "2026.11.21",
+            "2026年11月21日",
+            "2026년 11월 21일",
+            "2026. 11. 21.",
+        ),
+        *(
+            "21.11.2026",
+            "21. 11. 2026",
+            "21/11/2026",
+            "11/21/2026",
+            "21-11-2026",
+            "２１．１１．２０２６",
+        ),
+        *("Nov 21, 2026", "21 Nov 2026", "November 21st, 2026", "the 21st of November 2026"),
+        *("21. November 2026", "21 novembre 2026", "21 de noviembre de 2026", '"21 Nov 2026"'),
+        *("21 de novembro de 2026", "21 nov. 2026", "21 NOV 2026", "2026 November 21"),
+    ],
+)
+def test_days_are_read_as_people_write_them(text):
+    """A field that starts as a day takes one in every form that can mean one day only."""
+    assert parse_values({"day": "2026-01-01"}, {"day": text}) == {"day": "2026-11-21"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("03/04/2026", "Nov 21", "21.11.", "21.11.26", "31.02.2026", "tomorrow", "", "2026", "0"),
+        *("13/13/2026", "Nov 31, 2026", "Nov Dec 2026", "21 Nov 2026 or later", "2026-11-21T10:00"),
+        *("21 21 2026", "1 Nov 21 2026", "9" * 50, "21_11_2026", "-21.11.2026x"),
+    ],
+)
+def test_a_day_that_is_none_or_two_is_refused(text):
+    """The message says what was read and shows a day that would be taken."""
+    with pytest.raises(PayloadError) as caught:
+        parse_values({"day": "2026-01-01"}, {"day": text})
+    assert caught.value.key == "day"
+    assert caught.value.example == "day: 2026-01-01"
+    assert f'"{text[:20]}' in str(caught.value)
+
+
+@given(st.dates(), st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d %B %Y", "%b %d, %Y", "%Y/%m/%d"]))
+def test_every_day_is_read_back(day, form):
+    """What is written in an unambiguous form is that day."""
+    year = f"{day.year:04}"
+    text = day.strftime(form.replace("%Y", "YYYY")).replace("YYYY", year)
+    expected = {"day": day.isoformat()}
+    if day.year > 1000:
+        assert parse_values({"day": "2026-01-01"}, {"day": text}) == expected
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_day_or_is_refused(text):
+    """Nothing else comes out than a day."""
+    try:
+        value = parse_values({"day": "2026-01-01"}, {"day": text})["day"]
+    except PayloadError:
+        return
+    assert len(value) == 10
+
+
+@pytest.mark.parametrize(
+    "text", ["1 23", "12 34 567", "1 234 56", "1 234.", "1'23'4", " ' ", "1 2 3"]
+)
+def test_numbers_grouped_wrongly_are_refused(text):
+    """A space groups three digits or it separates two numbers."""
+    with pytest.raises(PayloadError):
+        parse_values(EXPENSE, {"rate": text})

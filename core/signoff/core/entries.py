@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from signoff.core.dates import is_iso_date, read_date
 from signoff.core.payload import fields_of, find_field
 from signoff.core.text import brief, plain_line
 from signoff.core.words import WITH
@@ -48,10 +49,12 @@ def entries_on_line(body: str, template: JsonValue) -> Entries:
         return Entries()
     name, start = next(iter(fields.items()))
     number = isinstance(start, int | float) and not isinstance(start, bool)
-    digits = number and given[:1] in tuple(f"+-{_MINUS}0123456789")
+    day = isinstance(start, str) and is_iso_date(start)
+    digits = (number or day) and given[:1] in tuple(f"+-{_MINUS}0123456789")
     # Bare words are never a text value: "approve nothing" must not approve with the note "nothing".
     quoted = isinstance(start, str) and len(given) > 2 and given[0] == given[-1] == '"'
-    return Entries(((name, given),)) if digits or quoted else Entries()
+    dated = day and read_date(given.rstrip(".")) is not None
+    return Entries(((name, given),)) if digits or quoted or dated else Entries()
 
 
 def entries_below(lines: tuple[str, ...], template: JsonValue) -> Entries:

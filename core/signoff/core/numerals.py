@@ -17,6 +17,10 @@ def split_number(digits: str) -> tuple[str, str] | None:
     """
     if not digits.isascii():
         return None
+    for mark in " '":
+        # Nobody writes decimals with these: 1 234,5 and 1'234.5 mean one thing each.
+        if mark in digits:
+            return _split_spaced(digits, mark)
     marks = [mark for mark in digits if not mark.isdigit()]
     if not marks:
         return (digits, "") if digits else None
@@ -35,6 +39,14 @@ def split_number(digits: str) -> tuple[str, str] | None:
     first, *others = (len(group) for group in groups)
     grouped_rightly = not others or (1 <= first <= 3 and set(others) == {3})
     return (units, decimals) if grouped_rightly and units.isdigit() else None
+
+
+def _split_spaced(digits: str, mark: str) -> tuple[str, str] | None:
+    head, point, decimals = digits.replace(",", ".").partition(".")
+    first, *others = head.split(mark)
+    grouped = first.isdigit() and len(first) <= 3 and all(len(one) == 3 for one in others)
+    whole = all(one.isdigit() for one in others) and (decimals.isdigit() if point else True)
+    return (head.replace(mark, ""), decimals) if grouped and whole else None
 
 
 def is_ambiguous(digits: str) -> bool:

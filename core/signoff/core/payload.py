@@ -5,6 +5,7 @@ JSON is a template: its keys name the fields, its values say of what kind each f
 starts as.
 
 - A field that starts as ``0``, ``0.0``, ``""`` or ``None`` is empty and has to be filled.
+- A field that starts as a day (``"2026-11-21"``) takes a day, however people write it.
 - ``{}`` or ``[]`` inside a template says nothing about its contents, so any contents are taken. A
   template that is itself ``{}`` asks for nothing.
 - A template that is not an object has one field, called ``value``.
@@ -19,6 +20,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from signoff.core.dates import is_iso_date, read_date
 from signoff.core.errors import PayloadError
 from signoff.core.numerals import is_ambiguous, split_number
 from signoff.core.text import brief, clean_text, plain_line
@@ -28,6 +30,7 @@ LONGEST_TEXT: Final = 2_000
 LARGEST_NUMBER: Final = 2**53 - 1
 DEEPEST_JSON: Final = 20
 LONE_FIELD: Final = "value"
+_LONGEST_NUMBER: Final = 40
 
 
 def fields_of(template: JsonValue) -> dict[str, JsonValue]:
@@ -175,7 +178,7 @@ def _read_as(field: str, start: JsonValue, text: str) -> JsonValue:
     if isinstance(start, int | float):
         return _read_number(field, start, text)
     if isinstance(start, str):
-        return _read_text(text)
+        return _read_date(field, start, text) if is_iso_date(start) else _read_text(text)
     if start is None:
         return _read_any(field, text)
     kind = _kind(start)
@@ -202,7 +205,7 @@ def _read_number(field: str, start: float, text: str) -> int | float:
     plain = plain_line(text)
     sign = -1 if plain.startswith(("-", "\N{MINUS SIGN}")) else 1
     digits = plain[1:] if plain.startswith(("-", "+", "\N{MINUS SIGN}")) else plain
-    if not digits or len(digits) > 40 or not digits.isascii():
+    if not digits or len(digits) > _LONGEST_NUMBER or not digits.isascii():
         raise _wrong(field, start, text, kind)
     units, decimals = split_number(digits) or ("", "")
     if not units or (whole and decimals):
@@ -212,6 +215,14 @@ def _read_number(field: str, start: float, text: str) -> int | float:
     if abs(number) > LARGEST_NUMBER:
         raise _wrong(field, start, text, f"{kind} no larger than {LARGEST_NUMBER:,}")
     return number
+
+
+def _read_date(field: str, start: str, text: str) -> str:
+    """Read a day, for a field that starts as one: 2026-11-21."""
+    day = read_date(plain_line(_read_text(text)).rstrip("."))
+    if day is None:
+        raise _wrong(field, start, text, "a day with its year, that can be read in one way only")
+    return day.isoformat()
 
 
 def _read_text(text: str) -> str:
