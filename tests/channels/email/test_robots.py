@@ -98,6 +98,17 @@ def test_a_title_of_a_person(subject):
     assert mail(subject, "approve").automatic == ""
 
 
+def test_exchange_says_what_wrote_an_absence():
+    """Its replies are auto-generated, whatever their title; the field beside it says by what."""
+    head = (
+        "From: mara@example.com\r\nSubject: Puissa\r\nAuto-Submitted: auto-generated\r\n"
+        "X-MS-Exchange-Generated-Message-Source: Mailbox Rules Agent\r\n"
+    )
+    assert read_mail(f"{head}\r\nBack on Monday.\r\n".encode()).sort is Sort.AWAY
+    journal = head.replace("Mailbox Rules Agent", "Journal Agent")
+    assert read_mail(f"{journal}\r\nBack on Monday.\r\n".encode()).sort is Sort.OTHER
+
+
 @given(st.sampled_from(sorted({*notices.AUTO_REPLIES, *notices.FAILED, *notices.ABSENT})))
 def test_a_reply_to_a_notice_is_a_persons(title):
     """Whoever answers such a notice begins their title with a mark of reply."""

@@ -98,6 +98,12 @@ def _goes_on(rest: str) -> bool:
     return word in _GOES_ON
 
 
+def is_of_a_rule(headers: Headers) -> bool:
+    """Say whether Exchange calls it the work of a mailbox rule, as it does replies of absence."""
+    source = headers.first("x-ms-exchange-generated-message-source").lower()
+    return source.startswith("mailbox rules agent")
+
+
 def _is_report(part: Part) -> bool:
     return part.media_type in _REPORTS
 
@@ -114,6 +120,8 @@ def _field_sign(headers: Headers) -> str:
     for value in headers.every("precedence"):
         if value.strip().lower() in _PRECEDENCES:
             return f"Precedence: {value.strip().lower()}"
+    if is_of_a_rule(headers):
+        return "a rule of the mailbox wrote it"
     return next((f"{name} is set" for name in _FIELDS if headers.every(name)), "")
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from signoff.channels.email import notices
-from signoff.channels.email.automatic import fold, folded, is_titled
+from signoff.channels.email.automatic import fold, folded, is_of_a_rule, is_titled
 from signoff.channels.email.mime import Part, parse_parameters
 
 _STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
@@ -161,6 +161,7 @@ def _is_replied(mail: Part) -> bool:
         any(parse_parameters(one)[0] == "auto-replied" for one in headers.every("auto-submitted"))
         or headers.first("precedence").strip().lower().replace("-", "_") == "auto_reply"
         or any(headers.every(name) for name in _REPLY_FIELDS)
+        or is_of_a_rule(headers)
     )
 
 
