@@ -53,7 +53,7 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
         "addresses": ["mara@example.com"],
         "address": "mara@example.com",
         "proven": [],
-        "why": "A saved message proves nothing: only the server that received it can.",
+        "why": "Nobody has looked: name your mail server, or verify signatures (--dns).",
     }
     assert told == {
         "file": file,
@@ -67,6 +67,19 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
         "problem": "",
         "example": "",
     }
+
+
+def test_what_a_mail_server_has_found_is_told(invoke: Invoke, saved: Any) -> None:
+    """With --authserv-id its results on top of the mail are believed, and those of others not."""
+    results = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
+    file = saved("approve", head=results)
+    result = invoke("mail", "explain", file, "--json", "--authserv-id", "mx.example.org")
+    (told,) = lines(result.output)
+    assert told["sender"]["proven"] == ["Authentication-Results of mx.example.org"]
+    result = invoke("mail", "explain", file, "--json", "--authserv-id", "mx.other.example")
+    (told,) = lines(result.output)
+    assert told["sender"]["proven"] == []
+    assert told["sender"]["why"] == "mx.other.example has put no results on top of it"
 
 
 def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.mime import text_of_bytes
 from signoff.channels.email.quoting import read_reply
 from signoff.channels.email.reading import IncomingMail, read_mail
@@ -26,7 +27,7 @@ class Sender(BaseModel):
     addresses: tuple[str, ...]
     address: str
     proven: tuple[str, ...] = ()
-    why: str = "A saved message proves nothing: only the server that received it can."
+    why: str = "Nobody has looked: name your mail server, or verify signatures (--dns)."
 
 
 class Explanation(BaseModel):
@@ -74,6 +75,15 @@ def explain_mail(raw: bytes, template: JsonValue = None) -> Explanation:
     return _explained(mail.reply, mail.own_text, template, mail).model_copy(
         update={"sender": sender}
     )
+
+
+def with_proof(read: Explanation, proof: Proof) -> Explanation:
+    """Add to an explanation what is proven about who wrote the message."""
+    if read.sender is None:
+        return read
+    proven = (proof.by,) if proof.by else ()
+    sender = read.sender.model_copy(update={"proven": proven, "why": proof.why})
+    return read.model_copy(update={"sender": sender})
 
 
 def explain_text(raw: bytes, template: JsonValue = None) -> Explanation:

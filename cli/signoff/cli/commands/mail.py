@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,17 +38,27 @@ def explain(
         str,
         typer.Option(metavar="JSON", help="What the request asked for, as '{\"days\": 0}'."),
     ] = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            "--authserv-id", help="Your mail server, whose results on top of a mail are believed."
+        ),
+    ] = "",
+    dns: Annotated[
+        bool, typer.Option("--dns", help="Verify signatures, with keys from the DNS.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
 ) -> None:
     """Say how saved replies are read, and why one was not understood; nothing is decided.
 
-    It needs no settings and no Redis. It ends with 1 if a file could not be read.
+    It needs no settings and no Redis, and without --dns it asks nobody. It ends with 1 if a
+    file could not be read.
     """
     asked = _template(template)
     failed = False
     for file in files:
         try:
-            read = _explain(file, asked, text=text)
+            read = _explain(file, asked, text=text, server=server, dns=dns)
         except _Unreadable as error:
             failed = True
             _write(as_json, file, {"error": str(error)}, f"Not read: {error}")
@@ -72,12 +84,26 @@ def _template(text: str) -> JsonValue:
         ) from None
 
 
-def _explain(file: str, template: JsonValue, *, text: bool) -> Explanation:
-    from signoff.channels.email.explain import explain_mail, explain_text  # noqa: PLC0415
+def _explain(file: str, template: JsonValue, *, text: bool, server: str, dns: bool) -> Explanation:
+    from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
+        Authenticator,
+    )
+    from signoff.channels.email.explain import (  # noqa: PLC0415
+        explain_mail,
+        explain_text,
+        with_proof,
+    )
     from signoff.core.errors import UnreadableMail  # noqa: PLC0415
 
     try:
-        return (explain_text if text else explain_mail)(_bytes_of(file), template)
+        raw = _bytes_of(file)
+        read = (explain_text if text else explain_mail)(raw, template)
+        if read.sender is None or not (server or dns):
+            return read
+        looking = Authenticator(authserv_id=server, dkim=dns).prove(
+            raw, read.sender.address or None, peer="", now=datetime.now(UTC)
+        )
+        return with_proof(read, asyncio.run(looking))
     except UnreadableMail as error:
         raise _Unreadable(str(error)) from error
 
