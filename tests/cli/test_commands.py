@@ -34,6 +34,7 @@ COMMANDS = {
     "approvals withdraw",
     "audit export",
     "audit verify",
+    "card",
     "channels",
     "config check",
     "config schema",
@@ -51,14 +52,19 @@ COMMANDS = {
     "mailbox reply",
     "mailbox serve",
     "mailbox show",
+    "people enroll",
+    "people list",
+    "people unenroll",
     "run",
     "runs list",
     "runs show",
+    "slack manifest",
     "up",
     "worker",
 }
 WITHOUT_JSON = {"audit export", "channels", "config schema", "demo", "gateway", "mailbox reply"} | {
     "mailbox serve",
+    "slack manifest",
     "up",
     "worker",
 }

@@ -84,7 +84,7 @@ def enroll(
 
 
 @app.command()
-def unenroll(ctx: typer.Context, person: Who) -> None:
+def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     """Take somebody's second factor away, and sign them out everywhere.
 
     PERSON may also be the id of somebody who is not in [[people]] any more.
@@ -98,7 +98,10 @@ def unenroll(ctx: typer.Context, person: Who) -> None:
 
     if not with_desk(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
-    typer.echo(f"{person} has no second factor any more.")
+    if as_json:
+        write_json({"person": person, "enrolled": False})
+    else:
+        typer.echo(f"{person} has no second factor any more.")
 
 
 def _operator() -> str:
