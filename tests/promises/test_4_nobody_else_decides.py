@@ -77,7 +77,7 @@ def only_quoted(card: EmailMessage) -> EmailMessage:
 
 def in_the_middle(card: EmailMessage) -> EmailMessage:
     """Return a reply that has the word, but not as its command."""
-    return devmail.build_reply(card, "I cannot approve this before I have talked to Tom.", MANAGER)
+    return devmail.build_reply(card, "Before I approve this I have to talk to Tom.", MANAGER)
 
 
 REFUSED = (foreign, from_the_requester, with_the_managers_name, from_two, with_other_headers)
