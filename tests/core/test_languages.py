@@ -255,6 +255,19 @@ def test_a_yes_may_have_a_reason(text, reason):
     assert (command.verdict, command.reason) == (Verdict.APPROVE, reason)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("no, not yet due", "No, rejected", "reject: take the other one instead", "no, ask later"),
+        *("Nein, nicht genehmigt", "Nein, noch nicht", "abgelehnt, bis maximal 500", "No: half"),
+        *("Non, pas encore", "Nee, ik ga niet akkoord", "不同意，考虑一下", "却下します。保留です"),
+    ],
+)
+def test_a_no_needs_no_caution(text):
+    """What would take a yes back is the reason of a no."""
+    assert verdict_of(text) is Verdict.REJECT
+
+
 @given(st.sampled_from(sorted(APPROVE)), st.lists(st.sampled_from(sorted(COURTESY)), max_size=3))
 def test_politeness_changes_nothing(word, polite):
     """However much politeness follows a yes, it stays one."""

@@ -67,6 +67,7 @@ _HARMLESS: Final = _alike(words.HARMLESS)
 _HEDGES: Final = _alike(words.HEDGES)
 _NEGATIONS: Final = _alike(words.NEGATIONS)
 _CONDITIONS: Final = _alike(words.CONDITIONS)
+_RESERVATIONS: Final = _alike(words.RESERVATIONS)
 _QUALIFIERS: Final = _alike(words.QUALIFIERS)
 _LIMITS: Final = _alike(words.LIMITS)
 
@@ -236,7 +237,7 @@ def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) ->
     if not separated:
         why = f'I read "{shown}": put a colon between the yes and your reason, as in "yes: fine".'
         return _unread(f"{why} {_ASK}")
-    if _first_word(body) in _HEDGES | _NEGATIONS or _conditional(body) or _has(body, _QUALIFIERS):
+    if _first_word(body) in _HEDGES | _NEGATIONS or _reserved(body) or _has(body, _QUALIFIERS):
         return _unread(_half(shown))
     return _Line(Verdict.APPROVE, reason=body)
 
@@ -264,7 +265,7 @@ def _rejection(rest: str, shown: str, *, plain_words: bool, separated: bool) -> 
         why = f'I read "{shown}": put a comma between the no and your reason, as in "no, too dear".'
         return _unread(f"{why} {_ASK}")
     taken_back = not separated and _first_word(body) in _HEDGES | _NEGATIONS
-    if taken_back or _conditional(body):
+    if taken_back or _has(body, _CONDITIONS):
         return _unread(_half(shown))
     return _Line(Verdict.REJECT, reason=body)
 
@@ -292,9 +293,11 @@ def _first_word(text: str) -> str:
     return unaccented(text.split(" ", 1)[0].casefold().strip(" .!。,;:"))
 
 
-def _conditional(text: str) -> bool:
+def _reserved(text: str) -> bool:
+    """Say whether words beside a yes take a part of it back, or put it off."""
     numbered = any(mark.isdigit() for mark in text)
-    return _has(text, _CONDITIONS) or (numbered and _has(text, _LIMITS))
+    limited = numbered and _has(text, _LIMITS)
+    return limited or _has(text, _CONDITIONS) or _has(text, _RESERVATIONS)
 
 
 def _has(text: str, phrases: frozenset[str]) -> bool:
@@ -322,7 +325,8 @@ def _objection(line: _Line, rest: tuple[str, ...]) -> str:
         return f'I read two answers that disagree; the second is "{brief(contrary[0])}". {_ASK}'
     paragraph = _first_paragraph(rest)
     # Only the first paragraph: the disclaimers that firms put under a mail are full of "unless".
-    if _first_word(paragraph) in _HEDGES or _conditional(paragraph):
+    held = _reserved(paragraph) if approved else _has(paragraph, _CONDITIONS)
+    if held or _first_word(paragraph) in _HEDGES:
         return _half(brief(paragraph))
     return ""
 

@@ -159,16 +159,21 @@ COURTESY: Final = frozenset(
 """Politeness that may follow a command word without changing it."""
 
 CONDITIONS: Final = (
-    *("only if", "unless", "as long as", "provided", "on condition", "but only", "but not"),
-    *("not yet", "instead", "except for", "aber nicht", "stattdessen", "mais pas", "plutôt"),
-    *("pero no", "en su lugar", "mas não", "em vez", "ma non", "invece", "maar niet"),
-    *("nur wenn", "nur falls", "sofern", "es sei denn", "unter der bedingung"),
+    *("only if", "unless", "as long as", "provided", "on condition", "nur wenn", "nur falls"),
+    *("sofern", "es sei denn", "unter der bedingung"),
     *("seulement si", "uniquement si", "à condition", "sauf si", "à moins que"),
     *("solo si", "sólo si", "a menos que", "siempre que", "con la condición"),
     *("somente se", "só se", "a menos que", "desde que", "com a condição"),
     *("solo se", "a meno che", "a patto che", "a condizione"),
     *("alleen als", "tenzij", "mits", "op voorwaarde"),
     *("場合のみ", "条件", "경우에만", "조건", "除非", "前提"),
+)
+"""Phrases that make an answer conditional: nobody can hold a tool call to a condition in prose."""
+
+RESERVATIONS: Final = (
+    *("but only", "but not", "not yet", "instead", "except for", "aber nicht", "noch nicht"),
+    *("stattdessen", "mais pas", "pas encore", "plutôt", "pero no", "en su lugar", "todavía no"),
+    *("mas não", "em vez", "ainda não", "ma non", "invece", "non ancora", "maar niet", "nog niet"),
     # A part of it.
     *("half", "partially", "partly", "except", "apart from", "teilweise", "hälfte", "ausgenommen"),
     *("en partie", "moitié", "partiellement", "sauf", "hormis", "parcialmente", "mitad", "excepto"),
@@ -219,10 +224,7 @@ CONDITIONS: Final = (
     *("却下", "承認しない", "承認できない", "承認できません", "承認しません", "승인하지", "거절"),
     *("승인할 수 없", "반려", "不同意", "不批准", "不能", "拒绝", "拒絕"),
 )
-"""Phrases that make an answer conditional, partial, later or its own opposite.
-
-Nobody can hold a tool call to a condition in prose.
-"""
+"""Phrases that make a yes partial, later or its own opposite; beside a no they are reasons."""
 
 QUALIFIERS: Final = (
     *("only", "but", "however", "though", "although", "nur", "aber", "jedoch", "allerdings"),

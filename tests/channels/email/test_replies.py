@@ -1,0 +1,164 @@
+"""Whole replies as programmes send them: charsets, encodings, parts, threads."""
+
+from __future__ import annotations
+
+import base64
+import quopri
+
+import pytest
+
+from channels.email.clients import WORDS, marked
+from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
+from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
+from signoff.channels.email.render import render
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.tokens import new_token
+from signoff.core.command import Verdict, read_command
+
+TOKEN = new_token()
+CHARSETS = {
+    "en": ("us-ascii", "utf-8", "windows-1252"),
+    "de": ("utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"),
+    "fr": ("utf-8", "windows-1252"),
+    "es": ("utf-8", "iso-8859-1", "windows-1252"),
+    "pt": ("utf-8", "iso-8859-1", "windows-1252"),
+    "it": ("utf-8", "iso-8859-1", "windows-1252"),
+    "nl": ("utf-8", "iso-8859-1", "windows-1252"),
+    "ja": ("utf-8", "iso-2022-jp", "shift_jis", "euc-jp", "cp932"),
+    "ko": ("utf-8", "euc-kr", "ks_c_5601-1987", "cp949"),
+    "zh": ("utf-8", "gb2312", "gbk", "gb18030", "utf-16"),
+}
+ENCODINGS = {
+    "8bit": lambda body: body,
+    "base64": base64.encodebytes,
+    "quoted-printable": quopri.encodestring,
+    "BASE64 ": base64.b64encode,
+}
+
+
+def mail(body: bytes, head: str = "Content-Type: text/plain; charset=utf-8\r\n") -> IncomingMail:
+    """Read a reply of Mara's."""
+    top = (
+        f"From: Mara Lind <mara@example.com>\r\nTo: approvals+{TOKEN}@signoff.example\r\n"
+        "Subject: Re: Approval needed\r\nMessage-ID: <r@example.com>\r\n"
+    )
+    return read_mail(f"{top}{head}\r\n".encode() + body)
+
+
+def verdict_of(read: IncomingMail) -> Verdict:
+    """Return what the reply says."""
+    return read_command(read.own_text).verdict
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("language", WORDS)
+def test_every_charset_of_a_language_is_read(language: str, encoding: str) -> None:
+    """A yes and a no in ten languages, in the charsets their programmes send."""
+    for charset in CHARSETS[language]:
+        head = (
+            f"Content-Type: text/plain; charset={charset}\r\n"
+            f"Content-Transfer-Encoding: {encoding}\r\n"
+        )
+        for words, verdict in zip(WORDS[language], (Verdict.APPROVE, Verdict.REJECT), strict=True):
+            body = words.encode(charset, "replace" if charset == "us-ascii" else "strict")
+            assert verdict_of(mail(ENCODINGS[encoding](body), head)) is verdict, charset
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "text"),
+    [
+        ("quoted-printable", b"approve=\r\n: fine", "approve: fine"),
+        ("quoted-printable", b"approve=zz fine=", "approve=zz fine"),
+        ("quoted-printable", b"reject=3A no=20\r\n\r\n=", "reject: no"),
+        ("base64", b"YXBwcm92ZQ", "approve"),
+        ("base64", b"YXBw\r\n cm92\tZQ==\r\n", "approve"),
+        ("base64", b"YXBwcm92Z", "approv"),
+        ("base64", b"****", ""),
+        ("x-unknown", b"approve", "approve"),
+    ],
+)
+def test_broken_encodings_are_read_as_far_as_they_go(encoding: str, body: bytes, text: str) -> None:
+    """Whatever was lost on the way, what is left is never another word."""
+    head = f"Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n"
+    assert mail(body, head).own_text == text
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        (
+            "approve \r\n\r\nOn Mon, 2 Mar 2026 at 10:00, Signoff wrote:\r\n> approve \r\n",
+            "approve",
+        ),
+        ("ok, but only if he \r\npays", "unclear"),
+        ("ok, \r\nbut only half", "unclear"),
+        ("yes: this is fine unless \r\nhe is away", "unclear"),
+        ("no, it is far \r\ntoo dear", "reject"),
+        (" >approve\r\nhello", "unclear"),
+    ],
+)
+def test_flowed_text_is_read(body: str, verdict: str) -> None:
+    """Lines that flow (RFC 3676) make one answer with what follows them."""
+    head = "Content-Type: text/plain; charset=utf-8; format=flowed; delsp=yes\r\n"
+    assert verdict_of(mail(body.encode(), head)).value == verdict
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "Content-Type: text/calendar; method=REPLY\r\n\r\nBEGIN:VCALENDAR\r\napprove\r\n",
+        "Content-Type: text/plain; name=approve.txt\r\n\r\napprove\r\n",
+        'Content-Type: text/plain\r\nContent-Disposition: attachment; filename="x"\r\n\r\nyes\r\n',
+        "Content-Type: text/html\r\nContent-Disposition: attachment\r\n\r\n<p>yes</p>\r\n",
+        "Content-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\napprove\r\n",
+        "Content-Type: application/pgp-signature\r\n\r\napprove\r\n",
+        "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nYXBwcm92ZQ==\r\n",
+        "Content-Type: text/x-vcard\r\n\r\nFN:approve\r\n",
+    ],
+)
+def test_what_is_attached_says_nothing(part: str) -> None:
+    """Calendar parts, cards, files, pictures and mails inside a mail are no answers."""
+    head = "Content-Type: multipart/mixed; boundary=x\r\n"
+    alone = f"--x\r\n{part}\r\n--x--\r\n".encode()
+    assert mail(alone, head).own_text == ""
+    said = b"--x\r\nContent-Type: text/plain\r\n\r\nno, too dear\r\n"
+    assert verdict_of(mail(said + alone, head)) is Verdict.REJECT
+    assert verdict_of(mail(alone.replace(b"--x--", b"--x") + said[5:] + b"--x--", head)) is (
+        Verdict.REJECT
+    )
+
+
+@pytest.mark.parametrize("message", [NUMBER, NOTICE], ids=["card", "notice"])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Re: Approval needed: time_off (finance) #abcd",
+        "AW: WG: Fwd: [EXTERN] Something else entirely",
+        "",
+        "=?iso-8859-1?Q?R=E9f=E9rence_chang=E9e?=",
+        "=?utf-8?B?5om/6KqN?= =?utf-8?B?44GX44G+44GZ?=",
+    ],
+)
+def test_the_token_leads_to_the_request_and_no_subject_does(message, subject) -> None:  # type: ignore[no-untyped-def]
+    """A reply to a card or a reminder is found in whatever thread, and its quotation is none."""
+    ours = render(message, SETTINGS)
+    head = f"From: mara@example.com\r\nTo: {ours['Reply-To']}\r\nSubject: {subject}\r\n\r\n"
+    quote = f"On Mon, 2 Mar 2026 at 10:00, Signoff wrote:\r\n{marked(MAILS['notice'])}"
+    read = read_mail(f"{head}approve 3\r\n\r\n{quote}".encode())
+    settings: EmailSettings = SETTINGS
+    assert tokens_in(read, settings.mailbox) == (message.token,)
+    assert (read.own_text, read.automatic) == ("approve 3", "")
+
+
+def test_what_was_forwarded_to_a_delegate_is_their_own_answer() -> None:
+    """An escalated copy that quotes the first approver's mail and answer is not answered by it."""
+    first = f"approve\n\nOn Mon, 2 Mar 2026, Signoff wrote:\n{marked(MAILS['card'])}"
+    for quote in (
+        f"-----Original Message-----\nFrom: Mara\nSent: Monday\nTo: Cleo\n\n{first}",
+        f"On Tue, 3 Mar 2026 at 9:00, Mara <mara@example.com> wrote:\n\n{marked(first)}",
+        f"Begin forwarded message:\n\n{first}",
+        f"---------- Forwarded message ---------\nFrom: Mara\nDate: x\nTo: y\n\n{first}",
+        f"Von: Mara\nGesendet: Dienstag\nAn: Cleo\nBetreff: WG: Approval needed\n\n{first}",
+    ):
+        assert verdict_of(mail(quote.encode())) is Verdict.UNCLEAR
+        assert verdict_of(mail(f"no, not yet due\n\n{quote}".encode())) is Verdict.REJECT
