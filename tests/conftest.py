@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import hypothesis
 import pytest
 import redis
+import structlog
 
 from builders import NOON, Snapshot, people
 from signoff.broker.desk import Desk
@@ -16,6 +17,17 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.core.people import Directory
 from signoff.testing import VirtualClock
+
+# The renderer with colours draws the locals of each frame: seconds for an error of a deep stack.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=True),
+        structlog.dev.ConsoleRenderer(
+            colors=False, exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
+)
 
 # A busy machine is no counterexample.
 hypothesis.settings.register_profile("signoff", deadline=None)

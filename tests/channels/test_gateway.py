@@ -20,6 +20,7 @@ class FakeListener:
 
     def __init__(self, name: str = "email.inbound") -> None:
         self.name = name
+        self.remote = name != "email.inbound"
         self.calls: list[str] = []
         self.problem = "it does not listen"
 
@@ -87,6 +88,16 @@ async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
         "email.inbound": "it does not listen",
         "email.imap": "ok",
     }
+
+
+async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> None:
+    """Pages and clicks go on without it: it is degraded, and says what is wrong."""
+    well, away = FakeListener(), FakeListener("email.imap")
+    async with client(ledger, well, away) as http:
+        away.problem = "it cannot be reached"
+        ready = await http.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert ready.json()["checks"]["email.imap"] == "it cannot be reached"
 
 
 async def test_without_redis_it_is_alive_and_not_ready() -> None:

@@ -43,6 +43,7 @@ class MailServer:
     """
 
     name = "email.inbound"
+    remote = False
 
     def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
         limits = Limits(ledger, settings.limits)

@@ -42,6 +42,7 @@ class SocketListener:
     """
 
     name = "slack"
+    remote = True
 
     def __init__(self, settings: SlackSettings, handler: SlackHandler) -> None:
         self._settings = settings

@@ -50,6 +50,7 @@ class MailboxReader:
     """
 
     name = "email.imap"
+    remote = True
 
     def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
         if settings.imap is None:
