@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.channels.email.quoting import CUT_MARKER, own_text
+from signoff.channels.email.quoting import CUT_MARKER, own_text, read_reply
 from signoff.core.command import Verdict, read_command
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
@@ -116,6 +116,50 @@ def test_what_only_resembles_a_quote_stays(text):
 def test_quoting_changes_no_answer(words, name):
     """The answer read from a reply is the answer read from the person's words alone."""
     assert read_command(own_text(f"{words}\n\n{QUOTES[name]}")) == read_command(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "answer"),
+    [
+        ("ok\n\n-- \nAda\n+49 30 1", "ok", "ok"),
+        ("ok\n\nThanks,\nAda\n\n————\nAda Lovelace\nCountess", "ok\n\nThanks,\nAda", None),
+        ("ok\n\nSent from my iPhone", "ok", "ok"),
+        ("Sent from my desk, which is quieter.", "Sent from my desk, which is quieter.", None),
+        ("ok\n----\nfine", "ok\n----\nfine", None),
+        ("ok\n\n***\n====\n", "ok", None),
+        ("> one\n\nyes\n\n> two\n\nno", "> one\n\nyes\n\n> two\n\nno", None),
+        ("> by hand\n\nok", "> by hand\n\nok", "ok"),
+        ("On 3 May 2026, Ada wrote:\n> one\n\nok", "ok", "ok"),
+        ("Hi\n\nOn 3 May 2026, Ada wrote:\n> one\n\nok", "Hi\n\n\nok", None),
+        ("> On 3 May 2026, Ada wrote:\n>\n> one", "", ""),
+        ("ok On Wed, Apr 4, 2026 at 3:59 PM, a@x.example wrote:\n> Hi", "ok", "ok"),
+        ("CAUTION: This mail came from outside the firm.\n\nok", "ok", "ok"),
+        ("ok\n\n[EXTERNAL] do not click", "ok\n\n[EXTERNAL] do not click", None),
+        ("ok\nAW> what\nAW> else", "ok", "ok"),
+        ("ok\n\n-- \nAda\n\n> quoted\n\nno", "ok\n\n> quoted\n\nno", None),
+        ("ok\nto: ada@x.example\nsubject: x\nfrom: b@x.example", None, None),
+    ],
+)
+def test_what_is_shown_and_what_is_read(text, shown, answer):
+    """What a person meant to be read keeps their own quotations; an answer has none of them."""
+    reply = read_reply(text)
+    assert reply.shown == (text if shown is None else shown)
+    assert answer is None or reply.answer == answer
+    assert ">" not in reply.answer
+
+
+@needs_corpus
+def test_replies_of_the_corpus_are_told_exactly():
+    """Of 100 real replies at least 95 are what their author wrote, to the letter."""
+    mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
+    exact = 0
+    for path in mails:
+        expected = (CORPUS / "replies" / "expected" / path.name).read_text(encoding="utf-8")
+        shown = read_reply(path.read_text(encoding="utf-8")).shown
+        exact += [one.rstrip() for one in shown.strip().splitlines()] == [
+            one.rstrip() for one in expected.strip().splitlines()
+        ]
+    assert exact >= 0.95 * len(mails)
 
 
 @needs_corpus

@@ -40,7 +40,7 @@ MOST_LINES: Final = 200
 _MARKER_WORDS: Final = "reply above this line"
 _WRAPPED: Final = 50
 _LOOK_AHEAD: Final = 8
-_SIGNATURE_RULES: Final = frozenset({"--", "—", "–", "__"})
+_SIGNATURE_RULES: Final = frozenset({"--", "–", "__"})
 _RULES: Final = frozenset("-–—─_=*#~+ᐧ \t")
 
 
@@ -121,7 +121,7 @@ def _told_apart(lines: list[str], ours: set[str]) -> Iterator[_Line]:
             at, quoted_length = at + 1, len(line)
             continue
         quoted_length = 0
-        signed = signed or line.strip() in _SIGNATURE_RULES
+        signed = signed or _opens_signature(line.strip())
         if signed or is_device_line(line):
             yield _Kind.SIGNATURE, line
         elif _comparable(line) not in ours and not (top and is_banner(line)):
@@ -181,6 +181,11 @@ def _quotations(pieces: Sequence[_Line]) -> int:
 
 def _is_empty(piece: _Line) -> bool:
     return piece[0] is _Kind.TEXT and set(piece[1]) <= _RULES
+
+
+def _opens_signature(line: str) -> bool:
+    """Say whether a line is RFC 3676's "-- ", or a rule of long dashes, which no markup knows."""
+    return line in _SIGNATURE_RULES or (bool(line) and not line.strip("—"))
 
 
 def _visible(line: str) -> str:
