@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 import redis.asyncio
+from fastapi import FastAPI
 
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
@@ -98,6 +99,18 @@ async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> No
         ready = await http.get("/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
     assert ready.json()["checks"]["email.imap"] == "it cannot be reached"
+
+
+async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> None:
+    """What a listener may still need is there until it has stopped."""
+    listener = FakeListener()
+
+    async def close() -> None:
+        listener.calls.append("close")
+
+    async with make_gateway(ledger, [listener], close=close).router.lifespan_context(FastAPI()):
+        pass
+    assert listener.calls == ["start", "stop", "close"]
 
 
 async def test_without_redis_it_is_alive_and_not_ready() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, Protocol
 
@@ -48,7 +48,12 @@ class Listener(Protocol):
         """Take no more in."""
 
 
-def make_gateway(ledger: Ledger, listeners: Sequence[Listener] = ()) -> FastAPI:
+def make_gateway(
+    ledger: Ledger,
+    listeners: Sequence[Listener] = (),
+    *,
+    close: Callable[[], Awaitable[None]] | None = None,
+) -> FastAPI:
     """Return the HTTP application.
 
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
@@ -59,12 +64,15 @@ def make_gateway(ledger: Ledger, listeners: Sequence[Listener] = ()) -> FastAPI:
     Args:
         ledger: Closed by whoever opened it.
         listeners: Started before the first request and stopped after the last.
+        close: Called after that.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         del app
         async with AsyncExitStack() as stack:
+            if close is not None:
+                stack.push_async_callback(close)
             for listener in listeners:
                 await listener.start()
                 stack.push_async_callback(listener.stop)

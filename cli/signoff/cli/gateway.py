@@ -26,10 +26,10 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
     settings = parts.settings
     mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
     reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
-    clicks, routers = slack_ways(parts)
+    slack = slack_ways(parts)
     listeners = [one for one in (mail, reader) if one is not None]
-    app = make_gateway(parts.ledger, [*listeners, *clicks])
-    for router in routers:
+    app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
+    for router in slack.routers:
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.inbox.url:

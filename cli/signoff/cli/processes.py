@@ -172,6 +172,7 @@ def run_channels(settings: Settings) -> int:
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
+    slack = slack_channels(settings)
     drains = tasks.drains(
         tasks.Services(
             ledger=parts.ledger,
@@ -179,7 +180,7 @@ def run_channels(settings: Settings) -> int:
             policies=settings.policies,
             fallback=settings.default,
             directory=parts.desk.directory,
-            channels=[email, *slack_channels(settings)],
+            channels=[email, *slack.channels],
             mailbox=settings.email.mailbox,
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),
@@ -194,13 +195,18 @@ def run_channels(settings: Settings) -> int:
             limits=Limits(parts.ledger, limits),
         )
     )
+
+    async def close() -> None:
+        await readers.close()
+        await slack.close()
+
     return _consume(
         parts,
         kind="channels",
         stages=list(drains),
         threads=CHANNEL_THREADS,
         register=lambda loop: tasks.register(parts.celery, loop, drains),
-        close=readers.close,
+        close=close,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from signoff.channels.gateway import Listener
 from signoff.channels.port import Channel
@@ -14,22 +15,38 @@ if TYPE_CHECKING:
     from signoff.cli.processes import Parts
 
 
-def slack_channels(settings: Settings) -> list[Channel]:
+class Sending(NamedTuple):
+    """What sends cards; `close` ends its connections, in the loop that used them."""
+
+    channels: list[Channel]
+    close: Callable[[], Awaitable[None]]
+
+
+class Taking(NamedTuple):
+    """What takes clicks; `close` ends its connections once nothing more comes in."""
+
+    listeners: list[Listener]
+    routers: list[APIRouter]
+    close: Callable[[], Awaitable[None]]
+
+
+def slack_channels(settings: Settings) -> Sending:
     """Return the Slack channel, where it is set up."""
     if not settings.slack.enabled:
-        return []
+        return Sending([], _nothing)
     # Only those who use it have the client in memory.
     from signoff.channels.slack.channel import SlackChannel  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
-    return [SlackChannel(SlackWeb(settings.slack))]
+    web = SlackWeb(settings.slack)
+    return Sending([SlackChannel(web)], web.close)
 
 
-def slack_ways(parts: Parts) -> tuple[list[Listener], list[APIRouter]]:
+def slack_ways(parts: Parts) -> Taking:
     """Return what takes clicks: connections over Socket Mode, the route for HTTP, or both."""
     settings = parts.settings.slack
     if not settings.enabled:
-        return [], []
+        return Taking([], [], _nothing)
     from signoff.channels.slack.handler import SlackHandler  # noqa: PLC0415
     from signoff.channels.slack.http import make_slack_router  # noqa: PLC0415
     from signoff.channels.slack.identity import Identities  # noqa: PLC0415
@@ -41,4 +58,8 @@ def slack_ways(parts: Parts) -> tuple[list[Listener], list[APIRouter]]:
     listeners: list[Listener] = []
     if settings.socket_mode:
         listeners.append(SocketListener(settings, handler))
-    return listeners, [make_slack_router(settings, handler)]
+    return Taking(listeners, [make_slack_router(settings, handler)], web.close)
+
+
+async def _nothing() -> None:
+    """Close what was never opened."""

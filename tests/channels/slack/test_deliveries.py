@@ -6,12 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from builders import MARA
-from channels.slack.office import CLEO_AT, Office
+from builders import MARA, make_approval
+from channels.slack.office import CLEO_AT, MARA_AT, Office
 from channels.slack.workspace import Workspace
 from signoff.broker.change import Change
+from signoff.channels.port import Delivered, Kind, Message
+from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
 from signoff.core.approval import State
+from signoff.core.card import card
 from signoff.core.errors import SlackDeferred, SlackRefused
 
 
@@ -176,3 +179,33 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office):
     assert reply["thread_ts"] == card["ts"]
     assert "Paid." in str(reply["blocks"])
     assert decided.asked[0].copy_state == "updated"
+
+
+async def test_who_has_left_the_channel_is_told_directly(office: Office):
+    """An answer that only the presser sees needs a member; whoever is none gets it all the same."""
+    office.workspace.joined.add("C0OPS")
+    office.workspace.left.add(CLEO_AT)
+    office.policy = office.policy.model_copy(update={"slack_channel": "C0OPS"})
+    await office.open()
+    await office.press("approve", user=CLEO_AT, card=office.card("C0OPS"))
+    await office.deliver()
+    (told,) = office.workspace.cards(f"D{CLEO_AT[1:]}")
+    assert "thread_ts" not in told
+    assert not office.workspace.whispers
+
+
+async def test_an_outsider_who_is_named_is_told_in_person(office: Office):
+    """Where a person is named with the team, its id is no conversation's."""
+    message = Message(
+        id="notice:1",
+        kind=Kind.NOTICE,
+        card=card(make_approval(), office.directory),
+        person="mara",
+        name="Mara",
+        address=f"T0OTHER/{MARA_AT}",
+        at=await office.ledger.now(),
+        headline="Still waiting.",
+    )
+    (result,) = await SlackChannel(office.web).deliver([message])
+    assert isinstance(result, Delivered)
+    assert office.card()["text"] == "Still waiting."

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from builders import CLEO, MARA
+from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM, Workspace
 from signoff.channels.slack.identity import Identities
-from signoff.channels.slack.payloads import Actor
+from signoff.channels.slack.payloads import Actor, Submission, read_payload
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.errors import SlackDeferred
 from signoff.core.people import Directory
@@ -22,7 +23,6 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
         (Actor("U0CLEO", TEAM), "cleo"),
         (Actor("U0MARA", "T0OTHER"), None),
         (Actor("U0CLEO", "T0OTHER"), None),
-        (Actor("U0MARA", ""), None),
         (Actor("U0NOBODY", TEAM), None),
         (Actor("U0TWIN", TEAM), None),
         (Actor("U0ROBOT", TEAM), None),
@@ -58,6 +58,24 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
     identities = Identities(web_api, DIRECTORY)
     assert await identities.who(Actor("U7", "T0SALES", "E0HOME")) == CLEO
     assert await identities.who(Actor("U8", "T0EVIL", "E0HOME")) is None
+
+
+@pytest.mark.parametrize(
+    ("team", "person"),
+    [(TEAM, "mara"), ("T0OTHER", None), ("", None)],
+    ids=["ours", "not", "unsaid"],
+)
+async def test_whose_user_it_is_when_the_payload_does_not_say(
+    workspace: Workspace, web_api: SlackWeb, team: str, person: str | None
+):
+    """The team where a button was pressed is no proof: Slack is asked whose user it was."""
+    workspace.add("U0MARA", MARA.email, team=team)
+    sent = view_submission({"callback_id": "signoff.approve"}, {}, "U0MARA")
+    del sent["user"]["team_id"]
+    read = read_payload(sent)
+    assert isinstance(read, Submission)
+    found = await Identities(web_api, DIRECTORY).who(read.actor)
+    assert (found.id if found else None) == person
 
 
 async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb):

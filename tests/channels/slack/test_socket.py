@@ -130,6 +130,6 @@ async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSett
     made = SocketListener(settings, office.handler)
     await made.start()
     await until(lambda: office.workspace.called("apps.connections.open"))
-    assert made.problem
+    await until(lambda: "invalid_auth" in made.problem)
     await made.stop()
     assert len(office.workspace.called("apps.connections.open")) <= 4

@@ -45,6 +45,7 @@ class Workspace:
     sockets: list[web.WebSocketResponse] = field(default_factory=list)
     acks: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
     joined: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
     url: str = ""
     greeting: bool = True
     _ts: Any = field(default_factory=lambda: itertools.count(1))
@@ -154,6 +155,8 @@ class Workspace:
     def _chat_postephemeral(self, arguments: Json) -> Json:
         if not self._exists(arguments["channel"]):
             return {"error": "channel_not_found"}
+        if arguments["user"] in self.left:
+            return {"error": "user_not_in_channel"}
         self.whispers.append(arguments)
         return {"message_ts": f"1700000001.{len(self.whispers):06d}"}
 

@@ -19,6 +19,9 @@ log = structlog.get_logger(__name__)
 
 NAME: Final = "slack"
 
+_CONVERSATIONS: Final = frozenset("CGD")
+"""What the ids of conversations begin with."""
+
 _AT_ONCE: Final = 8
 _LOOK_BACK: Final = timedelta(days=2)
 _GONE: Final = frozenset(
@@ -112,18 +115,22 @@ class SlackChannel:
     async def _notice(self, message: Message) -> Result:
         channel, _, user = message.address.partition("/")
         said, text = blocks.notice_blocks(message), blocks.summary(message)
-        if user:
-            ts = await self._web.whisper(channel, user, text, said)
-            return Delivered(f"{channel}/{ts}")
-        thread = read_receipt(message.thread)
-        where = thread.channel if thread else await self._conversation(message.address)
+        thread, where = read_receipt(message.thread), message.address
+        if user and channel[:1] in _CONVERSATIONS and "@" not in user:
+            try:
+                return Delivered(f"{channel}/{await self._web.whisper(channel, user, text, said)}")
+            except SlackRefused as error:
+                # Whoever has left the conversation meanwhile still gets an answer.
+                log.info("slack.told_directly", message=message.id, problem=str(error))
+                thread, where = None, user
+        where = thread.channel if thread else await self._conversation(where)
         receipt = await self._web.post(where, text, said, thread=thread.ts if thread else "")
         return Delivered(str(receipt))
 
     async def _conversation(self, address: str) -> str:
         """Return the conversation of an address: an id, or the address of somebody's mail."""
         place = address if "@" in address else blocks.place_and_group(address)[0]
-        if place[:1] in {"C", "G", "D"} and "@" not in place:
+        if place[:1] in _CONVERSATIONS and "@" not in place:
             return place
         if place not in self._conversations:
             user = place.rpartition("/")[2]

@@ -118,7 +118,7 @@ class SlackHandler:
         except ApprovalNotFound:
             await self._whisper(click, _NOT_OURS)
             return
-        person = await self._identities.who(click.actor)
+        person = await self._who(click.actor)
         answer = self._answer(click.actor, reference, person, click.message, click.at)
         if await self._seen(answer):
             return
@@ -176,7 +176,7 @@ class SlackHandler:
             approval = await self._ledger.approval(reference.approval)
         except ApprovalNotFound:
             return _instead(views.notice_view(_NOT_OURS, ""))
-        person = await self._identities.who(submission.actor)
+        person = await self._who(submission.actor)
         where = read_receipt(reference.copy_of)
         answer = self._answer(submission.actor, reference, person, where, submission.view)
         if await self._seen(answer):
@@ -214,6 +214,18 @@ class SlackHandler:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
             return {"response_action": "errors", "errors": {_first_block(approval): _LATER}}
         return None
+
+    async def _who(self, actor: Actor) -> Person | None:
+        """Return who it was.
+
+        Raises:
+            SlackDeferred: Slack has to be asked and did not answer as fast as it wants answers.
+        """
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                return await self._identities.who(actor)
+        except TimeoutError as error:
+            raise SlackDeferred("Slack did not say in time who pressed it.") from error
 
     def _answer(
         self,

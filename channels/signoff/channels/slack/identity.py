@@ -54,7 +54,7 @@ class Identities:
         at_home = bool(actor.team) and actor.team == me.team
         if at_home and (person := self._directory.by_slack(actor.user)) is not None:
             return person
-        if not at_home and not me.enterprise:
+        if actor.team and not at_home and not me.enterprise:
             return None
         return await self._by_address(actor, me, at_home=at_home)
 
@@ -70,6 +70,9 @@ class Identities:
             log.warning("slack.user_unknown", user=actor.user, problem=str(error))
             return None
         own = at_home or (bool(me.enterprise) and member.enterprise == me.enterprise)
+        if not actor.team:
+            # The payload does not say whose user it is, and Slack does.
+            own = own or (bool(member.team) and member.team == me.team)
         person = None
         if own and member.human:
             person = self._directory.by_slack(actor.user) or (

@@ -178,8 +178,12 @@ def _click(sent: _BlockActions) -> Click:
 
 
 def _actor(sent: _Sent) -> Actor:
-    team = sent.user.team_id or (sent.team.id if sent.team is not None else "")
-    return Actor(sent.user.id, team, sent.enterprise.id if sent.enterprise is not None else "")
+    # The team of the payload is where it was pressed: in a shared channel it proves nothing.
+    return Actor(
+        sent.user.id,
+        sent.user.team_id or "",
+        sent.enterprise.id if sent.enterprise is not None else "",
+    )
 
 
 def _read(model: type[_Read], payload: Json) -> _Read:

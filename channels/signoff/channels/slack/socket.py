@@ -19,7 +19,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.settings import SlackSettings
-from signoff.core.errors import LedgerError, SlackDeferred, SlackPayloadUnreadable
+from signoff.channels.slack.web import address
+from signoff.core.errors import LedgerError, SlackDeferred, SlackError, SlackPayloadUnreadable
 
 log = structlog.get_logger(__name__)
 
@@ -49,11 +50,13 @@ class SocketListener:
         self._handler = handler
         self._keepers: list[asyncio.Task[None]] = []
         self._up: set[int] = set()
+        self._why = ""
 
     @property
     def problem(self) -> str:
         """That no connection is there, or ""."""
-        return "" if self._up else "there is no connection to Slack"
+        why = f": {self._why}" if self._why else ""
+        return "" if self._up else f"there is no connection to Slack{why}"
 
     async def start(self) -> None:
         """Begin to connect; the gateway does not wait for Slack."""
@@ -76,19 +79,35 @@ class SocketListener:
         while True:
             client = self._client()
             try:
-                await asyncio.wait_for(client.connect(), _CONNECTING)  # type: ignore[no-untyped-call]  # the SDK's
+                await self._connected(client)
                 self._up.add(number)
                 log.info("slack.connected", connection=number)
                 wait = 1.0
                 await self._until_stuck(client, number)
             except Exception as error:  # noqa: BLE001 -- whatever it was, the connection is made anew
-                problem = f"{type(error).__name__}: {error}"
-                log.warning("slack.not_connected", connection=number, problem=problem)
+                self._why = str(error) if isinstance(error, SlackError) else type(error).__name__
+                log.warning("slack.not_connected", connection=number, problem=self._why)
             finally:
                 self._up.discard(number)
                 await _closed(client)
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311 -- no secret
             wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def _connected(self, client: SocketModeClient) -> None:
+        """Connect.
+
+        Raises:
+            SlackError: Slack gives no address to connect to, or does not answer there in time.
+        """
+        # Asked for here: the SDK goes on asking in silence, whatever Slack says. The address has a
+        # ticket in it and is in no message of ours.
+        token = self._settings.app_token.get_secret_value()
+        client.wss_uri = await address(client.web_client, token)
+        try:
+            await asyncio.wait_for(client.connect(), _CONNECTING)  # type: ignore[no-untyped-call]  # the SDK's
+        except TimeoutError as error:
+            problem = f"Slack let no connection be made in {_CONNECTING:g} s."
+            raise SlackDeferred(problem) from error
 
     async def _until_stuck(self, client: SocketModeClient, number: int) -> None:
         """Return when the SDK has not got the connection up again for a while."""

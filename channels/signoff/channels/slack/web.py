@@ -212,10 +212,7 @@ class SlackWeb:
 
     async def can_connect(self, app_token: str) -> None:
         """Ask for a connection of Socket Mode, and make none (``apps.connections.open``)."""
-        try:
-            await self._connected().apps_connections_open(app_token=app_token)
-        except _FOREIGN as error:
-            raise _translated("apps.connections.open", error) from error
+        await address(self._connected(), app_token)
 
     async def scopes(self) -> frozenset[str]:
         """Return what the token is allowed, as the header of any answer says."""
@@ -250,6 +247,18 @@ class SlackWeb:
                 retry_handlers=[],
             )
         return self._client
+
+
+async def address(client: AsyncWebClient, app_token: str) -> str:
+    """Return where to connect by Socket Mode: a secret, good for one connection.
+
+    Raises:
+        SlackError: Slack gives none.
+    """
+    try:
+        return str((await client.apps_connections_open(app_token=app_token))["url"])
+    except (*_FOREIGN, KeyError) as error:
+        raise _translated("apps.connections.open", error) from error
 
 
 def _translated(method: str, error: Exception) -> SlackError:
