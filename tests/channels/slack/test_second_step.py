@@ -28,7 +28,7 @@ async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office):
     approval = await office.open()
     link = INBOX.link_to(approval.id)
     card = office.workspace.cards("C0OPS" if len(office.policy.ask) > 1 else "D0MARA")[0]
-    assert "a yes has to be confirmed on its page" in str(card["blocks"])
+    assert "A yes has to be confirmed on its page" in str(card["blocks"])
     assert link in str(card["blocks"])
 
     await office.handler.handle(office.click("approve", card=card))

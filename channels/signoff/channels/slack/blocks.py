@@ -86,18 +86,18 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     card = message.card
     mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
     buttons = _buttons(card, to=message.person, inbox=inbox)
-    return [*mention, *_head(card), *_about(card), buttons]
+    return [*mention, *_head(card, open_still=True), buttons, _marks(card)]
 
 
 def outcome_blocks(message: Message) -> list[Block]:
     """Return the blocks of a card that is over: what was asked, what came of it, no buttons."""
     mark = "✅" if message.good else "▪️"
     return [
-        *_head(message.card),
+        *_head(message.card, open_still=False),
         DividerBlock(),
         SectionBlock(text=plain(f"{mark} {one_line(message.headline)}", _SUMMARY)),
         *_paragraphs(message.text),
-        *_about(message.card, open_still=False),
+        _marks(message.card),
     ]
 
 
@@ -133,8 +133,13 @@ def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
             more = f"… and {len(rows) - at:,} more; the digest covers them too"
             yield ContextBlock(elements=[plain(more)])
             return
+        name = markup(f"*{escape(row.name, _SUMMARY)}*")
+        if row.value == _fold(row.value):
+            yield SectionBlock(fields=[name, plain(row.value, FIELD)])
+            left -= 1
+            continue
         parts = pieces(row.value, SECTION, left - 2)
-        yield SectionBlock(text=markup(f"*{escape(row.name, _SUMMARY)}*"))
+        yield SectionBlock(text=name)
         for part in parts:
             yield SectionBlock(text=plain(part))
         left -= 1 + len(parts)
@@ -145,8 +150,9 @@ def folded(rows: Sequence[Row]) -> bool:
     return len(rows) > MOST_ROWS or any(_fold(row.value) != row.value for row in rows)
 
 
-def _head(card: Card) -> Iterator[Block]:
+def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
     yield HeaderBlock(text=plain(card.title, HEADER))
+    yield SectionBlock(text=markup(_who(card, open_still=open_still)))
     if card.hint:
         yield SectionBlock(text=plain(card.hint, _HINT))
     shown = card.rows[:MOST_ROWS]
@@ -158,21 +164,28 @@ def _head(card: Card) -> Iterator[Block]:
         yield SectionBlock(fields=fields)
     if left := len(card.rows) - len(shown):
         yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
-    if card.fields:
+    if open_still and card.fields:
         names = ", ".join(row.name for row in card.fields)
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
 
 
-def _about(card: Card, *, open_still: bool = True) -> Iterator[Block]:
-    who = [f"Asked by *{escape(card.requester, 100)}*", f"app {escape(card.app, 100)}"]
-    if card.policy:
-        who.append(f"policy {escape(card.policy, 100)}")
+def _who(card: Card, *, open_still: bool) -> str:
+    """Return who asks, and until when: what has to be seen before anything is pressed."""
+    said = f"Asked for by *{escape(card.requester, 100)}*"
     if open_still and card.deadline is not None:
-        who.append(f"open until {date(card.deadline)}")
+        said += f" · answer until *{date(card.deadline)}*"
     if open_still and card.in_two_steps:
-        who.append("a yes has to be confirmed on its page")
-    marks = f"{card.approval} · digest `{short(card.digest)}`"
-    yield ContextBlock(elements=[markup(" · ".join(who)), markup(marks)])
+        said += "\nA yes has to be confirmed on its page afterwards."
+    return said
+
+
+def _marks(card: Card) -> ContextBlock:
+    """Return what nobody needs in order to answer, in small print."""
+    about = [f"app {escape(card.app, 100)}"]
+    if card.policy:
+        about.append(f"policy {escape(card.policy, 100)}")
+    about += [card.approval, f"digest `{short(card.digest)}`"]
+    return ContextBlock(elements=[markup(" · ".join(about))])
 
 
 def _page(address: str) -> LinkButtonElement:
