@@ -67,6 +67,7 @@ _HARMLESS: Final = _alike(words.HARMLESS)
 _HEDGES: Final = _alike(words.HEDGES)
 _NEGATIONS: Final = _alike(words.NEGATIONS)
 _CONDITIONS: Final = _alike(words.CONDITIONS)
+_DELAYS: Final = _alike(words.DELAYS)
 _RESERVATIONS: Final = _alike(words.RESERVATIONS)
 _QUALIFIERS: Final = _alike(words.QUALIFIERS)
 _LIMITS: Final = _alike(words.LIMITS)
@@ -227,8 +228,10 @@ def _glued(rest: str) -> bool:
 
 def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) -> _Line:
     separated, body = _separate(rest, separated=separated)
-    if not body or _says_yes_again(body) or (separated and _folded(body) in _HARMLESS):
-        return _Line(Verdict.APPROVE, reason=body if separated else "")
+    polite = not body or _consists_of(body, _COURTESY)
+    again = polite or _consists_of(body, _COURTESY, _APPROVE)
+    if again or (separated and _folded(body) in _HARMLESS):
+        return _Line(Verdict.APPROVE, reason=body if separated and not polite else "")
     entries = entries_on_line(body, template)
     if entries.problem:
         return _unread(entries.problem)
@@ -242,14 +245,14 @@ def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) ->
     return _Line(Verdict.APPROVE, reason=body)
 
 
-def _says_yes_again(body: str) -> bool:
-    """Say whether all of this is politeness and more words that approve: "please", "ok, danke"."""
+def _consists_of(body: str, *known: frozenset[str]) -> bool:
+    """Say whether all of this is phrases that are known: "please", "ok, danke"."""
     left = body
     for _ in range(_MOST_PIECES):
         left = left.strip(_SEPARATORS + _DECORATION + ") ")
         if not left:
             return True
-        rests = [_after(left, known) for known in (_COURTESY, _APPROVE)]
+        rests = [_after(left, phrases) for phrases in known]
         found = [rest for rest in rests if rest is not None]
         if not found:
             return False
@@ -265,7 +268,8 @@ def _rejection(rest: str, shown: str, *, plain_words: bool, separated: bool) -> 
         why = f'I read "{shown}": put a comma between the no and your reason, as in "no, too dear".'
         return _unread(f"{why} {_ASK}")
     taken_back = not separated and _first_word(body) in _HEDGES | _NEGATIONS
-    if taken_back or _has(body, _CONDITIONS):
+    put_off = not separated and _has(body, _DELAYS)
+    if taken_back or put_off or _has(body, _CONDITIONS):
         return _unread(_half(shown))
     return _Line(Verdict.REJECT, reason=body)
 

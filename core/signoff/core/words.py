@@ -170,6 +170,14 @@ CONDITIONS: Final = (
 )
 """Phrases that make an answer conditional: nobody can hold a tool call to a condition in prose."""
 
+DELAYS: Final = (
+    *("before", "until", "till", "yet", "for now", "bevor", "bis", "ehe", "vorerst", "zuerst"),
+    *("avant", "jusqu'à", "d'abord", "pour l'instant", "antes", "hasta", "por ahora", "até"),
+    *("por enquanto", "prima", "finché", "per ora", "voordat", "totdat", "tot", "voorlopig"),
+    *("前に", "まで", "전에", "까지", "之前", "直到", "暂时"),
+)
+"""Words that put an answer off: "I cannot approve this before …" is not yet a no."""
+
 RESERVATIONS: Final = (
     *("but only", "but not", "not yet", "instead", "except for", "aber nicht", "noch nicht"),
     *("stattdessen", "mais pas", "pas encore", "plutôt", "pero no", "en su lugar", "todavía no"),
