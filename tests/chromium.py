@@ -31,10 +31,24 @@ _FLAGS = (
     "--no-first-run",
     "--no-default-browser-check",
     "--hide-scrollbars",
+    "--window-size=1400,1000",
     "--remote-debugging-port=0",
 )
 _PATIENCE = 60.0
 _KEYS = {"Tab": 9, "Enter": 13}
+_FIND = """
+[...document.querySelectorAll({selector})].filter(
+  e => e.checkVisibility() && (e.innerText || '').includes({text})).pop()"""
+_PLACE = """
+(() => {{
+  const element = {find};
+  if (!element) return null;
+  element.scrollIntoView({{block: "center", inline: "center", behavior: "instant"}});
+  const box = element.getBoundingClientRect();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  return element.contains(document.elementFromPoint(x, y)) ? {{x, y}} : null;
+}})()"""
+"""The middle of an element, nothing while something covers it."""
 
 
 class Tab:
@@ -63,14 +77,36 @@ class Tab:
         await self._loaded(before)
 
     async def look(self, expression: str) -> Any:
-        """Return what an expression says about the page; the page's own scripts stay off."""
-        result = await self.do("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Return what an expression says about the page, or what its promise brings.
+
+        Where the page's own scripts are off they stay off; then there are no promises either.
+        """
+        result = await self.do(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     async def text(self) -> str:
         """Return the text of the page."""
         return str(await self.look("document.body.innerText"))
+
+    async def find(self, selector: str, text: str = "") -> None:
+        """Wait for an element that is shown, by CSS and by what it says."""
+        await self._wait_for(f"!!{_find(selector, text)}", f"{selector} that says {text!r}")
+
+    async def click(self, selector: str, text: str = "") -> None:
+        """Wait for such an element, and click it; what covers it for a moment is waited for."""
+        place = _PLACE.format(find=_find(selector, text))
+        middle = await self._wait_for(place, f"{selector} that says {text!r} and can be clicked")
+        mouse = {**middle, "button": "left", "clickCount": 1}
+        await self.do("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+        await self.do("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+
+    async def write(self, selector: str, text: str) -> None:
+        """Wait for a field, click it, and type into it."""
+        await self.click(selector)
+        await self.type(text)
 
     async def tab_to(self, selector: str, *, most: int = 40) -> None:
         """Press Tab until what is wanted has the focus."""
@@ -111,6 +147,15 @@ class Tab:
         )
         return base64.b64decode(shot["data"])
 
+    async def _wait_for(self, expression: str, what: str) -> Any:
+        # Pages say by no event that they have drawn something, so it is looked for again and again.
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if found := await self.look(expression):
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"There is no {what}. There is: {await self.text()}")
+
     async def _loaded(self, before: int) -> None:
         while self._loads == before:
             await self._message()
@@ -122,9 +167,13 @@ class Tab:
         return dict(message)
 
 
+def _find(selector: str, text: str) -> str:
+    return _FIND.format(selector=json.dumps(selector), text=json.dumps(text))
+
+
 @asynccontextmanager
-async def chromium(folder: Path) -> AsyncIterator[Tab]:
-    """Start a browser whose pages run no scripts, and yield a tab of it."""
+async def chromium(folder: Path, *, scripts: bool) -> AsyncIterator[Tab]:
+    """Start a browser and yield a tab of it; say whether its pages may run scripts."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         missing("chromium", "apt-get install chromium")
@@ -147,7 +196,7 @@ async def chromium(folder: Path) -> AsyncIterator[Tab]:
         async with websockets.asyncio.client.connect(url, max_size=1 << 26, proxy=None) as socket:
             tab = Tab(socket)
             await tab.do("Page.enable")
-            await tab.do("Emulation.setScriptExecutionDisabled", value=True)
+            await tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
             yield tab
     finally:
         if process.returncode is None:

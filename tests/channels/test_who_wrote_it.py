@@ -8,7 +8,6 @@ from email.message import EmailMessage
 import pytest
 
 from channels.conftest import MAILBOX
-from channels.email.authentication.zone import Signer, Zone, serving
 from signoff.broker.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
@@ -18,6 +17,7 @@ from signoff.core.approval import State
 from signoff.core.events import What
 from signoff.core.people import Directory, Person
 from signoff.core.policy import EmailProof, Policy
+from zone import Signer, Zone, serving
 
 COMPANY = Signer("example.com")
 DMARC = EmailProof.TOKEN_FROM_DMARC

@@ -15,7 +15,6 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
-from channels.email.authentication.zone import Zone, serving
 from cli.conftest import SETTINGS, Invoke
 from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
@@ -25,6 +24,7 @@ from signoff.cli.devmail import DevMailbox
 from signoff.cli.diagnosis import Finding, diagnose
 from signoff.cli.settings import Settings, load_settings
 from signoff.core.policy import Fallback
+from zone import Zone, serving
 
 WRAPPED = """
 from google.adk.agents import Agent

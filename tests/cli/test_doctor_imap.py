@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from channels.email.imap.issuer import issuer
 from dovecot import PASSWORD, Dovecot, dovecot
+from issuer import issuer
 from signoff.broker.embedded import free_port
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.diagnosis import Finding, _paths, diagnose

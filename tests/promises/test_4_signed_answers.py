@@ -8,12 +8,12 @@ from pathlib import Path
 import aiosmtplib
 import pytest
 
-from channels.email.authentication.zone import FIELDS, Signer, Zone, serving
 from promises.plant import MANAGER, Plant, plant
 from signoff.broker.follow import follow
 from signoff.cli import devmail
 from signoff.core.events import What
 from signoff.core.lifecycle import State
+from zone import FIELDS, Signer, Zone, serving
 
 DOMAIN = MANAGER.rpartition("@")[2]
 COMPANY = Signer(DOMAIN)

@@ -11,7 +11,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 from pydantic import ValidationError
 
-from channels.email.imap.issuer import issuer
+from issuer import issuer
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import pytest_asyncio
 
-from browser import Browser, browser
+from chromium import Tab, chromium
 from signoff.core.run import RunState
 from worker.api.client import LOCAL, Site, lines_of, site
 from worker.api.test_bad_input import TOKENS, bearer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-T = TypeVar("T")
 
 CHAT = "textarea.chat-input-box"
 
@@ -30,32 +26,25 @@ async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A window of a browser."""
-    with browser(tmp_path_factory.mktemp("browser")) as made:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    """A tab of a browser."""
+    async with chromium(tmp_path_factory.mktemp("browser"), scripts=True) as made:
         yield made
 
 
-async def apart(work: Callable[[], T]) -> T:
-    """Let somebody use the browser; the plant's own loop goes on meanwhile."""
-    return await asyncio.to_thread(work)
-
-
-async def test_a_call_is_confirmed_in_the_page(here: Site, window: Browser) -> None:
+async def test_a_call_is_confirmed_in_the_page(here: Site, tab: Tab) -> None:
     """Choose the agent, say something, see what it asks for, confirm, and see it go on."""
+    await tab.open(f"{here.url}/dev-ui/")
+    await tab.click("button.selector-button", "arrow_drop_down")
+    await tab.click("mat-option, [role=option], .app-option, .selector-item, button, a", "finance")
+    await tab.write(CHAT, "Reimburse me $2500 for the page")
+    await tab.key("Enter")
+    await tab.find("app-long-running-response", "2500")
+    await tab.click("app-long-running-response input[type=checkbox]")
+    await tab.click("app-long-running-response button", "Submit")
+    await tab.find("app-chat, body", "I have reimbursed 2,500.00.")
 
-    def use() -> None:
-        window.open(f"{here.url}/dev-ui/")
-        window.click("button.selector-button", "arrow_drop_down")
-        window.click("mat-option, [role=option], .app-option, .selector-item, button, a", "finance")
-        window.write(CHAT, "Reimburse me $2500 for the page\ue007")
-        window.find("app-long-running-response", "2500")
-        window.click("app-long-running-response input[type=checkbox]")
-        window.click("app-long-running-response button", "Submit")
-        window.find("app-chat, body", "I have reimbursed 2,500.00.")
-
-    await apart(use)
     assert [one["amount"] for one in lines_of(here.plant) if one.get("purpose") == "the page"] == [
         2500
     ]
@@ -65,17 +54,15 @@ async def test_a_call_is_confirmed_in_the_page(here: Site, window: Browser) -> N
     assert (approval.decision.by, approval.decision.channel) == ("mara", "api")
 
 
-async def test_a_request_for_input_is_answered_in_the_page(here: Site, window: Browser) -> None:
+async def test_a_request_for_input_is_answered_in_the_page(here: Site, tab: Tab) -> None:
     """What is typed is the answer."""
+    await tab.open(f"{here.url}/dev-ui/?app=asks_input")
+    await tab.write(CHAT, "go")
+    await tab.key("Enter")
+    await tab.find("app-long-running-response", "Which account?")
+    await tab.write("app-long-running-response textarea, app-long-running-response input", "A-17")
+    await tab.click("app-long-running-response button")
 
-    def use() -> None:
-        window.open(f"{here.url}/dev-ui/?app=asks_input")
-        window.write(CHAT, "go\ue007")
-        window.find("app-long-running-response", "Which account?")
-        window.write("app-long-running-response textarea, app-long-running-response input", "A-17")
-        window.click("app-long-running-response button")
-
-    await apart(use)
     ledger = here.plant.parts.ledger
     (run, *_) = [one for one in await ledger.recent_runs() if one.app == "asks_input"]
     ended = await here.plant.ends([run.id])

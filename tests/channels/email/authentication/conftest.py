@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.email.authentication.zone import Zone, serving
+from zone import Zone, serving
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from channels.email.authentication.zone import Signer, Zone, letter
 from signoff.channels.email.authentication import signatures
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.reading import read_mail
+from zone import Signer, Zone, letter
 
 CARD = "approvals+token@signoff.example"
 COMPANY = Signer("example.com")

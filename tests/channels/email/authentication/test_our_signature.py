@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from builders import MARA, NOON, asked_approval, people
-from channels.email.authentication.zone import Zone
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.render import render
 from signoff.channels.email.sender import EmailChannel
@@ -21,6 +20,7 @@ from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import new_token
 from signoff.core.card import card
 from signoff.core.errors import ConfigError
+from zone import Zone
 
 
 def write_key(path: Path, key) -> Path:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from channels.email.imap.conftest import Box, Log, Reading
-from channels.email.imap.issuer import Issuer, issuer
 from dovecot import PASSWORD
+from issuer import Issuer, issuer
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.channels.email.imap.oauth import Tokens
