@@ -19,8 +19,9 @@ from signoff.broker.celery import make_celery
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.follow import follow
 from signoff.broker.heartbeat import alive
+from signoff.cli.brokers import BrokerUnavailable, require_broker
 from signoff.cli.devmail import DevMailbox, reply
-from signoff.cli.processes import BrokerUnavailable, Parts, build, require_broker
+from signoff.cli.processes import Parts, build
 from signoff.cli.settings import load_settings
 from signoff.cli.supervisor import Child, Supervisor
 from signoff.core.events import What

@@ -20,10 +20,10 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
 from signoff.channels.inbox.factors import enrolled
 from signoff.cli import log as logs
+from signoff.cli.brokers import BrokerUnavailable, require_broker
 from signoff.cli.config_check import check
 from signoff.cli.faults import ConfigErrors
 from signoff.cli.kinds import KINDS
-from signoff.cli.processes import BrokerUnavailable, require_broker
 from signoff.cli.settings import Settings
 from signoff.core.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policy import EmailProof, Fallback, Policy

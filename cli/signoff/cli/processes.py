@@ -21,7 +21,6 @@ from celery import Celery
 from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
-from kombu.exceptions import OperationalError
 
 from signoff.broker.celery import CeleryBell, make_celery, queues
 from signoff.broker.desk import Desk
@@ -32,24 +31,20 @@ from signoff.broker.reconciler import Reconciler
 from signoff.broker.store import Store
 from signoff.cli import log as logs
 from signoff.cli.api import serve_adk
+from signoff.cli.brokers import require_broker
 from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
 from signoff.cli.slack import slack_channels
-from signoff.core.errors import AppNotFound, LedgerUnavailable, SignoffError
+from signoff.core.errors import AppNotFound, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
 CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
-_BROKER_TRIES: Final = 10
 _FAILED: Final = 1
-
-
-class BrokerUnavailable(SignoffError):
-    """The broker that carries the doorbells cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,38 +344,6 @@ class _Consumer(Worker):
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
-
-
-def require_broker(celery: Celery, *, tries: int = _BROKER_TRIES) -> None:
-    """Return when the broker answers.
-
-    Args:
-        celery: The app.
-        tries: How often to try, with growing pauses.
-
-    Raises:
-        BrokerUnavailable: It did not, after several tries.
-    """
-
-    def waiting(error: Exception, seconds: float) -> None:
-        log.warning("broker.unreachable", error=str(error), retry_in=round(seconds, 1))
-
-    connection = celery.connection_for_write()
-    url = logs.hide_passwords(str(celery.conf.broker_url))
-    try:
-        with connection:
-            connection.ensure_connection(
-                errback=waiting if tries > 1 else None,
-                max_retries=tries,
-                interval_start=1,
-                interval_step=1,
-                interval_max=3,
-            )
-    except (OperationalError, OSError) as error:
-        raise BrokerUnavailable(
-            f"The broker at {url} cannot be reached: {str(error).rstrip('.')}. Check [broker] url "
-            "(the ledger's Redis where it is not set)."
-        ) from error
 
 
 async def _beat(ledger: Ledger, kind: str) -> None:
