@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from signoff.core import words
+from signoff.core.doubts import has_phrase, is_doubted, without_harmless
 from signoff.core.entries import Entries, entries_below, entries_on_line
 from signoff.core.errors import PayloadError
 from signoff.core.greetings import after_greeting
@@ -50,6 +51,8 @@ _DASHES: Final = "-–—"
 _THUMBS: Final = ("👍", "👎")
 _MOST_PIECES: Final = 8
 _MOST_GREETINGS: Final = 2
+_LONGEST_AFTERTHOUGHT: Final = 300
+"""Characters of a paragraph below a yes that may take it back; a longer one is a disclaimer."""
 _SEPARATORS: Final = ":,;.!。、(" + _DASHES
 _QUESTION_MARKS: Final = "?¿؟"
 _ASK: Final = 'Answer with "approve" or "reject" alone on the first line.'
@@ -203,8 +206,15 @@ def _read_line(raw: str, template: JsonValue) -> _Line:
     rest = _after(line, _APPROVE)
     if rest is not None:
         # A thumb needs no comma behind it.
-        thumb = line[: len(line) - len(rest)].endswith(_THUMBS)
-        return _approval(rest, shown, template, separated=thumb)
+        word = line[: len(line) - len(rest)]
+        read = _approval(rest, shown, template, separated=word.endswith(_THUMBS))
+        # Without its accent it is also the French for "if".
+        maybe_if = (
+            word.casefold() == "si"
+            and read.reason
+            and not _consists_of(read.reason, _COURTESY, _APPROVE)
+        )
+        return _unread(_more(shown)) if maybe_if else read
     return _unread(f'I could not read "{shown}" as a yes or a no. {_ASK}')
 
 
@@ -240,9 +250,11 @@ def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) ->
     if not separated:
         why = f'I read "{shown}": put a colon between the yes and your reason, as in "yes: fine".'
         return _unread(f"{why} {_ASK}")
-    if _first_word(body) in _HEDGES | _NEGATIONS or _reserved(body) or _has(body, _QUALIFIERS):
-        return _unread(_half(shown))
-    return _Line(Verdict.APPROVE, reason=body)
+    hedged = _first_word(without_harmless(body)) in _HEDGES | _NEGATIONS
+    problem = _half(shown) if hedged or _reserved(body) or has_phrase(body, _QUALIFIERS) else ""
+    if not problem and is_doubted(body, beside=True):
+        problem = _more(shown)
+    return _unread(problem) if problem else _Line(Verdict.APPROVE, reason=body)
 
 
 def _consists_of(body: str, *known: frozenset[str]) -> bool:
@@ -268,8 +280,8 @@ def _rejection(rest: str, shown: str, *, plain_words: bool, separated: bool) -> 
         why = f'I read "{shown}": put a comma between the no and your reason, as in "no, too dear".'
         return _unread(f"{why} {_ASK}")
     taken_back = not separated and _first_word(body) in _HEDGES | _NEGATIONS
-    put_off = not separated and _has(body, _DELAYS)
-    if taken_back or put_off or _has(body, _CONDITIONS):
+    put_off = not separated and has_phrase(body, _DELAYS)
+    if taken_back or put_off or has_phrase(body, _CONDITIONS):
         return _unread(_half(shown))
     return _Line(Verdict.REJECT, reason=body)
 
@@ -300,19 +312,8 @@ def _first_word(text: str) -> str:
 def _reserved(text: str) -> bool:
     """Say whether words beside a yes take a part of it back, or put it off."""
     numbered = any(mark.isdigit() for mark in text)
-    limited = numbered and _has(text, _LIMITS)
-    return limited or _has(text, _CONDITIONS) or _has(text, _RESERVATIONS)
-
-
-def _has(text: str, phrases: frozenset[str]) -> bool:
-    """Say whether one of the phrases is in the text, as whole words."""
-    folded = unaccented(text.casefold())
-    plain = "".join(mark if mark.isalnum() or mark == "'" else " " for mark in folded)
-    spaced = f" {' '.join(plain.split())} "
-    # Some scripts put no space between words.
-    return any(
-        phrase in folded if phrase[0] > "\u2fff" else f" {phrase} " in spaced for phrase in phrases
-    )
+    limited = numbered and has_phrase(text, _LIMITS)
+    return limited or has_phrase(text, _CONDITIONS) or has_phrase(text, _RESERVATIONS)
 
 
 def _objection(line: _Line, rest: tuple[str, ...]) -> str:
@@ -321,18 +322,23 @@ def _objection(line: _Line, rest: tuple[str, ...]) -> str:
     opposite = Verdict.REJECT if approved else Verdict.APPROVE
     contrary = [later for later in rest if later and _read_line(later, None).verdict is opposite]
     # "yes, reject it" is no command by the grammar, but what it means is anybody's guess.
-    refused = approved and _after(line.reason, _REJECT | _REJECT_BRIEF) is not None
-    turned = bool(line.reason) and _read_line(line.reason, None).verdict is opposite
-    if (refused or turned) and _folded(line.reason) not in _HARMLESS:
+    said = without_harmless(line.reason) if approved else line.reason
+    refused = approved and _after(said, _REJECT | _REJECT_BRIEF) is not None
+    if refused or (said and _read_line(said, None).verdict is opposite):
         contrary.insert(0, line.reason)
     if contrary:
         return f'I read two answers that disagree; the second is "{brief(contrary[0])}". {_ASK}'
     paragraph = _first_paragraph(rest)
     # Only the first paragraph: the disclaimers that firms put under a mail are full of "unless".
-    held = _reserved(paragraph) if approved else _has(paragraph, _CONDITIONS)
+    held = _reserved(paragraph) if approved else has_phrase(paragraph, _CONDITIONS)
     if held or _first_word(paragraph) in _HEDGES:
         return _half(brief(paragraph))
-    return ""
+    near = bool(rest and rest[0]) or len(paragraph) <= _LONGEST_AFTERTHOUGHT
+    return _more(brief(paragraph)) if approved and near and _turns(paragraph) else ""
+
+
+def _turns(paragraph: str) -> bool:
+    return _folded(paragraph) not in _HARMLESS and is_doubted(paragraph, beside=False)
 
 
 def _first_paragraph(lines: tuple[str, ...]) -> str:
@@ -361,6 +367,10 @@ def _values(
 
 def _half(shown: str) -> str:
     return f'I read "{shown}": I cannot act on a condition or an exception. {_ASK}'
+
+
+def _more(shown: str) -> str:
+    return f'I read "{shown}", and I am not sure that it is a plain yes. {_ASK}'
 
 
 def _unread(problem: str) -> _Line:
