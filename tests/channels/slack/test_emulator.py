@@ -1,0 +1,146 @@
+"""The port of a channel, held against an emulator of Slack that we have not written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builders import make_approval, people
+from channels.slack.emulator import BOT, OWNER, PEOPLE, POOR, Emulator, emulator
+from signoff.channels.port import Delivered, Kind, Message, Refused
+from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.references import Receipt, read_receipt
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.card import card
+from signoff.testing import VirtualClock
+
+pytestmark = pytest.mark.timeout(300)  # the first time the packages are fetched
+
+
+@pytest.fixture
+async def slack(tmp_path: Path) -> AsyncIterator[Emulator]:
+    """An emulated workspace."""
+    async with emulator(tmp_path) as made:
+        yield made
+
+
+def connected(slack: Emulator, token: str = BOT) -> SlackWeb:
+    """Return its Web API."""
+    return SlackWeb(
+        SlackSettings(bot_token=token, signing_secret="x", base_url=f"{slack.url}/api/")
+    )
+
+
+def message(clock: VirtualClock, **changes: object) -> Message:
+    """Return the card of an approval, to Mara by her address."""
+    shown = Message(
+        id="card:1",
+        kind=Kind.CARD,
+        card=card(make_approval(), people()),
+        person="mara",
+        name="Mara",
+        address=PEOPLE["mara"],
+        at=clock.now(),
+    )
+    return replace(shown, **changes)  # type: ignore[arg-type] # its fields, by name
+
+
+async def delivered(channel: SlackChannel, one: Message) -> Receipt:
+    """Deliver a message, and return where it stands."""
+    (result,) = await channel.deliver([one])
+    assert isinstance(result, Delivered), result
+    receipt = read_receipt(result.receipt)
+    assert receipt is not None
+    return receipt
+
+
+async def test_the_whole_port(slack: Emulator, clock: VirtualClock):
+    """A card by mail address, its end, a word in its thread and an answer that one person sees."""
+    web = connected(slack)
+    channel = SlackChannel(web)
+    try:
+        first = message(clock)
+        card_at = await delivered(channel, first)
+        (posted,) = await slack.messages(card_at.channel)
+        assert posted["metadata"]["event_payload"] == {
+            "approval": first.card.approval,
+            "to": "mara",
+        }
+        assert posted["blocks"][-1]["type"] == "actions"
+
+        again = await delivered(channel, replace(first, attempt=2))
+        assert again == card_at  # found by its metadata, and not posted a second time
+
+        over = {"thread": str(card_at), "headline": "Approved by Mara.", "good": True}
+        await delivered(channel, message(clock, kind=Kind.OUTCOME, **over))
+        await delivered(channel, message(clock, kind=Kind.END, thread=str(card_at), headline="x"))
+        (rewritten,) = await slack.messages(card_at.channel)
+        assert rewritten["text"] == "Approved by Mara."
+        assert all(block["type"] != "actions" for block in rewritten["blocks"])
+        assert rewritten["metadata"] == posted["metadata"]
+        assert rewritten["reply_count"] == 1
+
+        mara = await slack.user("mara")
+        place = f"{card_at.channel}/{mara}"
+        told = message(clock, kind=Kind.NOTICE, address=place, headline="You were too late.")
+        assert (await delivered(channel, told)).channel == card_at.channel
+        assert len(await slack.messages(card_at.channel)) == 1
+    finally:
+        await web.close()
+
+
+async def test_a_card_in_a_channel_and_who_is_not_in_it(slack: Emulator, clock: VirtualClock):
+    """A channel has one card; whoever is not a member of it is told directly."""
+    web = connected(slack)
+    channel, ops = SlackChannel(web), await slack.channel("ops")
+    try:
+        card_at = await delivered(channel, message(clock, address=ops, person=""))
+        assert card_at.channel == ops
+        cleo = await slack.user("cleo")
+        kicked = await slack.call("conversations.kick", OWNER, channel=ops, user=cleo)
+        assert kicked["ok"], kicked
+        told = message(clock, kind=Kind.NOTICE, address=f"{ops}/{cleo}", headline="Not yours.")
+        direct = await delivered(channel, told)
+        assert direct.channel != ops
+        assert (await slack.messages(direct.channel))[0]["text"] == "Not yours."
+    finally:
+        await web.close()
+
+
+async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualClock):
+    """Nobody under an address, no such channel: refused. A card deleted by hand: lost."""
+    web = connected(slack)
+    channel = SlackChannel(web)
+    try:
+        nobody = message(clock, address="nobody@example.com")
+        nowhere = message(clock, address="C0NOWHERE")
+        results = await channel.deliver([nobody, nowhere])
+        assert all(isinstance(result, Refused) for result in results)
+        assert "users_not_found" in str(results[0])
+        assert "channel_not_found" in str(results[1])
+
+        card_at = await delivered(channel, message(clock))
+        await slack.call("chat.delete", channel=card_at.channel, ts=card_at.ts)
+        over = message(clock, kind=Kind.OUTCOME, thread=str(card_at), headline="Expired.")
+        (lost,) = await channel.deliver([over])
+        assert isinstance(lost, Delivered)
+        assert lost.copy == "lost"
+    finally:
+        await web.close()
+
+
+async def test_the_scopes_are_enough_and_each_is_asked_for(slack: Emulator, clock: VirtualClock):
+    """With the scopes of the manifest nothing is missing; without one, it is said, and posted."""
+    poor = connected(slack, POOR)
+    channel = SlackChannel(poor)
+    try:
+        first = await delivered(channel, message(clock))
+        # It cannot be looked whether it stands there already: a second one is better than none.
+        second = await delivered(channel, message(clock, attempt=2))
+        assert first != second
+    finally:
+        await poor.close()
