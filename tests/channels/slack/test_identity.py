@@ -58,6 +58,9 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
     identities = Identities(web_api, DIRECTORY)
     assert await identities.who(Actor("U7", "T0SALES", "E0HOME")) == CLEO
     assert await identities.who(Actor("U8", "T0EVIL", "E0HOME")) is None
+    # Slack may say the organisation in place of the team.
+    assert await identities.who(Actor("U7", "E0HOME", "E0HOME")) == CLEO
+    assert await identities.who(Actor("U8", "E0EVIL", "E0HOME")) is None
 
 
 @pytest.mark.parametrize(
