@@ -70,7 +70,7 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock):
             "approval": first.card.approval,
             "to": "mara",
         }
-        assert posted["blocks"][-1]["type"] == "actions"
+        assert "actions" in {block["type"] for block in posted["blocks"]}
 
         again = await delivered(channel, replace(first, attempt=2))
         assert again == card_at  # found by its metadata, and not posted a second time
