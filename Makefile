@@ -50,7 +50,7 @@ test: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict core channels worker cli docs
+	$(BIN)/mypy --strict core channels worker cli docs examples/channels
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev

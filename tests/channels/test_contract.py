@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from builders import MARA, NOON, asked_approval, people
+from channels.conftest import Sink, SinkFactory
+from channels.slack.workspace import APP, BOT, Workspace
+from channels.town import Town, example, serving, town
 from signoff.channels.email.sender import EmailChannel
 from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Retry
+from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SlackWeb
 from signoff.channels.tokens import new_token
 from signoff.core.card import card
 from signoff.testing import FakeChannel
@@ -18,28 +24,117 @@ from signoff.testing import FakeChannel
 BAD = "nobody@example.com"
 
 
-@dataclass
-class Harness:
+LATER = "later@example.com"
+
+
+class Harness(Protocol):
     """A channel, and how to make the other end of it misbehave."""
 
     channel: Channel
-    sink: Any = None
-    refused: set[str] = field(default_factory=set)
 
     def refuse(self, address: str) -> None:
         """Make the other end turn this address away for ever."""
-        self.refused.add(address)
-        if self.sink is not None:
-            self.sink.answers[f"RCPT {address}"] = "550 5.1.1 No such user"
 
     def delay(self, address: str) -> None:
         """Make the other end turn this address away for now."""
-        if self.sink is not None:
-            self.sink.answers[f"RCPT {address}"] = "450 4.2.1 Greylisted"
 
     def arrived(self) -> int:
-        """Return how many messages arrived at the other end."""
-        return len(self.sink.mails) if self.sink else len(self.channel.delivered)
+        """Return how often something new arrived at the other end, or was rewritten there."""
+
+
+class Fake:
+    """The channel of tests."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+        self.delayed: set[str] = set()
+        self.channel = FakeChannel(respond=self._respond)
+
+    def _respond(self, message: Message) -> Delivered | Refused | Retry:
+        if message.address in self.refused:
+            return Refused("no such user")
+        return Retry(0, "later") if message.address in self.delayed else Delivered(message.id)
+
+    def refuse(self, address: str) -> None:
+        """See `Harness`."""
+        self.refused.add(address)
+
+    def delay(self, address: str) -> None:
+        """See `Harness`."""
+        self.delayed.add(address)
+
+    def arrived(self) -> int:
+        """See `Harness`."""
+        return len(self.channel.delivered)
+
+
+class Mail:
+    """Email, to a mail server."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink, self.channel = sink, EmailChannel(sink.settings())
+
+    def refuse(self, address: str) -> None:
+        """See `Harness`."""
+        self.sink.answers[f"RCPT {address}"] = "550 5.1.1 No such user"
+
+    def delay(self, address: str) -> None:
+        """See `Harness`."""
+        self.sink.answers[f"RCPT {address}"] = "450 4.2.1 Greylisted"
+
+    def arrived(self) -> int:
+        """See `Harness`."""
+        return len(self.sink.mails)
+
+
+@dataclass
+class Rushed(Workspace):
+    """A workspace that has too much to do for some people."""
+
+    busy: set[str] = field(default_factory=set)
+
+    def _users_lookupbyemail(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if arguments["email"] in self.busy:
+            return {"error": "ratelimited"}
+        return super()._users_lookupbyemail(arguments)
+
+
+class Slack:
+    """Slack, to a workspace."""
+
+    def __init__(self, workspace: Rushed, web: SlackWeb) -> None:
+        self.workspace, self.channel = workspace, SlackChannel(web)
+
+    def refuse(self, address: str) -> None:
+        """Nobody in the workspace has it."""
+
+    def delay(self, address: str) -> None:
+        """See `Harness`."""
+        self.workspace.busy.add(address)
+
+    def arrived(self) -> int:
+        """See `Harness`."""
+        cards = self.workspace.cards()
+        return len(cards) + sum(one.get("edits", 0) for one in cards)
+
+
+class Mattermost:
+    """The example of a channel of one's own, to a server."""
+
+    def __init__(self, there: Town) -> None:
+        self.there = there
+        self.channel = example().Mattermost("mattermost", there.settings)
+
+    def refuse(self, address: str) -> None:
+        """The server has no such user."""
+
+    def delay(self, address: str) -> None:
+        """See `Harness`."""
+        self.there.busy.add(address)
+
+    def arrived(self) -> int:
+        """See `Harness`."""
+        return len(self.there.posts) + self.there.edits
 
 
 def message(approval: str = "", /, **parts: Any) -> Message:
@@ -59,24 +154,27 @@ def message(approval: str = "", /, **parts: Any) -> Message:
     return replace(usual, **parts)
 
 
-@pytest.fixture(params=["fake", "email"])
-async def harness(request: pytest.FixtureRequest, start_sink: Any) -> AsyncIterator[Harness]:
+@pytest.fixture(params=["fake", "email", "slack", "mattermost"])
+async def harness(
+    request: pytest.FixtureRequest, start_sink: SinkFactory
+) -> AsyncIterator[Harness]:
     """Each channel in turn."""
-    if request.param == "email":
-        sink = await start_sink()
-        yield Harness(EmailChannel(sink.settings()), sink)
-        return
-    made: Harness
-
-    def respond(message: Message) -> Delivered | Refused | Retry:
-        if message.address in made.refused:
-            return Refused("no such user")
-        return (
-            Retry(0, "later") if message.address == "later@example.com" else Delivered(message.id)
-        )
-
-    made = Harness(FakeChannel(respond=respond))
-    yield made
+    match request.param:
+        case "email":
+            yield Mail(await start_sink())
+        case "slack":
+            workspace = Rushed()
+            workspace.add("U0MARA", MARA.email)
+            async with serving(workspace.app()) as url:
+                settings = SlackSettings(bot_token=BOT, app_token=APP, base_url=f"{url}/api/")
+                web = SlackWeb(settings)
+                yield Slack(workspace, web)
+                await web.close()
+        case "mattermost":
+            async with town(MARA.email) as there:
+                yield Mattermost(there)
+        case _:
+            yield Fake()
 
 
 async def test_it_has_a_name(harness):
@@ -91,23 +189,31 @@ async def test_nothing_to_deliver_is_nothing_to_do(harness):
 
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_every_kind_is_delivered(harness, kind):
-    """Cards, outcomes and notices arrive, each with a receipt."""
-    parts = {} if kind is Kind.CARD else {"headline": "It is done", "text": "One.\n\nTwo."}
-    (result,) = await harness.channel.deliver([message(kind=kind, **parts)])
+    """Cards, and what is said below them later or in their place, arrive, each with a receipt."""
+    (card,) = await harness.channel.deliver([message()])
+    assert isinstance(card, Delivered)
+    assert harness.arrived() == 1
+    if kind is Kind.CARD:
+        return
+    below = message(
+        kind=kind, id=f"{kind}:1", headline="It is done", text="One.\n\nTwo.", thread=card.receipt
+    )
+
+    (result,) = await harness.channel.deliver([below])
 
     assert isinstance(result, Delivered)
     assert result.receipt
-    assert harness.arrived() == 1
+    assert harness.arrived() == 2
 
 
 async def test_results_come_in_order_and_one_stops_no_other(harness):
     """A refused and a delayed message leave the others of their batch alone."""
     harness.refuse(BAD)
-    harness.delay("later@example.com")
+    harness.delay(LATER)
     batch = [
         message(person="one"),
         message(person="two", address=BAD),
-        message(person="three", address="later@example.com"),
+        message(person="three", address=LATER),
         message(person="four"),
     ]
 
@@ -119,19 +225,19 @@ async def test_results_come_in_order_and_one_stops_no_other(harness):
     assert harness.arrived() == 2
 
 
-async def test_the_same_message_has_the_same_receipt(harness):
-    """A message that is delivered twice is the same message, so that it can be told."""
-    again = message()
-    first, second = await harness.channel.deliver([again, again])
-    assert first == second
+async def test_what_is_tried_again_has_the_same_receipt(harness):
+    """A message whose first delivery was not heard of is the same message, and arrives once."""
+    (first,) = await harness.channel.deliver([message()])
+    (second,) = await harness.channel.deliver([replace(message(), attempt=2)])
+    assert first.receipt == second.receipt
 
 
 async def test_different_causes_have_different_receipts(harness):
-    """Two people's cards, and a card and its outcome, are different messages."""
+    """Two people's cards, and a notice below one of them, are different messages."""
     batch = [
         message(person="mara"),
         message(person="cleo"),
-        message(id="outcome:ap_1:mara", kind=Kind.OUTCOME, headline="Done"),
+        message(id="notice:ap_1:mara", kind=Kind.NOTICE, headline="Not understood"),
     ]
     results = await harness.channel.deliver(batch)
     assert len({one.receipt for one in results}) == 3

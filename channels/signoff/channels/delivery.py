@@ -25,6 +25,7 @@ from signoff.channels.outbox import (
 )
 from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.router import route_again
+from signoff.channels.ways import address_of
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.card import Row, card
 from signoff.core.people import Directory
@@ -185,7 +186,8 @@ class Delivery:
         if known is None or item.body.get("kind") != Kind.NOTICE or item.body.get("address"):
             return None
         # Who was not asked is told under the address that we know, never under one of a mail.
-        return Asked(person=known.id, channel=self._channel.name, address=known.email)
+        name = self._channel.name
+        return Asked(person=known.id, channel=name, address=address_of(known, name))
 
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         asked = self._asked(item, approval)

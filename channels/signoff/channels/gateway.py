@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, Protocol
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.ledger import Ledger
+from signoff.channels.http import Problem
 from signoff.core.errors import LedgerUnavailable
 
 _PROBE: Final = "probe:gateway"
@@ -82,6 +83,11 @@ def make_gateway(
         title="Signoff", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.add_middleware(SecurityHeaders)
+
+    @app.exception_handler(Problem)
+    async def refused(request: Request, problem: Problem) -> JSONResponse:
+        del request
+        return problem.response()
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The port between the stages and a channel: what to tell whom, and what came of it.
 
 A channel renders and delivers; it decides nothing, reads no ledger and keeps no state of its own.
-What comes in through it is a matter of its own (`signoff.channels.answers` takes it from there).
+What comes in through it is a matter of its own: see `Answering`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from signoff.core.card import Card
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from signoff.broker.desk import Desk
 
 
 class Kind(StrEnum):
@@ -123,3 +128,11 @@ class Channel(Protocol):
             One result for each message, in their order. A message that cannot be delivered does
             not keep the others from it, and what goes wrong is a result, never an exception.
         """
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A channel that also takes answers, by HTTP."""
+
+    def routes(self, desk: Desk) -> APIRouter:
+        """Return what the gateway serves for it; answers go to `Answers`, on this desk."""

@@ -39,12 +39,19 @@ def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked,
     return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
 
 
+def address_of(person: Person, channel: str) -> str:
+    """Return where a person is reached by a channel, "" where they are not."""
+    if channel == SLACK:
+        # Slack finds people by their address too.
+        return person.slack or person.email
+    return person.email if channel == EMAIL else person.addresses.get(channel, "")
+
+
 def _channels(person: Person, terms: Terms, enabled: Collection[str]) -> tuple[str, ...]:
     wanted: tuple[str, ...] = terms.channels or ((SLACK,) if person.slack else (EMAIL,))
-    return tuple(one for one in dict.fromkeys(wanted) if one in enabled) or (EMAIL,)
+    able = (one for one in dict.fromkeys(wanted) if one in enabled and address_of(person, one))
+    return tuple(able) or (EMAIL,)
 
 
 def _way(person: Person, channel: str) -> Asked:
-    # Slack finds people by their address too.
-    address = (person.slack or person.email) if channel == SLACK else person.email
-    return Asked(person=person.id, channel=channel, address=address)
+    return Asked(person=person.id, channel=channel, address=address_of(person, channel))

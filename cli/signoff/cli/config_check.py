@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from signoff.channels.email.servers import is_loopback
+from signoff.cli.config_channels import check as added_channels_in
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
@@ -30,6 +31,7 @@ def check(settings: Settings) -> list[Fault]:
         _long_running,
         _email,
         _slack,
+        added_channels_in,
         _authentication,
         _gateway,
         _inbox,

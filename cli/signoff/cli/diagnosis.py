@@ -12,6 +12,7 @@ from signoff.broker.health import redis_problems
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.channels.added import added_channels
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.imap.check import check as check_mailbox
 from signoff.channels.email.imap.oauth import Tokens
@@ -19,6 +20,7 @@ from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
 from signoff.channels.inbox.factors import enrolled
+from signoff.channels.port import Answering
 from signoff.cli import log as logs
 from signoff.cli.brokers import BrokerUnavailable, require_broker
 from signoff.cli.config_check import check
@@ -80,6 +82,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
     findings.append(smtp)
     findings += await _dkim(settings)
     findings += await _slack(settings)
+    findings += own_channels(settings)
     findings += _proof(settings)
     findings += await _dns(settings)
     return findings
@@ -331,6 +334,21 @@ async def _dns(settings: Settings) -> list[Finding]:
     if open_:
         text += f"; {', '.join(open_)} publishes no DMARC record, so that only DKIM speaks for it"
     return [Finding("dns", "good", text)]
+
+
+def own_channels(settings: Settings) -> list[Finding]:
+    """Return whether each channel of one's own can be made."""
+    findings = []
+    for name, table in settings.channels.items():
+        try:
+            (made,) = added_channels({name: table})
+        except ConfigError as error:
+            findings.append(Finding(f"channel {name}", "broken", str(error)))
+        else:
+            more = " and takes answers" if isinstance(made, Answering) else ""
+            text = f"{table.factory} sends cards{more}"
+            findings.append(Finding(f"channel {name}", "good", text))
+    return findings
 
 
 async def _slack(settings: Settings) -> list[Finding]:

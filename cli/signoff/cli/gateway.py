@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
+from signoff.channels.added import added_routes
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.webhook import make_mail_router
@@ -29,7 +30,7 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
     slack = slack_ways(parts)
     listeners = [one for one in (mail, reader) if one is not None]
     app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
-    for router in slack.routers:
+    for router in (*slack.routers, *added_routes(settings.channels, parts.desk)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.inbox.url:

@@ -36,7 +36,7 @@ from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
-from signoff.cli.slack import slack_channels
+from signoff.cli.slack import further_channels
 from signoff.core.errors import AppNotFound, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -167,7 +167,7 @@ def run_channels(settings: Settings) -> int:
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
-    slack = slack_channels(settings)
+    more = further_channels(settings)
     drains = tasks.drains(
         tasks.Services(
             ledger=parts.ledger,
@@ -175,7 +175,7 @@ def run_channels(settings: Settings) -> int:
             policies=settings.policies,
             fallback=settings.default,
             directory=parts.desk.directory,
-            channels=[email, *slack.channels],
+            channels=[email, *more.channels],
             mailbox=settings.email.mailbox,
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),
@@ -193,7 +193,7 @@ def run_channels(settings: Settings) -> int:
 
     async def close() -> None:
         await readers.close()
-        await slack.close()
+        await more.close()
 
     return _consume(
         parts,

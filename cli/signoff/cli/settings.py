@@ -17,6 +17,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from signoff.channels.added import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
@@ -163,6 +164,7 @@ class Settings(BaseSettings):
     agents: AgentSettings = AgentSettings()
     email: EmailSettings = EmailSettings()
     slack: SlackSettings = SlackSettings()
+    channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
     people: tuple[Person, ...] = ()

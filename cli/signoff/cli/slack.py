@@ -1,10 +1,11 @@
-"""Puts the Slack channel together: for those who send cards, and those who take clicks."""
+"""Puts Slack and channels of one's own together: to send cards, and to take what is pressed."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from signoff.channels.added import added_channels
 from signoff.channels.gateway import Listener
 from signoff.channels.port import Channel
 from signoff.cli.settings import Settings
@@ -30,16 +31,21 @@ class Taking(NamedTuple):
     close: Callable[[], Awaitable[None]]
 
 
-def slack_channels(settings: Settings) -> Sending:
-    """Return the Slack channel, where it is set up."""
+def further_channels(settings: Settings) -> Sending:
+    """Return the channels besides email, as far as they are set up.
+
+    Raises:
+        ConfigError: One of one's own cannot be made.
+    """
+    added = added_channels(settings.channels)
     if not settings.slack.enabled:
-        return Sending([], _nothing)
+        return Sending(added, _nothing)
     # Only those who use it have the client in memory.
     from signoff.channels.slack.channel import SlackChannel  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
-    return Sending([SlackChannel(web)], web.close)
+    return Sending([SlackChannel(web), *added], web.close)
 
 
 def slack_ways(parts: Parts) -> Taking:

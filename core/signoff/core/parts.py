@@ -75,7 +75,7 @@ class Asked(Value):
     Attributes:
         person: The id of the person; "" for a place where all who are asked see the card, such as
             a Slack channel.
-        channel: ``email`` or ``slack``.
+        channel: ``email``, ``slack``, or the name of a channel of one's own.
         address: Where to, in the channel's terms.
         receipt: What the channel returned, "" until it is delivered.
         problem: Why it could not be delivered, "" while it may still be.

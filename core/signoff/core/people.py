@@ -29,6 +29,7 @@ class Person(Value):
         aliases: Further addresses from which this person answers.
         slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
             somebody of another organisation who answers in a shared channel.
+        addresses: Where this person is reached by channels of one's own, by the channel's name.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -36,6 +37,7 @@ class Person(Value):
     email: str = Field(min_length=3, max_length=254, pattern=r"^[^@\s<>,;]+@[^@\s<>,;]+$")
     aliases: tuple[str, ...] = ()
     slack: str = Field(default="", max_length=64, pattern=r"^((T[A-Z0-9]+/)?[UW][A-Z0-9]+)?$")
+    addresses: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("email", "aliases", mode="after")
     @classmethod
@@ -77,6 +79,17 @@ class Directory:
         """Return the person with this Slack id, in exactly this form."""
         return next(
             (one for one in self._by_id.values() if identity and one.slack == identity), None
+        )
+
+    def by_address(self, channel: str, address: str) -> Person | None:
+        """Return the person with this address in a channel of one's own, in exactly this form."""
+        return next(
+            (
+                one
+                for one in self._by_id.values()
+                if address and one.addresses.get(channel) == address
+            ),
+            None,
         )
 
     def find(self, identity: str) -> Person | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer
 
@@ -157,8 +157,9 @@ class Rules(Value):
         name_approver: Whether the model is told who rejected its call.
         email: What must be proven about an answer by mail; None leaves it to
             ``[email.authentication] require``.
-        channels: How people are asked: ``email``, ``slack`` or both. Where it is empty, a person
-            with a Slack id is asked in Slack, if it is set up, and everybody else by mail.
+        channels: How people are asked: ``email``, ``slack``, or by the name of a channel of one's
+            own; all of those that are named. Where it is empty, a person with a Slack id is asked
+            in Slack, if it is set up, and everybody else by mail.
         slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
             asked is posted instead of one to each of them.
         slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
@@ -173,7 +174,7 @@ class Rules(Value):
     resume: Resume = Resume.TOGETHER
     name_approver: bool = False
     email: EmailProof | None = None
-    channels: tuple[Literal["email", "slack"], ...] = ()
+    channels: tuple[str, ...] = ()
     slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
     slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
     risk: Risk = Risk.NORMAL

@@ -263,6 +263,8 @@ async def address(client: AsyncWebClient, app_token: str) -> str:
 
 def _translated(method: str, error: Exception) -> SlackError:
     """Return what an error of the SDK, or of the network below it, means for us."""
+    if isinstance(error, UnicodeError):
+        return SlackRefused(f"{method} was not asked: {error}.", code="not_text")
     if not isinstance(error, SlackApiError):
         # Before the request left or after: nobody knows.
         what = f"{type(error).__name__}: {error}"

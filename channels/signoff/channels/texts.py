@@ -1,0 +1,80 @@
+"""For channels that only know text: what a message says, and what somebody's answer does."""
+
+from __future__ import annotations
+
+import hashlib
+
+import structlog
+
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.channels.answers import Answer, Answers
+from signoff.channels.phrases import moment
+from signoff.channels.port import Kind, Message
+from signoff.channels.tokens import Holder
+from signoff.core.errors import ApprovalNotFound, LedgerError
+
+log = structlog.get_logger(__name__)
+
+_NOBODY = "Nobody here is known by your account. Ask whoever runs Signoff to add its address."
+_LATER = "This could not be recorded just now, and nothing was decided. Send it again."
+_TAKEN = "Your answer was taken. What it did is said with the request."
+
+
+def text_of(message: Message) -> str:
+    """Return all that a message says, line by line, without markup.
+
+    Text of an agent is in it as it is: a channel whose text has markup writes it where that means
+    nothing, in a block of code for instance, so that it is no mention and no link.
+    """
+    card = message.card
+    lines = [message.headline or card.title, ""]
+    if message.kind is Kind.CARD:
+        lines += [f"{row.name}: {row.value}" for row in card.rows]
+        lines += [card.hint, f"Asked for by: {card.requester}"]
+        if card.deadline is not None:
+            lines.append(f"Answer until: {moment(card.deadline)}")
+        if card.fields:
+            fields = (f"{row.name} ({row.note})" if row.note else row.name for row in card.fields)
+            lines.append(f"To be filled in: {', '.join(fields)}")
+        lines.append(f"Digest: {card.digest}")
+    else:
+        lines += [message.text, f"For instance: {message.example}" if message.example else ""]
+    head, *rest = lines
+    return "\n".join([head, *(line for line in rest if line)])
+
+
+async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:
+    """Do what somebody says about an approval, and return what to tell them at once.
+
+    The channel vouches for who it is: `address` is an id that nobody can give themselves, of a
+    request that is proven to come from the channel.
+
+    Args:
+        desk: Decides.
+        channel: The name of the channel.
+        address: Who says it, as under ``[[people]] addresses``.
+        text: The id of the approval, and what they say as by mail: ``ap_… approve``.
+        source: What the channel calls this message; the same one is answered once.
+    """
+    approval, _, words = text.strip().partition(" ")
+    person = desk.directory.by_address(channel, address)
+    if person is None:
+        log.info("answer.of_nobody", channel=channel, approval=approval[:64])
+        return _NOBODY
+    answer = Answer(
+        holder=Holder(approval, person.id, channel),
+        token="",
+        source=hashlib.sha256(f"{address}\0{source}".encode()).hexdigest()[:16],
+        reply_to="",
+        also=Change(),
+        to=address,
+    )
+    try:
+        await Answers(desk).take(answer, words)
+    except ApprovalNotFound as error:
+        return str(error)
+    except LedgerError as error:
+        log.warning("answer.not_recorded", channel=channel, problem=str(error))
+        return _LATER
+    return _TAKEN

@@ -1,0 +1,284 @@
+"""A channel of one's own: named in the settings, it asks people and takes their answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from builders import make_call, make_origin
+from channels.town import FILE, Town, town
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.channels.delivery import Delivery
+from signoff.channels.router import Router
+from signoff.cli.config_check import check
+from signoff.cli.diagnosis import own_channels
+from signoff.cli.gateway import assemble
+from signoff.cli.processes import Parts, build
+from signoff.cli.settings import load_settings
+from signoff.cli.slack import further_channels
+from signoff.core.approval import Approval, State
+from signoff.core.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "how-to" / "add-a-channel.md"
+
+SETTINGS = """
+[redis]
+url = "{redis}"
+prefix = "{prefix}"
+
+[channels.mattermost]
+factory = "mattermost:Mattermost"
+url = "{town}"
+bot = "bot"
+command_token = "secret"
+
+[[people]]
+id = "mara"
+name = "Mara Lind"
+email = "mara@example.com"
+addresses = {{ mattermost = "user-mara" }}
+
+[[people]]
+id = "cleo"
+email = "cleo@example.com"
+addresses = {{ mattermost = "user-cleo" }}
+
+[[policies]]
+name = "expenses"
+ask = ["mara"]
+channels = ["mattermost"]
+
+[default]
+ask = ["cleo"]
+"""
+
+
+@dataclass
+class Firm:
+    """What `signoff channels` and `signoff gateway` are made of, with a channel of one's own."""
+
+    parts: Parts
+    town: Town
+    http: httpx.AsyncClient
+
+    async def open(self, **args: Any) -> Approval:
+        """Open a request, and post its card."""
+        desk, ledger = self.parts.desk, self.parts.ledger
+        run = await desk.submit("finance", "go", user="riley@example.com")
+        claim = await ledger.claim("run.finance", limit=1)
+        origin = make_origin(run=run.id, session=run.session, user="riley@example.com")
+        now = await ledger.now()
+        approval, events = Approval.open(origin, make_call(**args), hint="", template=None, now=now)
+        submitted = await ledger.run(run.id)
+        change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
+        change.put(approval, was=None).note(events)
+        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        await ledger.commit(change)
+        await self.work()
+        return await ledger.approval(approval.id)
+
+    async def work(self) -> None:
+        """Route and deliver what waits."""
+        settings, parts = self.parts.settings, self.parts
+        channels = further_channels(settings).channels
+        await Router(
+            parts.ledger,
+            policies=settings.policies,
+            fallback=settings.default,
+            directory=parts.desk.directory,
+            channels=["email", *(one.name for one in channels)],
+        ).drain()
+        for one in channels:
+            await Delivery(parts.ledger, one, directory=parts.desk.directory).drain()
+
+    async def say(self, text: str, *, user: str = "user-mara", **more: str) -> httpx.Response:
+        """Send a slash command as Mattermost does, and do what it causes."""
+        form = {"token": "secret", "user_id": user, "user_name": "x", "text": text, **more}
+        answer = await self.http.post(
+            "/mattermost/command", data={"trigger_id": f"t-{text}-{user}", **form}
+        )
+        await self.work()
+        return answer
+
+    def shown(self) -> list[str]:
+        """Return what stands in the posts, the oldest first."""
+        return [post["message"] for post in self.town.posts.values()]
+
+
+@pytest.fixture
+async def firm(
+    tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Firm]:
+    """The firm, on a server where Mara and Cleo are."""
+    monkeypatch.syspath_prepend(FILE.parent)
+    monkeypatch.setenv("SIGNOFF_CHANNELS__MATTERMOST__TOKEN", "right")
+    async with town("user-mara", "user-cleo") as there:
+        file = tmp_path / "signoff.toml"
+        file.write_text(SETTINGS.format(redis=redis_url, prefix=prefix, town=there.url))
+        parts = build(load_settings(file))
+        app, _ = assemble(parts)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            yield Firm(parts, there, http)
+        await parts.ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "said"),
+    [
+        ("approve", State.APPROVED, "Recorded: you approved reimburse"),
+        ("reject: over budget", State.REJECTED, "over budget"),
+    ],
+)
+async def test_from_the_card_to_the_outcome(firm: Firm, words: str, state: State, said: str):
+    """The card is posted, its answer decides, and the card is rewritten."""
+    approval = await firm.open()
+    assert "amount: 2500" in firm.shown()[0]
+    assert f"/signoff {approval.id} approve" in firm.shown()[0]
+
+    answer = await firm.say(f"{approval.id} {words}")
+
+    assert "was taken" in answer.json()["text"]
+    after = await firm.parts.ledger.approval(approval.id)
+    assert (after.state, after.decision.by, after.decision.channel) == (state, "mara", "mattermost")
+    (card,) = firm.shown()
+    assert said in card
+
+
+async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm):
+    """An answer that is none decides nothing, and an example stands in the thread."""
+    approval = await firm.open()
+    await firm.say(f"{approval.id} banana")
+    assert (await firm.parts.ledger.approval(approval.id)).state is State.PENDING
+    notice = list(firm.town.posts.values())[-1]
+    assert notice["root_id"] == "post1"
+    assert "approve" in notice["message"]
+
+
+async def test_who_is_not_asked_decides_nothing(firm: Firm):
+    """Somebody else, a stranger and a forged command are told so, and nothing is decided."""
+    approval = await firm.open()
+    forged = await firm.say(f"{approval.id} approve", token="guessed")
+    assert forged.status_code == 401
+    stranger = await firm.say(f"{approval.id} approve", user="user-eve")
+    assert "Nobody here is known" in stranger.json()["text"]
+    await firm.say(f"{approval.id} approve", user="user-cleo")
+    assert "Not yours to decide" in firm.shown()[-1]
+    unknown = await firm.say("ap_none approve")
+    assert "There is no approval 'ap_none'" in unknown.json()["text"]
+    large = await firm.say("x" * 100_000)
+    assert large.status_code == 413
+    assert (await firm.parts.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_an_agents_text_is_literal(firm: Firm):
+    """No line of what an agent wrote begins where Mattermost would read it as markup."""
+    await firm.open(note="@all see\n[your bank](https://evil.example)\n```\n@here")
+    text = firm.shown()[0]
+    assert not re.search(r"^(?!    ).*(@all|evil|@here)", text, re.MULTILINE)
+
+
+async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm):
+    """A card that the channel refuses goes out as a mail to the same person."""
+    firm.town.users.clear()
+    approval = await firm.open()
+    await firm.work()
+    after = await firm.parts.ledger.approval(approval.id)
+    assert [(one.channel, one.person) for one in after.asked] == [
+        ("mattermost", "mara"),
+        ("email", "mara"),
+    ]
+
+
+async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch):
+    """`signoff doctor` says that a channel can be made, or why not."""
+    (good,) = own_channels(firm.parts.settings)
+    assert (good.level, good.text) == (
+        "good",
+        "mattermost:Mattermost sends cards and takes answers",
+    )
+    table = firm.parts.settings.channels["mattermost"].model_copy(update={"factory": "nowhere:X"})
+    monkeypatch.setitem(firm.parts.settings.channels, "mattermost", table)
+    (broken,) = own_channels(firm.parts.settings)
+    assert broken.level == "broken"
+    assert "nowhere:X cannot be loaded" in broken.text
+
+
+BROKEN = {
+    "a module that is not there": ("nowhere:Channel", {}, "nowhere:Channel cannot be loaded"),
+    "a name that is not in it": ("mattermost:Nothing", {}, "cannot be loaded: AttributeError"),
+    "a setting that is missing": ("mattermost:Mattermost", {}, "did not take its settings: KeyErr"),
+    "something else": ("builtins:dict", {"a": 1}, "did not take its settings"),
+    "what is no channel": ("types:SimpleNamespace", {}, "did not take its settings"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The error names the table, what went wrong, and what to do."""
+    monkeypatch.syspath_prepend(FILE.parent)
+    factory, more, said = BROKEN[case]
+    file = tmp_path / "signoff.toml"
+    extra = "".join(f"{key} = {value}\n" for key, value in more.items())
+    file.write_text(f'[channels.chat]\nfactory = "{factory}"\n{extra}')
+    with pytest.raises(ConfigError, match=said) as caught:
+        further_channels(load_settings(file))
+    assert caught.value.key.startswith("channels.chat")
+
+
+WRONG = {
+    "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is a name of Signoff's own"),
+    "no factory": ("[channels.chat]\nurl = 'x'", "'factory' is missing"),
+    "no module": ('[channels.chat]\nfactory = "a.b"', "should match pattern"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_table_that_is_wrong_is_refused(case: str, tmp_path: Path):
+    """A channel cannot take a name whose word is worth more, nor be without a factory."""
+    text, said = WRONG[case]
+    file = tmp_path / "signoff.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        load_settings(file)
+
+
+ODD = {
+    "a channel that is not there": (('channels = ["mattermost"]', 'channels = ["mattermots"]'),
+        "policies[0].channels", "Did you mean 'mattermost'"),
+    "an address for none": (('mattermost = "user-cleo"', 'chat = "user-cleo"'),
+        "people[1].addresses.chat", "no channel of your own"),
+    "one address for two": (("user-cleo", "user-mara"),
+        "people[1].addresses.mattermost", "already the address of 'mara'"),
+    "somebody without": (('ask = ["mara"]', 'ask = ["mara", "tom"]'),
+        "policies[0].channels", "tom cannot be reached"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_channels_and_addresses_fit_together(case: str, tmp_path: Path):
+    """`signoff config check` says which policy or person names a channel that does not fit."""
+    (old, new), key, said = ODD[case]
+    text = SETTINGS.format(redis="redis://127.0.0.1/0", prefix="x", town="http://127.0.0.1")
+    tom = '\n[[people]]\nid = "tom"\nemail = "tom@example.com"\n'
+    file = tmp_path / "signoff.toml"
+    file.write_text(text.replace(old, new) + tom)
+    found = [(one.key, str(one)) for one in check(load_settings(file))]
+    assert any(key == one and said in words for one, words in found), found
+
+
+def test_the_page_has_the_example_as_it_is():
+    """docs/how-to/add-a-channel.md shows the file that these tests run, and it is short."""
+    code = FILE.read_text(encoding="utf-8")
+    assert f"```python\n{code}```" in PAGE.read_text(encoding="utf-8")
+    assert len(code.splitlines()) <= 60
