@@ -47,6 +47,10 @@ class Person(Value):
                 raise ValueError("an address is not empty and has no control characters")
         return value
 
+    def __hash__(self) -> int:
+        """Hash by the id: addresses are a dict, which has no hash."""
+        return hash(self.id)
+
     @property
     def shown(self) -> str:
         """The name for people, or the id where there is none."""
