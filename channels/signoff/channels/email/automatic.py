@@ -105,7 +105,9 @@ def is_of_a_rule(headers: Headers) -> bool:
 
 
 def _is_report(part: Part) -> bool:
-    return part.media_type in _REPORTS
+    # The calendar's "Accepted" is about a meeting (RFC 6047, section 2.4).
+    calendar = part.media_type == "text/calendar" and "method" in part.parameters
+    return part.media_type in _REPORTS or calendar
 
 
 def _field_sign(headers: Headers) -> str:

@@ -20,6 +20,8 @@ _UNREAD: Final = frozenset(
     {
         *("head", "script", "style", "title", "textarea", "select", "template", "noscript", "svg"),
         *("object", "iframe", "button", "math", "audio", "video", "canvas", "xmp"),
+        # What is struck out is not said.
+        *("s", "strike", "del"),
     }
 )
 _QUOTE_CLASSES: Final = frozenset(
@@ -40,8 +42,17 @@ _CUT_IDS: Final = frozenset(
 _HIDDEN: Final = (
     *("display:none", "visibility:hidden", "mso-hide:all", "opacity:0;", "max-height:0;"),
     *("max-height:0px;", "font-size:0;", "font-size:0px;", "font-size:0pt;", "font-size:1px;"),
+    *("font-size:0.0", "font-size:0.1", "opacity:0.0", "line-height:0;", "left:-9999"),
+    *("text-indent:-9999", "text-decoration:line-through", "height:0;overflow:hidden;"),
+    *("height:0px;overflow:hidden;", "width:0;overflow:hidden;", "clip:rect(0"),
 )
-_WHITE: Final = ("color:#fff;", "color:#ffffff;", "color:white;", "color:rgb(255,255,255);")
+_WHITE: Final = (
+    "color:transparent;",
+    "color:#fff;",
+    "color:#ffffff;",
+    "color:white;",
+    "color:rgb(255,255,255);",
+)
 _BACKGROUNDS: Final = ("background:", "background-color:", "background-image:")
 
 

@@ -10,7 +10,7 @@ import binascii
 import codecs
 import quopri
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from signoff.core.errors import MailTooLarge
@@ -21,6 +21,7 @@ LARGEST_FIELD: Final = 8 * 1024
 MOST_PARTS: Final = 50
 DEEPEST: Final = 10
 
+_ONCE: Final = ("content-type", "content-transfer-encoding")
 _LONGEST_BOUNDARY: Final = 200  # RFC 2046 section 5.1.1 allows 70
 _CHARSETS: Final = (
     *("ascii", "utf-8", "utf-16", "utf-32", "iso8859-", "cp125", "cp437", "cp850", "cp874", "koi8"),
@@ -68,7 +69,16 @@ class Part:
     def attached(self) -> bool:
         """Whether the part is a file beside the text, not the text."""
         disposition, parameters = parse_parameters(self.headers.first("content-disposition"))
-        return disposition == "attachment" or "filename" in parameters or "name" in self.parameters
+        # A long or foreign name comes as "filename*" or in pieces, as "name*0" (RFC 2231).
+        named = any(key.partition("*")[0] == "filename" for key in parameters)
+        named = named or any(key.partition("*")[0] == "name" for key in self.parameters)
+        return disposition == "attachment" or named
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it holds text outside its parts, which no mail programme shows."""
+        boundary = self.parameters.get("boundary", "").encode("utf-8", "replace")
+        return bool(self.children) and not self.body.lstrip().startswith(b"--" + boundary)
 
     def text(self) -> str:
         """Return the body as text, whatever its encoding says; wrong bytes become U+FFFD."""
@@ -137,6 +147,9 @@ def _parse(raw: bytes, *, depth: int, seen: list[None]) -> Part:
     if media_type.startswith("multipart/") and 0 < len(boundary) <= _LONGEST_BOUNDARY:
         for piece in _split_parts(body, b"--" + boundary.encode("utf-8", "replace")):
             children.append(_parse(piece, depth=depth + 1, seen=seen))  # noqa: PERF401 - it may raise
+    if media_type == "multipart/digest":
+        # What stands in it are mails of others (RFC 2046, section 5.1.5).
+        children = [replace(one, media_type="message/rfc822", children=()) for one in children]
     plain = media_type if "/" in media_type else "text/plain"
     return Part(headers, plain, parameters, body, tuple(children))
 
@@ -168,6 +181,9 @@ def _parse_headers(raw: bytes) -> tuple[Headers, int]:
             broken = True
             break
         at = after
+    # A second one of these on top would turn a mail that was signed with the first into another.
+    names = [name for name, _ in fields]
+    broken = broken or any(names.count(name) > 1 for name in _ONCE)
     return Headers(tuple((name, _unfolded(lines)) for name, lines in fields), broken), min(
         at, len(raw)
     )

@@ -18,7 +18,7 @@ from signoff.channels.email.authentication.signatures import (
     signatures_in,
     verify,
 )
-from signoff.channels.email.mime import Headers, parse_headers
+from signoff.channels.email.mime import Headers, parse_headers, parse_mail
 
 _MOST_VERIFIED: Final = 5
 _TOLD: Final = ("subject", "date", "message-id")
@@ -190,8 +190,17 @@ class _Letter:
         """Return the recipients that all of these cover: which one has passed is unknown."""
         if not signatures:
             return ()
-        first, *rest = [signature.recipients(self.headers) for signature in signatures]
+        first, *rest = [self.recipients(signature) for signature in signatures]
         return tuple(one for one in first if all(one in other for other in rest))
+
+    def recipients(self, signature: Signature) -> tuple[str, ...]:
+        """Return the recipients that a signature covers; none where the mail may be read anew.
+
+        Many do not sign the Content-Type. With another one, a piece of a text that was written to
+        us would be all of it: what its author says above would stand in front of the first part.
+        """
+        anew = "content-type" not in signature.covers and parse_mail(self.raw).unseen
+        return () if anew else signature.recipients(self.headers)
 
     def claimed(self, why: str) -> Proof:
         return Proof(address=self.sender, proven=Proven.FROM, why=why)
@@ -212,7 +221,7 @@ class _Letter:
         present = (name for name in _TOLD if self.headers.every(name))
         if bare := [name for name in present if name not in signature.covers]:
             why += f"; it does not cover {', '.join(bare)}"
-        return self.vouched(by, signature.domain, why, signature.recipients(self.headers))
+        return self.vouched(by, signature.domain, why, self.recipients(signature))
 
 
 async def _misaligned(author: str, txt: Txt) -> str | None:

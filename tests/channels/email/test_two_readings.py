@@ -1,0 +1,96 @@
+"""Mail that was written as one thing and is to be read as another."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.proof import Proof
+from signoff.channels.email.reading import read_mail
+from zone import Signer, Zone, letter, serving
+
+CARD = "approvals+token@signoff.example"
+COMPANY = Signer("example.com")
+SERVER = "mx.signoff.example"
+SAID = "Who is this for?\r\n\r\nSignoff wrote:\r\n\r\nnote:\r\n--XX\r\n\r\napprove\r\n--XX--\r\n"
+TOP = b"Content-Type: multipart/mixed; boundary=XX\r\n"
+MOST = ("from", "to", "subject", "date", "message-id")
+
+
+async def proof_of(raw: bytes, zone: Zone | None = None, head: bytes = b"") -> Proof:
+    """Return what is proven about a mail, by its signature or by our server's results."""
+    txt = Txt([zone.server], timeout=0.5) if zone is not None else None
+    looking = Authenticator(authserv_id="" if zone else SERVER, dkim=zone is not None, txt=txt)
+    mail = read_mail(head + raw)
+    return await looking.prove(head + raw, mail.sender, peer="", now=datetime.now(UTC))
+
+
+def bare(raw: bytes) -> bytes:
+    """Return a mail without its Content-Type."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-type:")]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+async def test_a_signed_question_is_not_made_an_approval() -> None:
+    """A Content-Type that was not signed turns a quoted line into all that is read; not for us."""
+    async with serving(Zone()) as zone:
+        zone.publish(COMPANY)
+        signed = COMPANY.sign(bare(letter(text=SAID)), fields=MOST)
+        assert (await proof_of(signed, zone)).vouches_for(CARD)
+        assert read_mail(signed).own_text.startswith("Who is this for?")
+        assert read_mail(TOP + signed).own_text == "approve"
+        assert not (await proof_of(TOP + signed, zone)).vouches_for(CARD)
+
+
+async def test_nor_by_the_results_of_our_server() -> None:
+    """The same, where our mail server says that the signature holds."""
+    signed = COMPANY.sign(bare(letter(text=SAID)), fields=MOST)
+    results = f"Authentication-Results: {SERVER}; dmarc=pass header.from=example.com\r\n".encode()
+    assert (await proof_of(signed, head=results)).vouches_for(CARD)
+    assert not (await proof_of(TOP + signed, head=results)).vouches_for(CARD)
+
+
+@pytest.mark.parametrize(
+    "second", [TOP, b"Content-Transfer-Encoding: base64\r\n", b"CONTENT-TYPE : text/html\r\n"]
+)
+def test_a_mail_with_two_types_is_nobodys(second: bytes) -> None:
+    """Some programmes read the first, some the last, and a signature covers only one."""
+    raw = bare(letter(text=SAID))
+    first = b"Content-Type: text/plain\r\nContent-Transfer-Encoding: 8bit\r\n"
+    assert read_mail(first + raw).sender == "mara@example.com"
+    assert read_mail(second + first + raw).sender is None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Type: text/plain\r\nContent-Disposition: inline; filename*=utf-8''a.txt",
+        "Content-Type: text/plain\r\nContent-Disposition: inline; filename*0=a; filename*1=.txt",
+        "Content-Type: text/plain; name*0=a.txt\r\nContent-Disposition: inline",
+        "Content-Type: message/rfc822",
+    ],
+)
+def test_a_file_is_not_the_persons_word(head: str) -> None:
+    """Also where its name is written as RFC 2231 has it."""
+    parts = f"--XX\r\n\r\n\r\n--XX\r\n{head}\r\n\r\napprove\r\n--XX--\r\n".encode()
+    raw = b"From: mara@example.com\r\n" + TOP + b"\r\n" + parts
+    assert read_mail(raw).own_text == ""
+
+
+def test_mails_in_a_digest_are_others() -> None:
+    """What stands in a multipart/digest is mail of others, whatever its parts do not say."""
+    top = TOP.replace(b"mixed", b"digest")
+    raw = b"From: mara@example.com\r\n" + top + b"\r\n--XX\r\n\r\n\r\napprove\r\n--XX--\r\n"
+    assert read_mail(raw).own_text == ""
+
+
+def test_an_answer_to_an_invitation_is_automatic() -> None:
+    """A calendar says "Accepted" of a meeting, in the person's name."""
+    top = TOP.replace(b"mixed", b"alternative")
+    parts = b"--XX\r\n\r\nAccepted\r\n--XX\r\nContent-Type: text/calendar; method=REPLY\r\n\r\n"
+    raw = b"From: mara@example.com\r\n" + top + b"\r\n" + parts + b"BEGIN:VCALENDAR\r\n--XX--\r\n"
+    assert read_mail(raw).automatic == "a text/calendar part"
