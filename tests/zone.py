@@ -105,14 +105,18 @@ class Signer:
         kind = self.algorithm.partition("-")[0]
         return f"v=DKIM1; k={kind}; p={_keys(kind, self.bits)[1]}"
 
+    @property
+    def key(self) -> bytes:
+        """Its private key: PEM for RSA, as dkimpy takes it for Ed25519."""
+        return _keys(self.algorithm.partition("-")[0], self.bits)[0]
+
     def sign(self, raw: bytes, *, fields: tuple[str, ...] = FIELDS, **more: Any) -> bytes:
         """Return a mail with a signature on top; keyword arguments go to dkimpy."""
-        kind = self.algorithm.partition("-")[0]
         present = [name.encode() for name in fields if f"\n{name}:" in _head(raw)]
         line = dkim.DKIM(raw, signature_algorithm=self.algorithm.encode()).sign(
             self.selector.encode(),
             self.domain.encode(),
-            _keys(kind, self.bits)[0],
+            self.key,
             include_headers=present,
             canonicalize=more.pop("canonicalize", (b"relaxed", b"relaxed")),
             **more,

@@ -1,0 +1,312 @@
+"""A signer and a verifier that are not ours: OpenDKIM, in Postfix, with keys from a real DNS."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiosmtplib
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from builders import MARA, NOON, asked_approval, people
+from channels.conftest import MAILBOX, Channels, Sink
+from postfix import needs_root, opendkim, postfix, swaks
+from signoff.channels.email.authentication.results import Results, topmost
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.mime import parse_headers
+from signoff.channels.email.sender import EmailChannel
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.signing import DkimSettings
+from signoff.channels.intake import Intake
+from signoff.channels.port import Delivered, Kind, Message
+from signoff.channels.tokens import new_token
+from signoff.core.approval import Approval, State
+from signoff.core.card import card
+from signoff.core.events import What
+from zone import Signer, Zone, letter, serving
+
+pytestmark = needs_root
+
+COMPANY = Signer("example.com", bits=2048)
+SERVER = "mx.signoff.example"
+SIGNS = """\
+Mode s
+Domain {domain}
+Selector {selector}
+KeyFile {key}
+SignatureAlgorithm rsa-sha256
+Canonicalization {form}
+OversignHeaders From
+InternalHosts 127.0.0.1
+"""
+VERIFIES = """\
+Mode v
+AuthservID {server}
+Nameservers {nameserver}
+ResolverConfiguration {resolver}
+"""
+
+
+HOW_TO = Path(__file__).parents[3] / "docs/how-to/connect-a-mailbox.md"
+STRIPS = """\
+header_checks = regexp:{ {/^Authentication-Results[[:space:]]*:/ IGNORE} }
+nested_header_checks =
+"""
+
+
+def delivering(protocol: str, port: int) -> str:
+    """Return what a Postfix needs to hand all mail for the gateway on to a port."""
+    hop = f"inet:127.0.0.1:{port}" if protocol == "lmtp" else f"[127.0.0.1]:{port}"
+    return (
+        f"transport_maps = inline:{{ {{ {MAILBOX} = {protocol}:{hop} }} }}\n"
+        "local_recipient_maps = inline:{ approvals=signoff }\n"
+    )
+
+
+@dataclass
+class Office:
+    """A gateway that takes mail by LMTP and verifies signatures, and what it has decided."""
+
+    channels: Channels
+    server: MailServer
+    intake: Intake
+
+    async def taken(self) -> None:
+        """Return when one more mail has come and was worked on."""
+        # Postfix says that it has the mail before it hands it on.
+        for _ in range(400):
+            if await self.intake.drain():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("nothing came")
+
+    async def state(self, approval: Approval) -> tuple[State, What, str]:
+        """Return the state of a request, and the last thing that has happened to it."""
+        last = (await self.channels.events(approval))[-1]
+        return (await self.channels.ledger.approval(approval.id)).state, last.what, last.why
+
+
+@asynccontextmanager
+async def office(channels: Channels, **authentication: object) -> AsyncIterator[Office]:
+    """Run a gateway."""
+    settings = EmailSettings(
+        mailbox=MAILBOX,
+        inbound={"protocol": "lmtp", "port": 0},
+        authentication={"require": "token+from+dmarc", **authentication},
+    )
+    server = MailServer(settings, channels.ledger)
+    intake = Intake(
+        channels.desk,
+        mailbox=MAILBOX,
+        authenticator=settings.authenticator(),
+        required=settings.required,
+    )
+    await server.start()
+    try:
+        yield Office(channels, server, intake)
+    finally:
+        await server.stop()
+
+
+@dataclass
+class Relays:
+    """What is run beside the gateway, and what tests send."""
+
+    zone: Zone
+    folder: Path
+
+    def signs(self, form: str = "relaxed/relaxed") -> str:
+        """Return the settings of an OpenDKIM that signs for the managers' domain."""
+        key = self.folder / "key.pem"
+        key.write_bytes(COMPANY.key)
+        self.zone.publish(COMPANY)
+        return SIGNS.format(domain=COMPANY.domain, selector=COMPANY.selector, key=key, form=form)
+
+    def verifies(self) -> str:
+        """Return the settings of an OpenDKIM that verifies, as the server of the gateway."""
+        resolver = self.folder / "unbound.conf"
+        resolver.write_text("server:\n  do-not-query-localhost: no\n")
+        nameserver = self.zone.server.replace(":", "@")
+        return VERIFIES.format(server=SERVER, nameserver=nameserver, resolver=resolver)
+
+
+@pytest.fixture
+async def relays(tmp_path: Path) -> AsyncIterator[Relays]:
+    """What is needed to run an OpenDKIM."""
+    async with serving(Zone()) as zone:
+        yield Relays(zone, tmp_path)
+
+
+async def say(port: int, token: str, text: str) -> None:
+    """Send an answer as the manager's mail program does."""
+    await send(port, token, "--header", "Subject: Re: Approval needed", "--body", text)
+
+
+async def send(port: int, token: str, *options: str) -> None:
+    """Send a mail of the manager's to the address of a card."""
+    to = f"approvals+{token}@signoff.example"
+    sent = await swaks(port, "--from", MARA.email, "--to", to, *options)
+    assert sent.returncode == 0, sent.stdout
+
+
+async def hand_on(raw: bytes, token: str, port: int) -> None:
+    """Deliver by LMTP what has come by another way."""
+
+    def deliver() -> None:
+        with smtplib.LMTP("127.0.0.1", port) as client:
+            client.sendmail(MARA.email, [f"approvals+{token}@signoff.example"], raw)
+
+    await asyncio.to_thread(deliver)
+
+
+async def arrival(sink: Sink) -> bytes:
+    """Return the next mail that a server takes."""
+    for _ in range(400):
+        if sink.envelopes:
+            return bytes(sink.envelopes.pop().content)
+        await asyncio.sleep(0.05)
+    raise AssertionError("nothing came")
+
+
+def a_card() -> Message:
+    """Return a card with what is hard to sign: letters, blank lines, dots, trailing spaces."""
+    return Message(
+        id="card:1",
+        kind=Kind.CARD,
+        card=card(asked_approval(hint="f\u00fcr J\u00f6rg \u2713  \n\n  .\n\n\n"), people()),
+        person=MARA.id,
+        name=MARA.name,
+        address=MARA.email,
+        at=NOON,
+        token=new_token(),
+    )
+
+
+def said(raw: bytes) -> Results:
+    """Return the results on top of a mail."""
+    found = topmost(parse_headers(raw), SERVER)
+    assert found is not None, raw
+    return found
+
+
+async def test_what_another_program_has_signed_decides(channels, relays):
+    """The manager's server signs, in the strict form, and the signature is verified here."""
+    approval, token = await channels.ask()
+    async with (
+        office(channels, nameservers=[relays.zone.server]) as here,
+        opendkim(relays.signs("simple/simple")) as milter,
+        postfix(delivering("lmtp", here.server.port) + f"smtpd_milters = {milter}\n") as port,
+    ):
+        await say(port, token, "approve: f\u00fcr J\u00f6rg  \n\n  .\n\n-- \nMara\n\n\n")
+        await here.taken()
+        state, what, _ = await here.state(approval)
+    assert (state, what) == (State.APPROVED, What.APPROVED)
+    (event,) = [one for one in await channels.events(approval) if one.what is What.APPROVED]
+    assert event.more["proof"]["by"] == "DKIM signature of example.com, verified here"
+
+
+async def test_what_was_changed_on_the_way_decides_nothing(channels, relays, start_sink):
+    """A second hop changes the text after the signature; left alone, the same mail decides."""
+    approval, token = await channels.ask()
+    sink = await start_sink()
+    async with (
+        office(channels, nameservers=[relays.zone.server]) as here,
+        opendkim(relays.signs()) as milter,
+        postfix(delivering("smtp", sink.port) + f"smtpd_milters = {milter}\n") as port,
+    ):
+        await say(port, token, "reject: too much")
+        signed = await arrival(sink)
+        for changed in (
+            signed.replace(b"reject: too much", b"approve: too much"),
+            signed.replace(b"Subject: Re: ", b"Subject: "),
+            b"From: mallory@evil.example\r\n" + signed,
+            signed + b"approve\r\n",
+        ):
+            assert changed != signed
+            await hand_on(changed, token, here.server.port)
+            await here.taken()
+            state, what, why = await here.state(approval)
+            assert (state, what) == (State.PENDING, What.REFUSED_ANSWER), why
+        await hand_on(signed, token, here.server.port)
+        await here.taken()
+        state, what, why = await here.state(approval)
+    assert state is State.REJECTED, why
+
+
+async def test_another_program_verifies_our_signatures(relays, start_sink, tmp_path):
+    """What we sign has dkim=pass in the results of OpenDKIM, and changed on the way no more."""
+    sink = await start_sink()
+    async with (
+        opendkim(relays.verifies()) as milter,
+        postfix(f"smtpd_milters = {milter}\nrelayhost = [127.0.0.1]:{sink.port}\n") as port,
+    ):
+        for key in (rsa.generate_private_key(65537, 2048), Ed25519PrivateKey.generate()):
+            path = tmp_path / f"{type(key).__name__}.pem"
+            pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+            path.write_bytes(key.private_bytes(*pem, serialization.NoEncryption()))
+            ours = DkimSettings(domain="signoff.example", selector=path.stem, key=path)
+            signer = ours.signer()
+            relays.zone.records[signer.name] = [signer.record]
+            settings = EmailSettings(
+                mailbox=MAILBOX,
+                sender=f"Signoff <{MAILBOX}>",
+                smtp={"host": "127.0.0.1", "port": port},
+                dkim=ours,
+            )
+            (result,) = await EmailChannel(settings).deliver([a_card()])
+            assert isinstance(result, Delivered)
+            sent = await arrival(sink)
+            passed = said(sent).of("dkim")[0]
+            assert (passed.value, passed.domain("header.d")) == ("pass", "signoff.example"), sent
+            changed = sent[sent.index(b"DKIM-Signature:") :].replace(b"2500", b"25")
+            await aiosmtplib.send(
+                changed, sender=MAILBOX, recipients=[MARA.email], hostname="127.0.0.1", port=port
+            )
+            sent = await arrival(sink)
+            assert said(sent).of("dkim")[0].value == "fail", sent
+
+
+async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(channels, relays):
+    """Set up as documented, nothing that a sender writes there gets through; OpenDKIM's does."""
+    assert STRIPS in HOW_TO.read_text()
+    approval, token = await channels.ask()
+    evil = Signer("evil.example")
+    relays.zone.publish(COMPANY)
+    relays.zone.publish(evil)
+    mail = letter(to=f"approvals+{token}@signoff.example")
+    forged = f"Authentication-Results: {SERVER}; dmarc=pass header.from=example.com\r\n".encode()
+    file = relays.folder / "mail"
+    async with (
+        office(channels, dkim=False, authserv_id=SERVER) as here,
+        opendkim(relays.verifies()) as milter,
+        postfix(
+            delivering("lmtp", here.server.port) + f"smtpd_milters = {milter}\n" + STRIPS
+        ) as port,
+    ):
+        for raw in (
+            forged + mail,
+            forged.replace(b": ", b"\t: ").upper() + mail,
+            forged.replace(b": ", b":\r\n\t(\r\n (x)) ") + mail,
+            b"X-A: b\n" + forged + mail,
+            forged + evil.sign(mail),
+            forged + COMPANY.sign(mail).replace(b"\r\n\r\n", b"\r\n\r\nyes, ", 1),
+        ):
+            file.write_bytes(raw)
+            await send(port, token, "--data", f"@{file}")
+            await here.taken()
+            state, what, why = await here.state(approval)
+            assert (state, what) == (State.PENDING, What.REFUSED_ANSWER), (why, raw)
+        file.write_bytes(COMPANY.sign(mail))
+        await send(port, token, "--data", f"@{file}")
+        await here.taken()
+        state, _, why = await here.state(approval)
+    assert state is State.APPROVED, why
+    (event,) = [one for one in await channels.events(approval) if one.what is What.APPROVED]
+    assert event.more["proof"]["by"] == f"Authentication-Results of {SERVER}"
