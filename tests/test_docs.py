@@ -105,6 +105,9 @@ def test_each_settings_example_is_valid(
         monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", "pw")
     elif "username" in code:
         monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "pw")
+    if "slack" in code:
+        monkeypatch.setenv("SIGNOFF_SLACK__BOT_TOKEN", "xoxb-1")
+        monkeypatch.setenv("SIGNOFF_SLACK__APP_TOKEN", "xapp-1")
     if "[inbox]" in code:
         monkeypatch.setenv("SIGNOFF_INBOX__SECRET_KEY", "k" * 44)
     file = tmp_path / "signoff.toml"
