@@ -109,15 +109,23 @@ def lines_of(plant: Plant) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def site(folder: Path, gateway: str = LOCAL, lease: int = 30) -> AsyncIterator[Site]:
-    """Build a plant with all agents of the examples and the tests, and a client of its API."""
+async def site(
+    folder: Path,
+    *processes: str,
+    gateway: str = LOCAL,
+    lease: int = 30,
+) -> AsyncIterator[Site]:
+    """Build a plant with all agents of the examples and the tests, and a client of its API.
+
+    Without `processes` it has all of them.
+    """
     agents = folder / "agents"
     agents.mkdir()
     for source in _AGENTS:
         for one in source.iterdir():
             if one.is_dir() and not one.name.startswith(("_", ".")):
                 (agents / one.name).symlink_to(one)
-    processes = ("worker", "channels", "gateway")
+    processes = processes or ("worker", "channels", "gateway")
     async with (
         plant(folder, *processes, lease=lease, agents=agents, gateway=gateway) as here,
         httpx.AsyncClient(timeout=60) as http,

@@ -123,7 +123,7 @@ async def test_without_a_person_an_answer_is_refused_with_the_setting_to_set(
     tmp_path: Path,
 ) -> None:
     """Whoever sits at this machine can run agents, and is told how to be somebody."""
-    async with site(tmp_path, gateway="adk = true") as here:
+    async with site(tmp_path, "worker", "gateway", gateway="adk = true") as here:
         session = await here.session("time_off")
         (call,) = calls_of(await here.say("time_off", session, "I need 5 days off"))
         refused = await here.answer("time_off", session, call, {"confirmed": False})

@@ -109,7 +109,7 @@ async def test_the_rest_is_a_problem(here: Site, method: str, path: str, status:
 async def test_the_page_is_for_those_who_may_use_the_api(tmp_path: Path) -> None:
     """With tokens, not a file of it is served without one."""
     gateway = TOKENS.replace("adk = true", "adk = true\nadk_web = true", 1)
-    async with site(tmp_path, gateway=gateway) as made:
+    async with site(tmp_path, "gateway", gateway=gateway) as made:
         for path in ("/dev-ui/", "/dev-ui/assets/config/runtime-config.json", "/dev/apps/x/tests"):
             assert (await made.http.get(path)).status_code == 401
             assert (await made.http.get(path, headers=bearer("app"))).status_code == 200

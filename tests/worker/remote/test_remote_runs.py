@@ -13,8 +13,8 @@ from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 from signoff.core.policy import Resume
 from signoff.core.run import RunState
+from signoff.worker.adk.answers import REFUSAL
 from signoff.worker.adk_remote.settings import RemoteApp
-from signoff.worker.adk_remote.wire import REFUSAL
 from worker.office import MARA, HandClock
 from worker.remote.conftest import make_far_office
 from worker.remote.far_office import FarOffice
