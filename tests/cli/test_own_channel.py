@@ -151,6 +151,7 @@ async def test_from_the_card_to_the_outcome(firm: Firm, words: str, state: State
     assert (after.state, after.decision.by, after.decision.channel) == (state, "mara", "mattermost")
     (card,) = firm.shown()
     assert said in card
+    assert "amount: 2500" in card
 
 
 async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm):

@@ -28,10 +28,10 @@ def text_of(message: Message) -> str:
     nothing, in a block of code for instance, so that it is no mention and no link.
     """
     card = message.card
-    lines = [message.headline or card.title, ""]
+    lines = [message.headline or card.title]
+    rows = [f"{row.name}: {row.value}" for row in card.rows]
     if message.kind is Kind.CARD:
-        lines += [f"{row.name}: {row.value}" for row in card.rows]
-        lines += [card.hint, f"Asked for by: {card.requester}"]
+        lines += [*rows, card.hint, f"Asked for by: {card.requester}"]
         if card.deadline is not None:
             lines.append(f"Answer until: {moment(card.deadline)}")
         if card.fields:
@@ -40,8 +40,10 @@ def text_of(message: Message) -> str:
         lines.append(f"Digest: {card.digest}")
     else:
         lines += [message.text, f"For instance: {message.example}" if message.example else ""]
-    head, *rest = lines
-    return "\n".join([head, *(line for line in rest if line)])
+    if message.kind is Kind.OUTCOME:
+        # It takes the place of the card, where people look up what was asked.
+        lines += [card.title, *rows, f"Asked for by: {card.requester}"]
+    return "\n".join(line for line in lines if line)
 
 
 async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:
