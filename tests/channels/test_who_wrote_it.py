@@ -312,3 +312,16 @@ def _networks(*names):
     import ipaddress
 
     return [ipaddress.ip_network(name) for name in names]
+
+
+async def test_two_texts_that_differ_decide_nothing(channels):
+    """A plain "approve" beside a page that says something else: the person is asked again."""
+    approval, token = await channels.ask()
+    mail = EmailMessage()
+    mail["From"], mail["To"] = "mara@example.com", card_address(token)
+    mail["Message-ID"] = "<two@mail.example>"
+    mail.set_content("approve")
+    mail.add_alternative("<p>I will look at it</p>", subtype="html")
+    told = await take(channels, mail.as_bytes())
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert "two texts" in told["mara"].text

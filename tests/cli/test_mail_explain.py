@@ -62,7 +62,7 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
         "reply": "Genehmigt, danke\ndays: 3",
         "first_line": "Genehmigt, danke",
         "verdict": "approve",
-        "reason": "danke",
+        "reason": "",
         "values": {"days": "3"},
         "problem": "",
         "example": "",
@@ -136,6 +136,7 @@ def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path:
     assert [one["file"] for one in told[:-1]] == bad
     why = ["is a folder", "No such file", "read at most", "many messages", "null"]
     assert all(words in one["error"] for words, one in zip(why, told[:-1], strict=True))
+    assert all(one["verdict"] == "unclear" and one["values"] == {} for one in told[:-1])
     assert told[-1]["verdict"] == "approve"
 
 
@@ -166,3 +167,11 @@ def test_it_reads_standard_input_without_settings(tmp_path: Path) -> None:
     )
     (told,) = lines(done.stdout.decode("ascii"))
     assert (told["file"], told["verdict"], told["reply"]) == ("-", "approve", "承認します")
+
+
+def test_a_text_with_a_mark_of_utf_16_is_read(invoke: Invoke, tmp_path: Path) -> None:
+    """As Windows saves "Unicode"."""
+    file = tmp_path / "reply.txt"
+    file.write_bytes("approve\r\nGrüße".encode("utf-16"))
+    result = invoke("mail", "explain", "--text", "--json", str(file))
+    assert lines(result.output)[0]["verdict"] == "approve"

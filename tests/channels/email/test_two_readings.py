@@ -9,7 +9,9 @@ import pytest
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
-from signoff.channels.email.reading import read_mail
+from signoff.channels.email.explain import explain_mail
+from signoff.channels.email.reading import TWO_TEXTS, read_mail
+from signoff.core.command import Verdict
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"
@@ -94,3 +96,32 @@ def test_an_answer_to_an_invitation_is_automatic() -> None:
     parts = b"--XX\r\n\r\nAccepted\r\n--XX\r\nContent-Type: text/calendar; method=REPLY\r\n\r\n"
     raw = b"From: mara@example.com\r\n" + top + b"\r\n" + parts + b"BEGIN:VCALENDAR\r\n--XX--\r\n"
     assert read_mail(raw).automatic == "a text/calendar part"
+
+
+def alternatives(plain: str, page: str) -> bytes:
+    """Return a mail with a plain text and a page."""
+    top = TOP.replace(b"mixed", b"alternative")
+    parts = f"--XX\r\n\r\n{plain}\r\n--XX\r\nContent-Type: text/html\r\n\r\n{page}\r\n--XX--"
+    return b"From: mara@example.com\r\n" + top + b"\r\n" + parts.encode()
+
+
+@pytest.mark.parametrize(
+    ("plain", "page", "differ"),
+    [
+        ("approve", "<p>approve</p>", False),
+        ("*approve*", "<b>Approve</b><p>Mara</p>", False),
+        ("no, this is\r\ntoo dear", "<p>no, this is too dear</p>", False),
+        ("approve", "<blockquote>Approval needed</blockquote>", False),
+        ("👍", "<p>👍🏽</p>", False),
+        ("approve", "<p>reject</p>", True),
+        ("approve", "<p>I will look at it</p>", True),
+        ("approve", "<p>👎</p>", True),
+    ],
+)
+def test_two_texts_that_differ_are_no_answer(plain: str, page: str, *, differ: bool) -> None:
+    """The person saw the page, another programme reads the text: nobody knows what was meant."""
+    raw = alternatives(plain, page)
+    assert read_mail(raw).two_texts is differ
+    read = explain_mail(raw)
+    assert (read.problem == TWO_TEXTS) is differ
+    assert not differ or read.verdict is Verdict.UNCLEAR

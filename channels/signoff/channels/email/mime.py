@@ -87,7 +87,9 @@ class Part:
 
 
 def text_of_bytes(raw: bytes) -> str:
-    """Return text that nothing is known about: UTF-8, and what is none, cp1252."""
+    """Return text that nothing is known about: by its mark UTF-16, else UTF-8, else cp1252."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace")
     return _charset_decoded(raw, "").removeprefix("\ufeff")
 
 

@@ -23,6 +23,12 @@ from signoff.core.errors import UnreadableMail
 
 __all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
 
+TWO_TEXTS: Final = (
+    "Your mail has two texts that say different things, one in plain letters and one as a page. "
+    'Answer with "approve" or "reject" alone on the first line.'
+)
+"""What is wrong with an answer that has `two_texts`, in words for the person."""
+
 _RECIPIENT_FIELDS: Final = ("to", "cc", "delivered-to", "x-original-to", "envelope-to")
 _MOST_RECIPIENTS: Final = 500
 _MOST_REFERENCES: Final = 100
@@ -56,6 +62,8 @@ class IncomingMail:
         reply: The same as it was meant to be read, with what the person quoted by hand.
         html_only: Whether that came from HTML because no plain text was there.
         media_types: The media types of the mail and all its parts, outermost first.
+        two_texts: Whether its HTML begins with other words than its plain text: the person saw one
+            of them, and nobody knows which.
     """
 
     message_id: str
@@ -73,6 +81,7 @@ class IncomingMail:
     reply: str
     html_only: bool
     media_types: tuple[str, ...]
+    two_texts: bool = False
 
 
 def read_mail(raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
@@ -118,7 +127,7 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
     subject = _decoded(headers.first("subject"))
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
-    text, html_only = _text(mail)
+    text, html_only, unread = _text(mail)
     reply = read_reply(text, sent_lines)
     automatic = automatic_sign(mail, subject, reply.answer)
     return IncomingMail(
@@ -137,6 +146,7 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         reply=reply.shown,
         html_only=html_only,
         media_types=tuple(part.media_type for part in mail.walk()),
+        two_texts=_differ(reply.answer, read_reply(unread, sent_lines).answer),
     )
 
 
@@ -181,15 +191,41 @@ def _decoded(value: str) -> str:
     return " ".join("".join(seen).split())
 
 
-def _text(mail: Part) -> tuple[str, bool]:
-    """Return the text a person reads in this mail, and whether all of it came from HTML."""
+def _text(mail: Part) -> tuple[str, bool, str]:
+    """Return the text a person reads in this mail, and whether all of it came from HTML.
+
+    And third the HTML that stood for the same choice and was left unread, as text.
+    """
     plain: list[str] = []
     marked_up: list[str] = []
-    texts = list(_readable(mail, plain, marked_up))
-    return "\n".join(texts), bool(marked_up) and not plain
+    unread: list[str] = []
+    texts = list(_readable(mail, plain, marked_up, unread))
+    return "\n".join(texts), bool(marked_up) and not plain, "\n".join(unread)
 
 
-def _readable(part: Part, plain: list[str], marked_up: list[str]) -> Iterator[str]:
+def _differ(one: str, other: str) -> bool:
+    """Say whether two texts begin with other words; their lines may be wrapped differently."""
+    first, second = _beginning(one), _beginning(other)
+    shorter, longer = sorted((first, second), key=len)
+    return bool(shorter) and not longer.startswith(shorter)
+
+
+def _beginning(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.strip()), "").casefold()
+    words = "".join(mark for mark in line if mark.isalnum())
+    return words or "".join(mark for mark in line if unicodedata.category(mark) == "So")
+
+
+def _html_beside(part: Part, chosen: Part) -> list[str]:
+    """Return the texts of the HTML among alternatives of which another one was chosen."""
+    others = (below for one in part.children if one is not chosen for below in one.walk())
+    found = [one for one in others if one.media_type == "text/html" and not one.attached]
+    return [text_of_html(one.text()) for one in found[:1]]
+
+
+def _readable(
+    part: Part, plain: list[str], marked_up: list[str], unread: list[str]
+) -> Iterator[str]:
     """Yield the texts in the order in which a mail programme shows them.
 
     Of alternatives (RFC 2046 section 5.1.4) the plain one counts, unless it is empty.
@@ -200,13 +236,14 @@ def _readable(part: Part, plain: list[str], marked_up: list[str]) -> Iterator[st
         for wanted in ("text/plain", "text/html"):
             for child in part.children:
                 if wanted in {below.media_type for below in child.walk()}:
-                    text = "\n".join(_readable(child, plain, marked_up))
+                    text = "\n".join(_readable(child, plain, marked_up, unread))
                     if text.strip():
+                        unread += _html_beside(part, child) if wanted == "text/plain" else []
                         yield text
                         return
         return
     for child in part.children:
-        yield from _readable(child, plain, marked_up)
+        yield from _readable(child, plain, marked_up, unread)
     if part.children or part.media_type not in ("text/plain", "text/html"):
         return
     text = part.text()

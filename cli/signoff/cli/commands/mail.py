@@ -61,12 +61,21 @@ def explain(
             read = _explain(file, asked, text=text, server=server, dns=dns)
         except _Unreadable as error:
             failed = True
-            _write(as_json, file, {"error": str(error)}, f"Not read: {error}")
+            _write(as_json, file, _unread(str(error)), f"Not read: {error}")
             continue
         told = read.model_dump(mode="json", exclude={"sender"} if read.sender is None else None)
         _write(as_json, file, told, "" if as_json else _report(read))
     if failed:
         raise typer.Exit(REFUSED)
+
+
+def _unread(error: str) -> dict[str, Any]:
+    """Return the same keys for a file that was not read: it is no answer either."""
+    from signoff.channels.email.explain import Explanation  # noqa: PLC0415
+    from signoff.core.command import Verdict  # noqa: PLC0415
+
+    read = Explanation(reply="", first_line="", verdict=Verdict.UNCLEAR, problem=error)
+    return {**read.model_dump(mode="json", exclude={"sender"}), "error": error}
 
 
 class _Unreadable(Exception):
