@@ -143,6 +143,17 @@ def test_eighty_arguments_are_folded_and_in_the_details():
     assert details.count("arg") >= 45
 
 
+@pytest.mark.parametrize(("kind", "said"), [(Kind.CONFIRMATION, True), (Kind.INPUT, False)])
+def test_a_call_without_arguments_says_so(kind: Kind, said: bool):
+    """On the card and in the details; a question has none that could be missed."""
+    call = make_call("ping").model_copy(update={"args": {}})
+    approval = ask(make_approval(call=call).model_copy(update={"kind": kind}))
+    shown = dumped(blocks.card_blocks(message(approval)))
+    details = views.details_view(card(approval, people())).to_dict()
+    assert ("It takes no arguments." in json.dumps(shown)) is said
+    assert ("It takes no arguments." in json.dumps(details)) is said
+
+
 def test_an_agent_mentions_nobody():
     """Text of the agent is plain or escaped: no mention, no link, no emoji comes out of it."""
     evil = "<!channel> <@U0BOSS> <https://evil.example|your bank> :tada: *x*"

@@ -50,6 +50,8 @@ from signoff.core.parts import Kind as Asks
 MOST_ROWS: Final = 20
 """Arguments on the card itself; the others are behind Details."""
 
+NO_ARGUMENTS: Final = "It takes no arguments."
+
 _FOLDED: Final = 160
 """Characters of a value on the card itself; the rest is behind Details."""
 
@@ -145,9 +147,9 @@ def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
         left -= 1 + len(parts)
 
 
-def folded(rows: Sequence[Row]) -> bool:
-    """Say whether the card itself does not show all of the arguments."""
-    return len(rows) > MOST_ROWS or any(_fold(row.value) != row.value for row in rows)
+def without_arguments(card: Card) -> bool:
+    """Say whether a call takes none; a question has none to miss."""
+    return not card.rows and card.kind is not Asks.INPUT
 
 
 def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
@@ -155,6 +157,8 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
     yield SectionBlock(text=markup(_who(card, open_still=open_still)))
     if card.hint:
         yield SectionBlock(text=plain(card.hint, _HINT))
+    if without_arguments(card):
+        yield SectionBlock(text=plain(NO_ARGUMENTS))
     shown = card.rows[:MOST_ROWS]
     for at in range(0, len(shown), _ROWS_A_SECTION):
         fields = []

@@ -17,10 +17,10 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
-from signoff.channels.slack.blocks import rows_in_full
+from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
 from signoff.channels.slack.form import VALUE, Field, inputs
 from signoff.channels.slack.references import APPROVE, DETAILS, REJECT, Reference
-from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, plain
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, plain
 from signoff.core.card import Card, one_line
 from signoff.core.command import LONGEST_REASON
 from signoff.core.parts import Kind as Asks
@@ -104,7 +104,8 @@ def _about(card: Card, room: int) -> list[Block]:
     if card.hint:
         head.append(SectionBlock(text=plain(card.hint, SECTION)))
     if not card.rows:
-        return head if card.hint else [*head, SectionBlock(text=markup("_No arguments._"))]
+        none = SectionBlock(text=plain(NO_ARGUMENTS))
+        return [*head, none] if without_arguments(card) else head
     return [*head, *rows_in_full(card.rows, most=max(room - len(head), 3))]
 
 
