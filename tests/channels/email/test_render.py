@@ -105,6 +105,14 @@ def test_the_headers_are_what_a_mail_of_a_program_needs():
     assert [part.get_content_type() for part in mail.iter_parts()] == ["text/plain", "text/html"]
 
 
+def test_no_line_of_the_body_is_longer_than_its_encoding_allows():
+    """Quoted-printable has 76 characters a line (RFC 2045); a long Message-ID stays whole."""
+    message = make_message(hint="für Jörg " * 40)
+    head, _, body = render(message, SETTINGS).as_bytes().partition(b"\r\n\r\n")
+    assert max(map(len, body.split(b"\r\n"))) <= 76
+    assert message_id(message.id, message.card.approval, SETTINGS.domain).encode() in head
+
+
 def test_a_resend_is_the_same_mail():
     """The Message-ID follows from the cause alone, under our own domain."""
     first = parsed(make_message())["Message-ID"]

@@ -35,8 +35,10 @@ _LONGEST_PREHEADER: Final = 140
 _LONGEST_ID: Final = 200
 _ID_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('<>()[]\\,;:"')
 
-# The default of 78 makes the library encode long Message-IDs beyond recognition.
-_POLICY: Final = email.policy.SMTP.clone(max_line_length=300)
+# In the header the default of 78 makes the library encode long Message-IDs beyond recognition.
+_HEADER: Final = email.policy.SMTP.clone(max_line_length=300)
+# RFC 2045, section 6.7: quoted-printable has no longer lines, and filters against spam know it.
+_BODY: Final = email.policy.SMTP.clone(max_line_length=76)
 
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("signoff.channels.email"),
@@ -66,7 +68,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     Raises:
         MailRefused: The address can never be written to.
     """
-    mail = EmailMessage(policy=_POLICY)
+    mail = EmailMessage(policy=_BODY)
     mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
     mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
     if message.token:
@@ -89,6 +91,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
             )
     mail.set_content(plain_text(message, settings), cte="quoted-printable")
     mail.add_alternative(html(message, settings), subtype="html", cte="quoted-printable")
+    mail.policy = _HEADER
     return mail
 
 

@@ -59,7 +59,9 @@ def topmost(headers: Headers, server: str) -> Results | None:
 
     Only the first such field of a mail can be its: every server writes on top of what it got
     (RFC 8601, section 5), so a field further down may be the sender's own invention. For the same
-    reason it does not count below a field that the author's side has written.
+    reason it does not count below a field that the author's side has written. Nor is the next one
+    added to it, though it has the same name and each filter of a server writes its own: OpenDKIM
+    strips only fields with a result of DKIM, so the one below its own may be the sender's.
 
     Args:
         headers: The fields of the mail.
