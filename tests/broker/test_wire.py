@@ -9,6 +9,8 @@ from typing import cast
 import pytest
 import redis.asyncio
 import redis.exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from signoff.broker.commands import Commands
 from signoff.broker.embedded import EmbeddedRedis, free_port
@@ -95,7 +97,9 @@ async def test_a_caller_who_is_cancelled_takes_nobody_along(wire: Wire) -> None:
 async def test_a_server_that_is_away_fails_everybody_and_is_tried_again() -> None:
     """Nobody waits for ever, and the next caller tries anew."""
     port = free_port()
-    async with redis.asyncio.Redis(port=port, decode_responses=True) as lonely:
+    async with redis.asyncio.Redis(
+        port=port, decode_responses=True, retry=Retry(NoBackoff(), 0)
+    ) as lonely:
         wire = Wire(cast("Commands", lonely))
         for _ in range(2):
             results = await asyncio.gather(

@@ -25,7 +25,7 @@ def test_samples_for_slack():
     """Each kind as the arguments of one call of the Web API."""
     made = json.loads(ran("card", "--sample", "--for", "slack", "--json"))
     assert list(made) == KINDS
-    assert made["confirmation"]["blocks"][-1]["type"] == "actions"
+    assert [one["type"] for one in made["confirmation"]["blocks"]][-2:] == ["actions", "context"]
     assert made["confirmation"]["metadata"]["event_type"] == "signoff_card"
 
 

@@ -480,7 +480,7 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
         async with DevMailbox(tmp_path / "inbound") as box:
             point_to(box.port)
             await asyncio.to_thread(invoke, "mailbox", "reply", "last", "approve")
-            mail = await box.wait_for(lambda one: True, within=10)
+            mail = await box.wait_for(lambda one: True, within=60)
             return (mail["From"], *recipients_of(mail))
 
     assert asyncio.run(answered()) == ("mara@example.com", "approvals+token@example.com")

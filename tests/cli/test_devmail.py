@@ -43,14 +43,14 @@ async def deliver(mailbox: DevMailbox, message: EmailMessage = CARD) -> None:
 async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
     """A wait that began before the mail came ends with it; a later one finds it at once."""
     async with DevMailbox(tmp_path / "mail") as mailbox:
-        waiting = asyncio.create_task(mailbox.wait_for(lambda one: True, within=10))
+        waiting = asyncio.create_task(mailbox.wait_for(lambda one: True, within=60))
         await asyncio.sleep(0)
         await deliver(mailbox)
         message = await waiting
         assert message["Subject"] == CARD["Subject"]
         assert recipients_of(message) == ("mara@example.com",)
         assert text_of(message).startswith("To say yes:  approve")
-        again = await mailbox.wait_for(lambda one: "nötig" in one["Subject"], within=10)
+        again = await mailbox.wait_for(lambda one: "nötig" in one["Subject"], within=60)
         assert again is message
     ((number, on_disk),) = stored(tmp_path / "mail")
     assert number == "1"
@@ -63,7 +63,7 @@ async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
     other.replace_header("Subject", "other")
     async with DevMailbox(tmp_path / "mail") as mailbox:
         waiting = asyncio.create_task(
-            mailbox.wait_for(lambda one: one["Subject"] == "other", within=10)
+            mailbox.wait_for(lambda one: one["Subject"] == "other", within=60)
         )
         await deliver(mailbox)
         await deliver(mailbox, other)
@@ -135,7 +135,7 @@ async def test_a_reply_goes_to_the_server_by_smtp(tmp_path: Path) -> None:
     """The address in the envelope is the Reply-To, which carries the token."""
     async with DevMailbox(tmp_path / "inbound") as inbound:
         await reply(CARD, "approve", "Mara <mara@example.com>", host="127.0.0.1", port=inbound.port)
-        received = await inbound.wait_for(lambda one: True, within=10)
+        received = await inbound.wait_for(lambda one: True, within=60)
     assert recipients_of(received) == ("approvals+token@example.com",)
 
 

@@ -198,12 +198,12 @@ async def test_a_run_goes_the_whole_way_through_the_processes(
     await supervisor.ready(within=60)
     inbound = supervisor.children["gateway"].said["inbound"]
     run = await parts.desk.submit("finance", "Reimburse me $2500 for a desk", user="riley")
-    card = await mailbox.wait_for(lambda one: one["To"] is not None, within=30)
+    card = await mailbox.wait_for(lambda one: one["To"] is not None, within=60)
     sender = "Mara Lind <mara@example.com>"
     if "mara@" not in str(card["To"]):
         sender = "Cleo Park <cleo@example.com>"
     await reply(card, "approve", sender, host="127.0.0.1", port=inbound)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for event in follow(parts.ledger.store, subject=run.id):
             if event.what in ENDED:
                 break
@@ -225,7 +225,7 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
         child.signal(signal.SIGINT)
         await child.ended.wait()
         assert child.code == 0
-        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert not left
 
 
@@ -233,7 +233,7 @@ async def test_up_leaves_nothing_behind_when_it_is_killed(file: Path) -> None:
     """`kill -9` of `signoff up` takes its processes with it."""
     async with _up(file) as (child, processes):
         os.kill(child.pid, signal.SIGKILL)
-        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
 
 
@@ -245,7 +245,7 @@ async def test_up_stops_everything_when_a_process_dies(file: Path) -> None:
         await child.ended.wait()
         assert child.code == 1
         assert any("channels was ended by signal 9" in line for line in child.tail)
-        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
+        _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert not left
 
 

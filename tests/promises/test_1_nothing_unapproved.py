@@ -66,8 +66,9 @@ async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
     await office.desk.reject(approval.id, MARA, channel="test", reason="no")
     run = await office.resume(run)
     assert office.executed() == []
-    assert run.state is RunState.COMPLETED
-    assert "no" in run.text
+    assert run.state is RunState.FAILED
+    assert "somebody else has answered the call" in run.problem
+    assert "nothing was run by it" in run.problem
 
 
 @pytest.mark.promise

@@ -199,7 +199,7 @@ class Workspace:
         waiting = self.acks[envelope] = asyncio.get_running_loop().create_future()
         sent = {"type": "interactive", "envelope_id": envelope, "payload": payload}
         await self.sockets[at].send_json({**sent, "accepts_response_payload": True})
-        return await asyncio.wait_for(waiting, 10)
+        return await asyncio.wait_for(waiting, 60)
 
 
 async def _arguments(request: web.Request) -> Json:

@@ -296,7 +296,9 @@ async def test_a_lost_last_word_is_told(far_ledger: FarLedger) -> None:
     await office.let_leases_run_out()
     run = await office.work(run)
     assert run.state is RunState.COMPLETED
-    assert run.text.startswith("(pay() finished.")
+    assert run.text.startswith(
+        '(pay() finished: {"status": "ok", "paid": "A"}. The agent\'s last word'
+    )
     assert len(server.posted) == 2
 
 
