@@ -18,8 +18,9 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.delivery import Delivery
 from signoff.channels.outbox import drain
-from signoff.channels.router import CHANNEL, Router, facts
+from signoff.channels.router import Router, facts
 from signoff.channels.tokens import Holder, issue
+from signoff.channels.ways import EMAIL
 from signoff.core.parts import Asked
 from signoff.core.policy import choose
 from signoff.testing import FakeChannel
@@ -106,7 +107,7 @@ class Pile:
         await self.ledger.commit_all([one.change for one in opened])
         await Router(self.ledger, policies=POLICIES, fallback=DEFAULT, directory=DIRECTORY).drain()
         delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
-        await drain(self.ledger, stages.deliver(CHANNEL), delivery.work)
+        await drain(self.ledger, stages.deliver(EMAIL), delivery.work)
         self.ids += [one.approval.id for one in opened]
 
     async def used(self) -> int:
@@ -123,7 +124,7 @@ class Pile:
         self.ids[place] = self.ids[-1]
         self.ids.pop()
         started = time.perf_counter()
-        await self.desk.approve(chosen, MARA, channel=CHANNEL)
+        await self.desk.approve(chosen, MARA, channel=EMAIL)
         took = (time.perf_counter() - started) * 1000
         await self.grow(len(self.ids) + 1)
         return took
@@ -162,12 +163,12 @@ def _delivered(opened: Opened) -> Change:
     now = opened.approval.opened_at
     change = Change(writes=opened.change.writes[:1], audit=list(opened.change.audit))
     choice = choose(POLICIES, DEFAULT, DIRECTORY, facts(opened.approval))
-    asked = tuple(Asked(person=one.id, channel=CHANNEL, address=one.email) for one in choice.people)
+    asked = tuple(Asked(person=one.id, channel=EMAIL, address=one.email) for one in choice.people)
     approval, routed = opened.approval.ask(choice.terms, asked, now=now, notes=choice.notes)
     change.note(routed)
     for person in choice.people:
-        issue(change, Holder(approval.id, person.id, CHANNEL), within=choice.terms.within)
+        issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within)
         receipt = f"fake:card:{approval.id}:{person.id}"
-        approval, events = approval.delivered(person.id, CHANNEL, receipt, now=now)
+        approval, events = approval.delivered(person.id, EMAIL, receipt, now=now)
         change.note(events)
     return change.put(approval, was=None)

@@ -109,6 +109,11 @@ class NullRuntime:
         tell("end", run.id, time.monotonic_ns())
         return Turn(text="done")
 
+    def resumes_each(self, app: str) -> bool:
+        """Never asked: the runs of the benchmark wait for one approval."""
+        del app
+        return False
+
 
 def crew(url: str) -> None:
     """The worker of Signoff around a runtime that does nothing."""
