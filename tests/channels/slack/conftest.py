@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
-from channels.slack.workspace import APP, BOT, SECRET, Workspace
+from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.channels.slack.handler import SlackHandler
@@ -27,15 +26,8 @@ async def workspace() -> AsyncIterator[Workspace]:
     made = Workspace()
     for user, person in ((MARA_AT, MARA), (CLEO_AT, CLEO), (RILEY_AT, RILEY)):
         made.add(user, person.email)
-    runner = web.AppRunner(made.app())
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield made
-    for socket in tuple(made.sockets):
-        await socket.close()
-    await runner.cleanup()
+    async with serve(made):
+        yield made
 
 
 @pytest.fixture

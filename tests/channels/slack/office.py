@@ -104,15 +104,19 @@ class Office:
         self, action: str, *, user: str = MARA_AT, card: Json | None = None, **more: Any
     ) -> Json:
         """Return what Slack sends when a button of a card is pressed."""
-        message = card or self.card()
-        buttons = next(one for one in message["blocks"] if one["type"] == "actions")["elements"]
-        button = next(one for one in buttons if one["action_id"] == f"signoff.{action}")
-        return block_actions(button, message, user=user, **more)
+        return click_on(card or self.card(), action, user=user, **more)
 
     async def submit(self, values: Json, *, user: str = MARA_AT, view: Json | None = None) -> Any:
         """Submit the last modal, and return the acknowledgement."""
         sent = view_submission(view or self.workspace.views[-1], values, user)
         return await self.handler.handle(sent)
+
+
+def click_on(card: Json, action: str, *, user: str = MARA_AT, **more: Any) -> Json:
+    """Return what Slack sends when somebody presses a button of a card."""
+    buttons = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
+    button = next(one for one in buttons if one["action_id"] == f"signoff.{action}")
+    return block_actions(button, card, user=user, **more)
 
 
 def block_actions(

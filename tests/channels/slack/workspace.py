@@ -10,14 +10,17 @@ import asyncio
 import itertools
 import json
 from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import WSMsgType, web
 
 from channels.slack.limits import faults_of
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 TEAM = "T0HOME"
 BOT = "xoxb-test"
@@ -30,7 +33,8 @@ class Workspace:
     """One workspace with its members, and a list of what was called.
 
     `failures` has, by method, answers to give before the real one: a Slack error code, a status, or
-    ``"lost"`` (it is done, and the connection dropped), ``"dropped"`` (nothing is done).
+    ``"lost"`` (it is done, and the connection dropped), ``"dropped"`` (nothing is done), ``"held"``
+    (it is done, and answered once `gate` is open).
     """
 
     members: dict[str, Json] = field(default_factory=dict)
@@ -49,6 +53,8 @@ class Workspace:
     url: str = ""
     greeting: bool = True
     _ts: Any = field(default_factory=lambda: itertools.count(1))
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     connected: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, user: str, email: str, *, team: str = TEAM, **more: Any) -> str:
@@ -73,7 +79,24 @@ class Workspace:
         made.router.add_get("/socket", self._socket)
         return made
 
+    async def until(self, holds: Callable[[], T], *, within: float = 60) -> T:
+        """Return what holds as soon as it does; it is asked whenever something has been called."""
+        async with asyncio.timeout(within):
+            while not (found := holds()):
+                await self._changed.wait()
+            return found
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
     async def _api(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._answered(request)
+        finally:
+            self._tell()
+
+    async def _answered(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
         arguments = await _arguments(request)
         self.calls.append((method, arguments))
@@ -85,6 +108,11 @@ class Workspace:
             assert request.transport is not None
             request.transport.close()
             return web.Response()
+        if failure == "held":
+            answer = self._done(method, arguments)
+            self._tell()
+            await self.gate.wait()
+            return web.json_response({"ok": True, **answer})
         if isinstance(failure, int):
             headers = {"Retry-After": self.retry_after} if failure == 429 else {}
             body = {"ok": False, "error": "ratelimited"} if failure == 429 else {}
@@ -182,6 +210,7 @@ class Workspace:
         if self.greeting:
             await socket.send_json({"type": "hello", "num_connections": len(self.sockets)})
         self.connected.set()
+        self._tell()
         try:
             async for message in socket:
                 if message.type is not WSMsgType.TEXT:
@@ -200,6 +229,23 @@ class Workspace:
         sent = {"type": "interactive", "envelope_id": envelope, "payload": payload}
         await self.sockets[at].send_json({**sent, "accepts_response_payload": True})
         return await asyncio.wait_for(waiting, 60)
+
+
+@asynccontextmanager
+async def serve(made: Workspace) -> AsyncIterator[Workspace]:
+    """Let a workspace be reached over TCP."""
+    runner = web.AppRunner(made.app())
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield made
+    finally:
+        made.gate.set()
+        for socket in tuple(made.sockets):
+            await socket.close()
+        await runner.cleanup()
 
 
 async def _arguments(request: web.Request) -> Json:

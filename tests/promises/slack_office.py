@@ -1,0 +1,113 @@
+"""A plant whose people are asked in Slack, and by mail too; Slack itself is in the test."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from slack_sdk.signature import SignatureVerifier
+
+from channels.slack.office import MARA_AT
+from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
+from promises.plant import MANAGER, Plant, plant
+from signoff.broker import stages
+from signoff.channels.slack.http import PATH
+from signoff.core.approval import Approval
+
+Json = dict[str, Any]
+RILEY = "riley@example.com"
+HERE = f"D{MARA_AT[1:]}"
+"""The conversation with Mara."""
+
+
+@dataclass
+class SlackOffice:
+    """A plant and its workspace."""
+
+    plant: Plant
+    slack: Workspace
+    http: aiohttp.ClientSession
+
+    async def asks(self, app: str, message: str) -> tuple[str, str, Json]:
+        """Say something to an agent; return the run, the approval and the card it asks with."""
+        known = set(self.cards())
+        run = await self.plant.parts.desk.submit(app, message, user=RILEY)
+        fresh = await self.slack.until(lambda: set(self.cards()) - known)
+        return run.id, fresh.copy().pop(), self.cards()[next(iter(fresh))]
+
+    def cards(self) -> dict[str, Json]:
+        """Return the cards in Slack by approval; the later one where there are two."""
+        found = {}
+        for message in self.slack.cards(HERE):
+            if (metadata := message.get("metadata")) and not message.get("thread_ts"):
+                found[metadata["event_payload"]["approval"]] = message
+        return found
+
+    def thread(self, card: Json) -> list[str]:
+        """Return what stands below a card."""
+        below = (one for one in self.slack.cards(HERE) if one.get("thread_ts") == card["ts"])
+        return [json.dumps(one["blocks"], ensure_ascii=False) for one in below]
+
+    async def over(self, card: Json) -> str:
+        """Return what the agent did in the end, once the thread of the card tells it."""
+        await self.slack.until(lambda: card.get("edits"))
+        return (await self.slack.until(lambda: self.thread(card)))[0]
+
+    async def approval(self, approval: str) -> Approval:
+        """Return an approval."""
+        return await self.plant.parts.ledger.approval(approval)
+
+    async def post(self, payload: Json, *, gateway: str = "gateway") -> tuple[int, Json]:
+        """Post what was pressed, as Slack does; return the status and the acknowledgement."""
+        port = self.plant.supervisor.children[gateway].said["port"]
+        body, timestamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
+        headers = {
+            "X-Slack-Request-Timestamp": timestamp,
+            "X-Slack-Signature": SignatureVerifier(SECRET).generate_signature(
+                timestamp=timestamp, body=body
+            )
+            or "",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        where = f"http://127.0.0.1:{port}{PATH}"
+        async with self.http.post(where, data=body, headers=headers) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if text else {}
+
+    async def let_leases_end(self) -> None:
+        """Do what time would: what a dead process held in Slack's outbox is free now."""
+        ledger = self.plant.parts.ledger
+        key = f"{ledger.store.prefix}outbox:{stages.deliver('slack')}"
+        async with ledger.store.translated_client() as client:
+            for item in await client.zrange(key, 0, -1):
+                await client.zadd(key, {item: 0}, xx=True)
+
+
+@asynccontextmanager
+async def slack_office(
+    folder: Path, *processes: str, socket: bool = False
+) -> AsyncIterator[SlackOffice]:
+    """Build a plant that reaches people in Slack and by mail, and start these processes."""
+    slack = Workspace()
+    slack.add(MARA_AT, MANAGER)
+    async with serve(slack), aiohttp.ClientSession() as http:
+        clicks = f'app_token = "{APP}"' if socket else f'signing_secret = "{SECRET}"'
+        more = f"""
+[slack]
+bot_token = "{BOT}"
+base_url = "{slack.url}/api/"
+{clicks}
+[[policies]]
+name = "expenses"
+ask = ["mara"]
+channels = ["slack", "email"]
+"""
+        async with plant(folder, *processes, gateway=more) as built:
+            yield SlackOffice(built, slack, http)

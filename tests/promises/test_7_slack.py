@@ -1,0 +1,207 @@
+"""Slack with real processes: the whole way, deaths on it, and many hands on one button."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from contextlib import suppress
+from email.message import EmailMessage
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from channels.slack.office import click_on, view_submission
+from promises.plant import MANAGER
+from promises.slack_office import HERE, MARA_AT, SlackOffice, slack_office
+from signoff.broker.embedded import free_port
+from signoff.broker.follow import follow
+from signoff.cli import devmail
+from signoff.core.approval import State
+from signoff.core.events import What
+
+CLICKS = 200
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(180)
+async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path):
+    """Buttons, modals, mail and the command line: the agent goes on, and Slack and mail tell it."""
+    async with slack_office(tmp_path, "worker", "channels", "gateway", socket=True) as office:
+        slack, plant = office.slack, office.plant
+        await slack.until(lambda: len(slack.sockets) == 2)
+        runs: list[str] = []
+        cards = []
+
+        run, _, card = await office.asks("finance", "Reimburse me $2500 for one")
+        await slack.push(click_on(card, "approve"), envelope="one")
+        assert "one" in await office.over(card) or "2500" in await office.over(card)
+        runs.append(run)
+        cards.append(card)
+
+        run, _, card = await office.asks("finance", "Reimburse me $2600 for two")
+        await slack.push(click_on(card, "reject"), envelope="two")
+        reason = {"reason": {"type": "plain_text_input", "value": "a train is cheaper"}}
+        sent = view_submission(slack.views[-1], reason, MARA_AT)
+        await slack.push(sent, envelope="two-modal", at=1)
+        # The agent's own last word: the model has read the reason.
+        assert "a train is cheaper" in await office.over(card)
+        runs.append(run)
+        cards.append(card)
+
+        run, _, card = await office.asks("time_off", "I need 5 days off")
+        await slack.push(click_on(card, "approve"), envelope="three")
+        for value, errors in (("many", True), ("3", False)):
+            days = {"field.0": {"type": "number_input", "value": value}}
+            sent = view_submission(slack.views[-1], days, MARA_AT)
+            ack = await slack.push(sent, envelope=f"three-{value}")
+            assert ("payload" in ack) is errors
+        assert "3" in await office.over(card)
+        runs.append(run)
+        cards.append(card)
+
+        run, approval, card = await office.asks("finance", "Reimburse me $2700 for four")
+        mail = await plant.mailbox.wait_for(lambda one: _asks_about(one, approval), within=30)
+        await devmail.reply(mail, "approve", MANAGER, host="127.0.0.1", port=plant.inbound)
+        await office.over(card)
+        runs.append(run)
+        cards.append(card)
+
+        run, approval, card = await office.asks("finance", "Reimburse me $2800 for five")
+        command = [sys.executable, "-m", "signoff.cli", "approvals", "approve", approval]
+        child = await plant.supervisor.start(
+            "cli", [*command, "--as", "mara"], env=plant.environment
+        )
+        await child.ended.wait()
+        assert child.code == 0, list(child.tail)
+        await office.over(card)
+        runs.append(run)
+        cards.append(card)
+
+        ends = await plant.ends(runs)
+        assert {end.what for end in ends.values()} == {What.COMPLETED}
+        assert [card["edits"] for card in cards] == [1] * len(cards)
+        assert [len(office.thread(card)) for card in cards] == [1] * len(cards)
+        # Each card went out by mail too; each mail has its answer below it.
+        told = Counter(str(one["In-Reply-To"]) for one in plant.mailbox.received)
+        asked = [one for one in plant.mailbox.received if "+" in str(one["Reply-To"])]
+        assert all(told[str(one["Message-ID"])] for one in asked[:4])
+        assert sum(plant.executions().values()) == 3
+        await _stopped_quietly(office, "gateway", "channels")
+
+
+def _asks_about(mail: EmailMessage, approval: str) -> bool:
+    return "+" in str(mail["Reply-To"]) and approval in mail.as_string()
+
+
+async def _stopped_quietly(office: SlackOffice, *names: str) -> None:
+    supervisor = office.plant.supervisor
+    tails = {name: supervisor.children[name].tail for name in names}
+    await supervisor.stop(*names)
+    for name, tail in tails.items():
+        text = "\n".join(tail)
+        assert '"stopped"' in text, (name, text)
+        for word in ("Unclosed", "Traceback", "never retrieved", "was destroyed"):
+            assert word not in text, (name, text)
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(180)
+async def test_deaths_on_the_way_and_many_hands(tmp_path: Path):
+    """Killed before and after a click counts, between a post and its record; 200 hands at once."""
+    async with slack_office(tmp_path, "worker", "channels", "gateway") as office:
+        first = await _gateway_dies_before_a_click_counts(office)
+        await _gateway_dies_after_a_click_has_counted(office)
+        await _channels_die_between_a_post_and_its_record(office)
+        # A card from before all of that still has an answer.
+        before = len(office.slack.whispers)
+        assert (await office.post(click_on(first, "approve")))[0] == 200
+        await office.slack.until(lambda: len(office.slack.whispers) > before)
+        await _many_hands(office)
+        assert max(office.plant.executions().values()) == 1
+
+
+async def _gateway_dies_before_a_click_counts(office: SlackOffice) -> dict:
+    run, approval, card = await office.asks("finance", "Reimburse me $2500 for before")
+    old = {**card}
+    office.slack.failures["auth.test"] = ["held"]
+    click = click_on(card, "approve")
+    pressed = asyncio.create_task(office.post(click))
+    await office.slack.until(lambda: office.slack.called("auth.test"))
+    await office.plant.kill("gateway")
+    with pytest.raises(aiohttp.ClientError):
+        await pressed
+    office.slack.gate.set()
+    assert (await office.approval(approval)).state is State.PENDING
+    assert (await office.post(click))[0] == 200
+    assert (await office.approval(approval)).state is State.APPROVED
+    await office.over(card)
+    assert (await office.plant.ends([run]))[run].what is What.COMPLETED
+    return old
+
+
+async def _gateway_dies_after_a_click_has_counted(office: SlackOffice) -> None:
+    run, approval, card = await office.asks("finance", "Reimburse me $2500 for after")
+    click = click_on(card, "approve")
+    before = len(office.slack.whispers)
+    pressed = asyncio.create_task(office.post(click))
+    async for event in follow(office.plant.parts.ledger.store, subject=approval):
+        if event.what is What.APPROVED:
+            office.plant.supervisor.children["gateway"].signal(signal.SIGKILL)
+            break
+    with suppress(aiohttp.ClientError):
+        await pressed
+    await office.plant.kill("gateway")
+    # Whoever got no answer presses again: it is the same click, and nobody is told of a second.
+    assert (await office.post(click))[0] == 200
+    await office.over(card)
+    assert (await office.plant.ends([run]))[run].what is What.COMPLETED
+    assert len(office.slack.whispers) == before
+
+
+async def _channels_die_between_a_post_and_its_record(office: SlackOffice) -> None:
+    office.slack.gate.clear()
+    office.slack.failures["chat.postMessage"] = ["held"]
+    run, approval, card = await office.asks("finance", "Reimburse me $2500 for between")
+    assert not (await office.approval(approval)).asked[0].receipt
+    await office.plant.kill("channels")
+    office.slack.gate.set()
+    await office.let_leases_end()
+    async for event in follow(office.plant.parts.ledger.store, subject=approval):
+        if event.what is What.DELIVERED and event.by == "slack":
+            break
+    there = (await office.approval(approval)).asked[0]
+    assert (there.receipt, there.copy_state) == (f"{HERE}/{card['ts']}", "reconciled")
+    posted = [one for one in office.slack.cards(HERE) if approval in str(one.get("metadata"))]
+    assert len(posted) == 1
+    assert (await office.post(click_on(card, "approve")))[0] == 200
+    await office.over(card)
+    assert (await office.plant.ends([run]))[run].what is What.COMPLETED
+
+
+async def _many_hands(office: SlackOffice) -> None:
+    plant, slack = office.plant, office.slack
+    elsewhere = {"SIGNOFF_EMAIL__INBOUND__PORT": str(free_port())}
+    await plant.supervisor.signoff("gateway-2", "gateway", env=plant.environment | elsewhere)
+    await plant.supervisor.ready("gateway-2")
+    run, approval, card = await office.asks("finance", "Reimburse me $2500 for many")
+    before = len(slack.whispers)
+    answers = await asyncio.gather(
+        *(
+            office.post(
+                click_on(card, "approve", at=f"{number}.0"),
+                gateway=("gateway", "gateway-2")[number % 2],
+            )
+            for number in range(CLICKS)
+        )
+    )
+    assert Counter(status for status, _ in answers) == {200: CLICKS}
+    await office.over(card)
+    await slack.until(lambda: len(slack.whispers) - before >= CLICKS - 1)
+    assert len(slack.whispers) - before == CLICKS - 1
+    assert all(one["user"] == MARA_AT for one in slack.whispers[before:])
+    assert card["edits"] == 1
+    assert (await plant.ends([run]))[run].what is What.COMPLETED
+    assert (await office.approval(approval)).decision is not None
