@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from pydantic import JsonValue
 
-from signoff.broker.store import to_ms, to_ms_after
+from signoff.broker.store import to_ms_after, to_us
 from signoff.core.approval import Approval, State
 from signoff.core.digest import digest
 from signoff.core.events import Event
@@ -62,18 +62,18 @@ def entries(record: Record | None) -> set[Entry]:
             return set()
         case Run():
             where = f"{record.app}\0{record.user}\0{record.session}\0{record.id}"
-            return {("runs", record.id, to_ms(record.submitted_at)), ("sessions", where, 0)}
+            return {("runs", record.id, to_us(record.submitted_at)), ("sessions", where, 0)}
         case Approval() if record.state is State.PENDING:
             # Rounded up: whatever comes out of the index is really late.
             due = FAR if record.deadline is None else to_ms_after(record.deadline)
             inboxes = {
-                (f"inbox:{person}", record.id, to_ms(record.opened_at))
+                (f"inbox:{person}", record.id, to_us(record.opened_at))
                 for person in record.approvers
             }
             return {("waiting", record.id, due), *inboxes}
         case _:
             ended = record.decision.at if record.decision else record.opened_at
-            return {("decided", record.id, to_ms(ended)), *_proposals(record)}
+            return {("decided", record.id, to_us(ended)), *_proposals(record)}
 
 
 def proposal_key(origin: Origin, digest: str) -> str:
