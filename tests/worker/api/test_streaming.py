@@ -67,7 +67,7 @@ async def test_words_come_as_the_model_says_them(here: Site, app: str) -> None:
 
 
 async def test_the_events_are_those_of_adks_own_server(here: Site, server: ApiServer) -> None:
-    """But for ids and times, what we send is what ADK's own server sends."""
+    """But for ids and times, and whose run it is, what we send is what ADK's own server sends."""
     body = {
         "appName": "talks",
         "userId": "user",
@@ -79,7 +79,10 @@ async def test_the_events_are_those_of_adks_own_server(here: Site, server: ApiSe
         await here.http.post(f"{server.url}/run_sse", json={**body, "sessionId": made.json()["id"]})
     )
     ours = await run(here, "talks", "go")
-    own = {"id", "timestamp", "invocationId"}
+    own = {"id", "timestamp", "invocationId", "customMetadata"}
+    assert [list(one["customMetadata"]) for one in ours if not one.get("partial")] == [
+        ["signoff_run"]
+    ]
     assert [{k: v for k, v in one.items() if k not in own} for one in ours] == [
         {k: v for k, v in one.items() if k not in own} for one in theirs
     ]

@@ -93,18 +93,6 @@ async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
     await audit.verify(office.ledger.store)
 
 
-async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
-    """The answer cannot be given to anybody: the run fails and says so."""
-    run = await office.submit("finance", CONFERENCE)
-    await office.approve(run)
-    await office.apps.sessions.delete_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    run = await office.resume(run)
-    assert run.state is RunState.FAILED
-    assert "is gone" in run.problem
-
-
 async def test_two_runs_share_a_session(office: Office) -> None:
     """The second pauses while the first waits; each is resumed by its own answer."""
     runs = []

@@ -20,6 +20,7 @@ from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.questions import NODE
 from signoff.worker.port import Fence
 
@@ -115,11 +116,16 @@ class GuardPlugin(BasePlugin):
             return {"status": "rejected", "error": "No approval is on record for this tool call."}
         approval_id, fence = expected
         return await self._ledger.decide_again(
-            lambda: self._let_through(approval_id, fence, tool.name, tool_args)
+            lambda: self._let_through(approval_id, fence, tool.name, tool_args, tool_context)
         )
 
     async def _let_through(
-        self, approval_id: str, fence: Fence, tool: str, args: dict[str, Any]
+        self,
+        approval_id: str,
+        fence: Fence,
+        tool: str,
+        args: dict[str, Any],
+        tool_context: ToolContext,
     ) -> dict[str, Any] | None:
         approval = await self._ledger.approval(approval_id)
         if approval.state is not State.APPROVED:
@@ -132,6 +138,8 @@ class GuardPlugin(BasePlugin):
             self._begun.discard(approval.id)
             return None
         _require_recorded(approval)
+        # Once more, with the history that ADK goes by: another answer may have come in since.
+        require_ours(tool_context.session.events, approval)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=tool)
         return None

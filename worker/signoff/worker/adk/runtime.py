@@ -21,7 +21,7 @@ from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.elsewhere import require_ours
+from signoff.worker.adk.elsewhere import MARK, require_ours
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
@@ -209,6 +209,7 @@ class AdkRuntime:
                 if run.watched is Watch.WORDS
                 else StreamingMode.NONE,
                 tool_thread_pool_config=ToolThreadPoolConfig(max_workers=self.tool_threads),
+                custom_metadata={MARK: run.id},
             ),
         )
         # To the very end: who leaves at the confirmation event can never approve some of them.
