@@ -90,8 +90,11 @@ async def test_other_values_on_a_call_without_a_template_are_a_proposal(
         (0, 3, {"value": 3}),
         ("", "words", {"value": "words"}),
         (["a"], ["b", "c"], {"value": ["b", "c"]}),
-        ({}, {}, {}),
+        ({}, {}, None),
         ({"days": 0}, None, None),
+        ({"days": 0, "who": "riley"}, {"days": 0, "who": "riley"}, None),
+        ({"days": 0, "who": "riley"}, {"days": 0, "who": "kim"}, {"days": 0, "who": "kim"}),
+        (0, 0, None),
         (None, {}, {}),
         (None, {"amount": 900}, {"amount": 900}),
     ],
@@ -99,7 +102,7 @@ async def test_other_values_on_a_call_without_a_template_are_a_proposal(
 def test_a_payload_is_values_by_field(
     template: JsonValue, payload: JsonValue, values: Mapping[str, JsonValue] | None
 ) -> None:
-    """A template that is no object has one field."""
+    """A template that is no object has one field; one that comes back as it was fills in none."""
     assert values_of(_open(template), payload) == values
 
 

@@ -195,6 +195,12 @@ BAD = {
     "values: null": (
         with_response({"confirmed": True, "payload": None}), 422, "payload", "approved_days",
     ),
+    "values that nobody chose": (
+        with_response({"confirmed": True, "payload": {"approved_days": 0}}),
+        422,
+        "payload",
+        "approved_days",
+    ),
     "values of another type": (
         with_response({"confirmed": True, "payload": [5]}), 422, "payload", "a JSON object",
     ),

@@ -132,6 +132,9 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
     Raises:
         PayloadError: It has a key too many, or a value of another kind; see
             `signoff.core.payload.check_payload`.
+
+    A template that comes back as it was shown fills in nothing: ADK's page sends it so, and what
+    nobody chose is no approval.
     """
     if payload is None:
         return None
@@ -140,6 +143,8 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
         checked = check_payload({} if payload == {} else dict(approval.call.args), payload)
     else:
         checked = check_payload(approval.template, payload)
+        if checked == approval.template:
+            return None
     if approval.template is not None and not isinstance(approval.template, dict):
         return {LONE_FIELD: checked}
     # As it came: what a template leaves open has to be filled by the answer itself.
