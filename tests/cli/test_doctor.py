@@ -38,7 +38,22 @@ clerk = Agent(name="clerk", model="m", tools=[FunctionTool(pay, require_confirma
 root_agent = Agent(name="desk", model="m", tools=[AgentTool(clerk)])
 """
 
+GATED = """
+from google.adk.agents import Agent
+from google.adk.tools.agent_tool import AgentTool
+
+
+class Gated(AgentTool):
+    async def check_require_confirmation(self, args, tool_context):
+        return True
+
+
+clerk = Agent(name="clerk", model="m")
+root_agent = Agent(name="desk", model="m", tools=[Gated(clerk)])
+"""
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
+ASKS_FOR_CREDENTIAL = Path(__file__).parents[1] / "worker" / "agents" / "credential"
 
 
 async def look(file: Path) -> dict[str, list[Finding]]:
@@ -249,9 +264,11 @@ def test_agents_that_do_not_load_are_broken(
     (agents / "bad" / "__init__.py").write_text("from . import agent\n")
     (agents / "bad" / "agent.py").write_text("import no_such_module\n")
     (agents / "finance").symlink_to(EXAMPLES / "finance")
-    (agents / "wrapped").mkdir()
-    (agents / "wrapped" / "__init__.py").write_text("from . import agent\n")
-    (agents / "wrapped" / "agent.py").write_text(WRAPPED)
+    (agents / "credential").symlink_to(ASKS_FOR_CREDENTIAL)
+    for name, code in (("wrapped", WRAPPED), ("gated", GATED)):
+        (agents / name).mkdir()
+        (agents / name / "__init__.py").write_text("from . import agent\n")
+        (agents / name / "agent.py").write_text(code)
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(agents=agents, redis=redis_url, prefix=prefix, smtp=9))
     monkeypatch.setenv("GOOGLE_API_KEY", "")
@@ -273,3 +290,7 @@ def test_agents_that_do_not_load_are_broken(
     assert "no_such_module" in findings["bad"]["text"]
     assert findings["wrapped"]["level"] == "broken"
     assert "desk > clerk > pay: it asks for a confirmation inside" in findings["wrapped"]["text"]
+    assert findings["gated"]["level"] == "warning"
+    assert "desk > clerk: the AgentTool itself asks for a confirmation" in findings["gated"]["text"]
+    assert findings["credential"]["level"] == "warning"
+    assert "credential > look: it may ask for a credential" in findings["credential"]["text"]
