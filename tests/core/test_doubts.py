@@ -41,6 +41,22 @@ Approve (mailto:approvals@x.example)
 Approve: https://x.example/
 Approved: [ ]
 Approved: ☐
+Yes! We got your message. We'll reply within 24 hours.
+Yes, I'm travelling with limited access to email
+yes (automatic reply)
+OK, unsubscribe
+ok, probably
+ok, for now
+Ok, test
+ok, minus 10 %
+Ok, 3 days
+Ok, for 3 days
+ok, from another budget
+Ja, grundsätzlich
+Ja! Endlich Urlaub. Vertretung: Tom
+Oui, je suis en déplacement
+はい、自動返信です
+好的,这是自动回复
 Ja, das geht so nicht
 Ja, leider geht das nicht
 Ja, ich bin im Urlaub
@@ -74,6 +90,7 @@ yes, go for it
 Yes: the budget allows it
 Approved. Have fun in Berlin!
 yes, no objections from my side
+Approved, PO 4711
 ok, no problem at all
 ja, mach das
 Ja, kein Problem, bitte buchen

@@ -112,6 +112,40 @@ _AWAY: Final = (
     *("休假", "外出", "we are closed", "office is closed"),
 )
 
+_HALF_SAID: Final = (
+    *("in principle", "probably", "i think so", "i guess", "i suppose", "perhaps", "possibly"),
+    *("for now", "provisional", "provisionally", "theoretically", "in theory", "test", "testing"),
+    *("grundsätzlich", "im prinzip", "vermutlich", "wahrscheinlich", "theoretisch", "vorerst"),
+    *("vorläufig", "eventuell", "probablement", "en principe", "en théorie", "probablemente"),
+    *("en principio", "quizá", "provavelmente", "em princípio", "probabilmente", "in teoria"),
+    *("in linea di massima", "per ora", "waarschijnlijk", "in principe", "voorlopig", "たぶん"),
+    *("多分", "とりあえず", "原則", "아마", "일단", "大概", "可能", "原则上"),
+    *("原則上", "暂时", "暫時"),
+)
+
+_ROBOTIC: Final = (
+    *("automatic reply", "automatic response", "automated", "auto reply", "autoreply"),
+    *("unattended", "got your message", "we will reply", "we'll reply", "unsubscribe"),
+    *("limited access", "at a conference", "left the company", "new address", "travelling until"),
+    *("automatische antwort", "automatisch erzeugt", "abmelden", "urlaub", "réponse automatique"),
+    *("en déplacement", "respuesta automática", "resposta automática", "risposta automatica"),
+    *("automatisch antwoord", "自動返信", "자동 응답", "자동응답", "自动回复", "自動回覆"),
+)
+"""What programmes answer, where nothing else tells that they do."""
+
+_OTHERWISE: Final = (
+    *("excluding", "another", "different", "talk first", "first fix", "fix the", "new iban"),
+    *("andere", "anderes", "anderen", "rufen sie", "ruf mich", "un autre", "une autre"),
+    *("otro", "otra", "outro", "outra", "un altro", "un'altra", "een andere"),
+    *("別の", "다른", "另一"),
+)
+
+_AMOUNTS: Final = (
+    *("for", "to", "minus", "plus", "add", "less", "für", "auf", "pour", "à", "por", "para"),
+    *("per", "voor", "mit", "with", "use", "take"),
+)
+"""First words that, with a number, say another amount than the one that was shown."""
+
 _CONDITIONAL: Final = (
     *("if", "once", "until", "when", "wenn", "falls", "sobald", "sofern", "dès que", "lorsque"),
     *("quand", "si", "cuando", "en cuanto", "quando", "assim que", "appena", "zodra", "indien"),
@@ -165,7 +199,7 @@ def is_doubted(text: str, *, beside: bool) -> bool:
     left = without_harmless(text)
     conditional = beside and has_phrase(left, _IFS)
     linked = beside and ("://" in text or "mailto:" in text.casefold())
-    heard = beside and has_phrase(left, _HEARD)
+    heard = beside and (has_phrase(left, _MORE) or _is_amount(text))
     later = _plain(text)[1].strip() in _SOON
     if not beside:
         left = _without_numbers(left)
@@ -186,6 +220,13 @@ def _plain(text: str) -> tuple[str, str]:
     folded = unaccented(text.casefold())
     plain = "".join(mark if mark.isalnum() or mark == "'" else " " for mark in folded)
     return folded, f" {' '.join(plain.split())} "
+
+
+def _is_amount(text: str) -> bool:
+    """Say whether words beside a yes give a number of their own: "3 days", "minus 10 %"."""
+    words = _plain(text)[1].split()
+    numbered = any(word[0].isdigit() for word in words)
+    return numbered and (words[0] in _LED_BY or words[0][0].isdigit() or "%" in text)
 
 
 def _without_numbers(text: str) -> str:
@@ -211,7 +252,8 @@ def _alike(found: Iterable[str]) -> tuple[str, ...]:
 
 
 _DOUBTS: Final = _alike((*_DENIALS, *_PUT_OFF, *_TAKEN_BACK, *_CHANGED, *_WORRIED, *_AWAY))
-_HEARD: Final = _alike(_ACKNOWLEDGED)
+_MORE: Final = _alike((*_ACKNOWLEDGED, *_HALF_SAID, *_ROBOTIC, *_OTHERWISE))
+_LED_BY: Final = frozenset(_alike(_AMOUNTS))
 _IFS: Final = _alike(_CONDITIONAL)
 _SOON: Final = frozenset(_alike(_LATER))
 _KINDLY: Final = tuple(sorted(_alike(_HARMLESS), key=len, reverse=True))
