@@ -223,10 +223,17 @@ def _plain(text: str) -> tuple[str, str]:
 
 
 def _is_amount(text: str) -> bool:
-    """Say whether words beside a yes give a number of their own: "3 days", "minus 10 %"."""
+    """Say whether words beside a yes give a number of their own: "3 days", "minus 10 %".
+
+    A number without words is a value: what it would be for is said where values are looked at.
+    """
     words = _plain(text)[1].split()
     numbered = any(word[0].isdigit() for word in words)
-    return numbered and (words[0] in _LED_BY or words[0][0].isdigit() or "%" in text)
+    return (
+        numbered
+        and any(letter.isalpha() for letter in text)
+        and (words[0] in _LED_BY or words[0][0].isdigit() or "%" in text)
+    )
 
 
 def _without_numbers(text: str) -> str:
