@@ -63,6 +63,7 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.mail $(ARGS)
+	@$(BIN)/python -m benchmarks.slack $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
