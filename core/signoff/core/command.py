@@ -21,7 +21,7 @@ signature. Every step walks the text forwards once; there are no regular express
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -220,12 +220,18 @@ def _read_line(raw: str, template: JsonValue) -> _Line:
 
 def _after(line: str, known: frozenset[str]) -> str | None:
     """Return what follows the longest of the words that the line begins with, or None."""
+    return next(_afters(line, known), None)
+
+
+def _afters(line: str, known: frozenset[str]) -> Iterator[str]:
+    """Yield what follows each of the words that the line begins with, the longest word first."""
     # Case-folding may lengthen text and never shortens it: no word reaches past its own length.
     for end in range(min(max(map(len, known)), len(line)), 0, -1):
         if unaccented(line[:end].casefold()) in known:
             rest = line[end:]
-            return None if _glued(rest) else rest
-    return None
+            if _glued(rest):
+                return
+            yield rest
 
 
 def _glued(rest: str) -> bool:
@@ -259,16 +265,13 @@ def _approval(rest: str, shown: str, template: JsonValue, *, separated: bool) ->
 
 def _consists_of(body: str, *known: frozenset[str]) -> bool:
     """Say whether all of this is phrases that are known: "please", "ok, danke"."""
-    left = body
+    # "grazie mille mercis": the longest phrase is not always the right one.
+    left = {body}
     for _ in range(_MOST_PIECES):
-        left = left.strip(_SEPARATORS + _DECORATION + ") ")
-        if not left:
-            return True
-        rests = [_after(left, phrases) for phrases in known]
-        found = [rest for rest in rests if rest is not None]
-        if not found:
-            return False
-        left = min(found, key=len)
+        left = {one.strip(_SEPARATORS + _DECORATION + ") ") for one in left}
+        if not left or "" in left:
+            return bool(left)
+        left = {rest for one in left for phrases in known for rest in _afters(one, phrases)}
     return False
 
 
