@@ -167,7 +167,7 @@ def _delivered(opened: Opened) -> Change:
     approval, routed = opened.approval.ask(choice.terms, asked, now=now, notes=choice.notes)
     change.note(routed)
     for person in choice.people:
-        issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within)
+        issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length)
         receipt = f"fake:card:{approval.id}:{person.id}"
         approval, events = approval.delivered(person.id, EMAIL, receipt, now=now)
         change.note(events)

@@ -21,7 +21,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from signoff.core.policy import Policy, format_duration
+from signoff.core.durations import Span, format_duration
+from signoff.core.policy import Policy
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -173,7 +174,9 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
         bool: "`true`, `false`",
     }
     names[JsonValue] = "any value"
-    return names.get(annotation, {Path: "path", timedelta: "duration"}.get(annotation, "text"))
+    return names.get(
+        annotation, {Path: "path", timedelta: "duration", Span: "duration"}.get(annotation, "text")
+    )
 
 
 def _default(field: FieldInfo) -> str:

@@ -149,7 +149,7 @@ port = "http"
     assert found["redis.ur"].remedy == "Did you mean 'url'?"
     assert found["policies[0].withn"].remedy == "Did you mean 'within'?"
     assert found["policies[1].ask"].remedy == "Add it to [[policies]]."
-    assert "'reject' or 'stay', not 'panic'" in found["policies[1].on_timeout"].message
+    assert "'stay' or 'approve', not 'panic'" in found["policies[1].on_timeout"].message
     assert found["emial"].remedy == "Did you mean 'email'?"
     assert found["gateway.port"].message == "it should be a whole number, not 'http'"
 

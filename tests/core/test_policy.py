@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from builders import people
+from signoff.core.durations import Duration, format_duration, parse_duration
 from signoff.core.errors import ConditionError
 from signoff.core.people import Directory, Person
 from signoff.core.policy import (
     Choice,
-    Duration,
     Fallback,
     Policy,
     Terms,
     choose,
-    format_duration,
-    parse_duration,
 )
 
 FALLBACK = Fallback(ask=("cleo",))

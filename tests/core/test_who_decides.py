@@ -64,7 +64,7 @@ def test_over_any_sequence_of_moves(
         elif approval.state is State.TIMED_OUT:
             assert before.deadline is not None
             assert now >= before.deadline
-            assert on_timeout is OnTimeout.REJECT
+            assert on_timeout is not OnTimeout.STAY
 
 
 def move(

@@ -195,7 +195,7 @@ class Router:
     def _send_cards(
         change: Change, approval: Approval, *, only: Sequence[Asked] | None = None
     ) -> Change:
-        within = approval.terms.within if approval.terms is not None else timedelta(days=1)
+        within = approval.terms.within.length if approval.terms else timedelta(days=1)
         for asked in approval.asked if only is None else only:
             holder = Holder(approval.id, asked.person, asked.channel)
             token = issue(change, holder, within=within) if asked.channel in TOKENS else ""

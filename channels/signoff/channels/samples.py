@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approval import Approval, Asked, Kind, Origin, ToolCall
+from signoff.core.durations import Span
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Risk, Terms
 
@@ -75,6 +76,6 @@ def _asked(
     approval, _ = Approval.open(
         origin, call, hint=hint, template=dict(template) if template else None, now=now, kind=kind
     )
-    terms = Terms(policy="sample", ask=(MARA.id,), within=timedelta(hours=4), risk=risk)
+    terms = Terms(policy="sample", ask=(MARA.id,), within=Span(timedelta(hours=4)), risk=risk)
     asked = (Asked(person=MARA.id, channel="email", address=MARA.email),)
     return approval.ask(terms, asked, now=now)[0]

@@ -65,7 +65,7 @@ def entries(record: Record | None) -> set[Entry]:
             return {("runs", record.id, to_us(record.submitted_at)), ("sessions", where, 0)}
         case Approval() if record.state is State.PENDING:
             # Rounded up: whatever comes out of the index is really late.
-            due = FAR if record.deadline is None else to_ms_after(record.deadline)
+            due = FAR if record.next_due is None else to_ms_after(record.next_due)
             inboxes = {
                 (f"inbox:{person}", record.id, to_us(record.opened_at))
                 for person in record.approvers

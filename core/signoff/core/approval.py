@@ -100,7 +100,7 @@ class Approval(Question):
         if terms.second_step:
             more["second_step"] = True
         approval = self.model_copy(
-            update={"terms": terms, "asked": asked, "deadline": now + terms.within}
+            update={"terms": terms, "asked": asked, "deadline": now + terms.within.length}
         )
         return approval, (
             self.note(

@@ -2,79 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from signoff.core import conditions
 from signoff.core.errors import ConditionError
+from signoff.core.levels import Asking, Level
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 
-_UNITS = {
-    "w": timedelta(weeks=1),
-    "d": timedelta(days=1),
-    "h": timedelta(hours=1),
-    "m": timedelta(minutes=1),
-    "s": timedelta(seconds=1),
-    "ms": timedelta(milliseconds=1),
-}
-_PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
-_SUM = re.compile(rf"(?:{_PART.pattern})+")
-_LONGEST = timedelta(days=365)
-
-
-def parse_duration(text: object) -> object:
-    """Read ``"90s"``, ``"30m"``, ``"4h"``, ``"2d"``, ``"1w"`` or a sum of them, ``"1h30m"``.
-
-    Anything that is not a string is passed on unchanged (seconds, or a timedelta).
-
-    Raises:
-        ValueError: The text is not such a sum, or more than a year.
-    """
-    if not isinstance(text, str):
-        return text
-    plain = text.replace(" ", "")
-    if not _SUM.fullmatch(plain):
-        raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
-    # Compared before they are multiplied: a timedelta overflows at 999,999,999 days.
-    parts = [(int(count), _UNITS[unit]) for count, unit in _PART.findall(plain)]
-    if any(count > _LONGEST / unit for count, unit in parts):
-        raise ValueError(f"{text!r} is too long: a year, 365d, is the most")
-    return sum((count * unit for count, unit in parts), timedelta())
-
-
-def format_duration(duration: timedelta) -> str:
-    """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
-    rest, parts = max(duration, timedelta()), []
-    for unit, size in _UNITS.items():
-        if unit == "w":
-            continue  # people count in days: 7d, 14d
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
-
-
-def _whole_ms(duration: timedelta) -> timedelta:
-    return duration - duration % timedelta(milliseconds=1)
-
-
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
-
-Duration = Annotated[
-    timedelta,
-    BeforeValidator(parse_duration),
-    Field(ge=timedelta(milliseconds=1), le=_LONGEST),
-    # What is written is read again as the same: a snapshot must not change in the ledger.
-    AfterValidator(_whole_ms),
-    PlainSerializer(format_duration, return_type=str),
-]
 
 
 class OnTimeout(StrEnum):
@@ -84,6 +26,8 @@ class OnTimeout(StrEnum):
     """The call is rejected, and the agent is told that nobody answered in time."""
     STAY = "stay"
     """The approval is marked overdue and stays open."""
+    APPROVE = "approve"
+    """It is approved, where the `ceiling` of the policy is true of the call; else rejected."""
 
 
 class OnOutOfOffice(StrEnum):
@@ -144,12 +88,12 @@ class Risk(StrEnum):
     """A button asks once more before it counts."""
 
 
-class Rules(Value):
+class Rules(Asking):
     """What policies, the default and the snapshot of an approval have in common.
 
     Attributes:
-        within: Time from the asking to the deadline: ``"30m"``, ``"4h"``, ``"2d"``.
-        on_timeout: What the deadline means.
+        on_timeout: What it means when nobody has answered to the end.
+        repeat: How often the levels are gone through again.
         on_out_of_office: What an out-of-office reply of somebody who is asked means.
         in_doubt: What happens when a worker died while the tool ran.
         edits: What an approval with other values is worth.
@@ -157,26 +101,17 @@ class Rules(Value):
         name_approver: Whether the model is told who rejected its call.
         email: What must be proven about an answer by mail; None leaves it to
             ``[email.authentication] require``.
-        channels: How people are asked: ``email``, ``slack``, or by the name of a channel of one's
-            own; all of those that are named. Where it is empty, a person with a Slack id is asked
-            in Slack, if it is set up, and everybody else by mail.
-        slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
-            asked is posted instead of one to each of them.
-        slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
         risk: How bad a wrong yes would be.
     """
 
-    within: Duration = timedelta(hours=24)
     on_timeout: OnTimeout = OnTimeout.REJECT
+    repeat: int = Field(default=0, ge=0, le=10)
     on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER
     name_approver: bool = False
     email: EmailProof | None = None
-    channels: tuple[str, ...] = ()
-    slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
-    slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
     risk: Risk = Risk.NORMAL
 
 
@@ -184,16 +119,42 @@ class Routing(Rules):
     """What policies and the default have in common.
 
     Attributes:
+        levels: Who is asked one after the other, until somebody has decided.
+        ask: Whom to ask, where there is one level; see the `ask` of a level.
+        ceiling: A CEL expression over the same names as `when`: only where it is true does
+            ``on_timeout = "approve"`` approve.
         second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
             or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is
             always, empty is never; what cannot be evaluated is true.
     """
 
+    must_ask: ClassVar[bool] = False
+
+    levels: tuple[Level, ...] = Field(default=(), max_length=20)
+    ask: tuple[str, ...] = Field(default=(), validate_default=True)
+    ceiling: str = ""
     second_step: str = ""
 
-    def _terms(self, policy: str, ask: tuple[str, ...], facts: Facts) -> Terms:
+    @field_validator("ask", mode="after")
+    @classmethod
+    def _one_form(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        levels = info.data.get("levels", ())
+        if value and levels:
+            raise ValueError("it stands beside levels: ask for these people in a level")
+        if cls.must_ask and not value and not levels and "levels" in info.data:
+            raise PydanticCustomError("missing", "nobody is asked")
+        return value
+
+    def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
-        return Terms(policy=policy, ask=ask, second_step=_needed(self.second_step, facts), **rules)
+        return Terms(
+            policy=policy,
+            ask=self.ask,
+            levels=tuple(level.over(self) for level in self.levels),
+            under_ceiling=_under(self.ceiling, facts),
+            second_step=_needed(self.second_step, facts),
+            **rules,
+        )
 
 
 class Terms(Rules):
@@ -201,13 +162,25 @@ class Terms(Rules):
 
     Attributes:
         policy: The name of the policy it was taken from.
-        ask: Ids of people, in the order of the policy; the first answer decides.
+        ask: Whom to ask, where there is one level.
+        levels: Who is asked one after the other, where there are several.
+        under_ceiling: Whether the end may approve.
         second_step: Whether a yes by mail counts only when the person has confirmed it.
     """
 
     policy: str
-    ask: tuple[str, ...]
+    ask: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    under_ceiling: bool = False
     second_step: bool = False
+
+    @property
+    def ladder(self) -> tuple[Level, ...]:
+        """The levels, whichever way they are written; empty when nobody is to be asked."""
+        if self.levels or not self.ask:
+            return self.levels
+        asking = {name: getattr(self, name) for name in Asking.model_fields}
+        return (Level(ask=self.ask, **asking),)
 
 
 class Policy(Routing):
@@ -216,26 +189,24 @@ class Policy(Routing):
     Attributes:
         name: Shown on the card and in the audit.
         when: A CEL expression over app, agent, tool, args and user; empty matches every call.
-        ask: Ids of the people to ask.
     """
+
+    must_ask: ClassVar[bool] = True
 
     name: str = Field(min_length=1, max_length=64)
     when: str = ""
-    ask: tuple[str, ...] = Field(min_length=1)
 
     def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval of a call with these facts."""
-        return self._terms(self.name, self.ask, facts)
+        return self._terms(self.name, facts)
 
 
 class Fallback(Routing):
     """Who is asked when no policy matches, or when nobody of the policy can be asked."""
 
-    ask: tuple[str, ...] = ()
-
     def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""
-        return self._terms("default", self.ask, facts)
+        return self._terms("default", facts)
 
 
 class Choice(Value):
@@ -304,6 +275,14 @@ def _needed(second_step: str, facts: Facts) -> bool:
         return conditions.value(second_step, facts) is not False
     except (KeyError, ConditionError):
         return True
+
+
+def _under(ceiling: str, facts: Facts) -> bool:
+    """Say whether a call is under a ceiling; what cannot be evaluated is above it."""
+    try:
+        return bool(ceiling) and conditions.holds(ceiling, facts)
+    except ConditionError:
+        return False
 
 
 def _may_ask(

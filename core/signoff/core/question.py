@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from signoff.core.errors import AlreadyDecided, IllegalMove, NotAnApprover, OwnRequest, TooLate
 from signoff.core.events import Event, What
+from signoff.core.levels import Seat, Vote
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall
@@ -33,7 +34,15 @@ class Question(Value):
         opened_at: When it was opened (UTC).
         terms: The snapshot of the policy, None until it has been routed.
         asked: Who is asked, and how the delivery went.
-        deadline: When it is too late (UTC), None until routed, or when it stays open.
+        level: The index of the level that is asked, in `Terms.ladder`.
+        round: How often the levels have been gone through before.
+        seats: Who may decide at this level, and who could at earlier ones; empty in what was routed
+            before there were levels: those who are asked may decide then.
+        votes: The answers that count and have not ended it, at most one of each person.
+        reminders: When those of this level are reminded (UTC).
+        reminded: How many of these have come.
+        barred: Identities that never decide, besides the requester: whoever owns the agent.
+        deadline: When this level ends (UTC), None until routed, or when it stays open.
         steps: The first steps of those whose yes waits for their second, at most one of each.
         decision: What ended it.
         result: The tool's result as JSON text, once it was seen to finish.
@@ -58,6 +67,13 @@ class Question(Value):
     opened_at: datetime
     terms: Terms | None = None
     asked: tuple[Asked, ...] = ()
+    level: int = 0
+    round: int = 0
+    seats: tuple[Seat, ...] = ()
+    votes: tuple[Vote, ...] = ()
+    reminders: tuple[datetime, ...] = ()
+    reminded: int = 0
+    barred: tuple[str, ...] = ()
     deadline: datetime | None = None
     steps: tuple[Decision, ...] = ()
     decision: Decision | None = None
@@ -159,6 +175,15 @@ class Question(Value):
                 f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
                 "nothing was done. The request has to be made again."
             )
+
+    @property
+    def next_due(self) -> datetime | None:
+        """The next moment at which anything is to do, whatever people do; None where there is none.
+
+        The due index is scored by it: a reminder, or the end of the level.
+        """
+        moments = (*self.reminders[self.reminded : self.reminded + 1], self.deadline)
+        return min((one for one in moments if one is not None), default=None)
 
     def is_late(self, now: datetime) -> bool:
         """Say whether this moment is not before the deadline any more."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
 from signoff.channels.email.servers import is_loopback
-from signoff.core.policy import Duration
+from signoff.core.durations import Duration
 
 ROOT: Final = "/inbox"
 """The path below which all pages are."""

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.card import card, one_line, shown
+from signoff.core.durations import format_duration
 from signoff.core.events import Event
 from signoff.core.parts import Kind
 from signoff.core.people import Directory
-from signoff.core.policy import format_duration
 from signoff.core.run import Run
 
 _PIPE_WIDTH = 400

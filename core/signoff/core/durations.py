@@ -1,0 +1,127 @@
+"""Lengths of time as people write them: "90s", "4h", "1h30m", and "4h business"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Final
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
+
+_UNITS = {
+    "w": timedelta(weeks=1),
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
+_SUM = re.compile(rf"(?:{_PART.pattern})+")
+_SHORTEST: Final = timedelta(milliseconds=1)
+_LONGEST: Final = timedelta(days=365)
+_BUSINESS: Final = "business"
+
+
+def parse_duration(text: object) -> object:
+    """Read ``"90s"``, ``"30m"``, ``"4h"``, ``"2d"``, ``"1w"`` or a sum of them, ``"1h30m"``.
+
+    Anything that is not a string is passed on unchanged (seconds, or a timedelta).
+
+    Raises:
+        ValueError: The text is not such a sum, or more than a year.
+    """
+    if not isinstance(text, str):
+        return text
+    plain = text.replace(" ", "")
+    if not _SUM.fullmatch(plain):
+        raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
+    # Compared before they are multiplied: a timedelta overflows at 999,999,999 days.
+    parts = [(int(count), _UNITS[unit]) for count, unit in _PART.findall(plain)]
+    if any(count > _LONGEST / unit for count, unit in parts):
+        raise ValueError(f"{text!r} is too long: a year, 365d, is the most")
+    return sum((count * unit for count, unit in parts), timedelta())
+
+
+def format_duration(duration: timedelta) -> str:
+    """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
+    rest, parts = max(duration, timedelta()), []
+    for unit, size in _UNITS.items():
+        if unit == "w":
+            continue  # people count in days: 7d, 14d
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def _whole_ms(duration: timedelta) -> timedelta:
+    return duration - duration % timedelta(milliseconds=1)
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    Field(ge=_SHORTEST, le=_LONGEST),
+    # What is written is read again as the same: a snapshot must not change in the ledger.
+    AfterValidator(_whole_ms),
+    PlainSerializer(format_duration, return_type=str),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length of time by the clock, or of working time.
+
+    Attributes:
+        length: How long.
+        business: Whether only the working time of those who are asked counts.
+    """
+
+    length: timedelta
+    business: bool = False
+
+    def __str__(self) -> str:
+        """Write it the way `parse_span` reads it: ``4h``, ``4h business``."""
+        return format_duration(self.length) + (f" {_BUSINESS}" if self.business else "")
+
+
+def parse_span(value: object) -> Span:
+    """Read a duration, as `parse_duration` does, with ``business`` behind it or not.
+
+    Raises:
+        ValueError: It is no duration, or not between a millisecond and a year.
+    """
+    if isinstance(value, Span):
+        return value
+    business = False
+    if isinstance(value, str):
+        plain = value.strip()
+        business = plain.endswith(_BUSINESS)
+        value = plain.removesuffix(_BUSINESS) if business else plain
+    read = parse_duration(value)
+    if isinstance(read, int | float) and not isinstance(read, bool):
+        read = timedelta(seconds=read)
+    if not isinstance(read, timedelta):
+        raise ValueError(  # noqa: TRY004 -- pydantic makes a message of a ValueError alone
+            f"{value!r} is not a duration: write it like 30m, 4h business, 2d"
+        )
+    if not _SHORTEST <= read <= _LONGEST:
+        raise ValueError(f"{value!r} is not between 1ms and a year, 365d")
+    return Span(_whole_ms(read), business)
+
+
+SpanText = Annotated[
+    Span,
+    BeforeValidator(parse_span),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["4h", "4h business"]}),
+]
+"""A `Span` in settings and records, written as a text."""
