@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import Self
 
 from pydantic import Field, field_validator
 
+from signoff.core.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.model import Value
+from signoff.core.queues import Queue
+from signoff.core.schedules import Schedule
 
 
 def normal_address(address: str) -> str:
@@ -30,6 +37,14 @@ class Person(Value):
         slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
             somebody of another organisation who answers in a shared channel.
         addresses: Where this person is reached by channels of one's own, by the channel's name.
+        manager: The id of the person's manager, whom ``requester.manager`` asks.
+        time_zone: Where the person works, ``Europe/Berlin``.
+        hours: When: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``. Times
+            in business hours count these; a person without any has none.
+        holidays: Public holidays, on which the person does not work: ``DE`` or ``DE-BY``, as the
+            library `holidays` knows countries and their parts.
+        away: When the person is away, in whole days, and who decides instead:
+            ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -38,6 +53,11 @@ class Person(Value):
     aliases: tuple[str, ...] = ()
     slack: str = Field(default="", max_length=64, pattern=r"^((T[A-Z0-9]+/)?[UW][A-Z0-9]+)?$")
     addresses: dict[str, str] = Field(default_factory=dict)
+    manager: str = ""
+    time_zone: TimeZone = "UTC"
+    hours: tuple[Hours, ...] = ()
+    holidays: Holidays = ""
+    away: tuple[Absence, ...] = ()
 
     @field_validator("email", "aliases", mode="after")
     @classmethod
@@ -56,6 +76,17 @@ class Person(Value):
         """The name for people, or the id where there is none."""
         return self.name or self.id
 
+    def day(self, moment: datetime) -> date:
+        """Return which day it is at a moment where the person works."""
+        return moment.astimezone(zone(self.time_zone)).date()
+
+    def absence(self, moment: datetime) -> Absence | None:
+        """Return the absence of a moment; of several the last one that was written down."""
+        if not self.away:
+            return None
+        day = self.day(moment)
+        return next((one for one in reversed(self.away) if one.covers(day)), None)
+
     def owns(self, identity: str) -> bool:
         """Say whether an address, an alias or the id is this person's."""
         wanted = normal_address(identity)
@@ -63,14 +94,36 @@ class Person(Value):
 
 
 class Directory:
-    """All people, found by id or by address.
+    """All people, found by id or by address, with their queues and schedules.
 
     Args:
         people: Their ids and addresses must be unique; `signoff config check` sees to it.
+        queues: Groups of them, by unique names.
+        schedules: Who of them is on call, by unique names.
+        groups: Ids of people by the id of the Slack user group that they are in.
     """
 
-    def __init__(self, people: Iterable[Person] = ()) -> None:
+    def __init__(
+        self,
+        people: Iterable[Person] = (),
+        *,
+        queues: Iterable[Queue] = (),
+        schedules: Iterable[Schedule] = (),
+        groups: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> None:
         self._by_id = {person.id: person for person in people}
+        self.queues: Mapping[str, Queue] = MappingProxyType({one.name: one for one in queues})
+        self.schedules: Mapping[str, Schedule] = MappingProxyType(
+            {one.name: one for one in schedules}
+        )
+        self.groups = groups
+        # The first one rules, as it does in a list that is searched.
+        self._ids: dict[str, str] = {}
+        self._slack: dict[str, str] = {}
+        for person in self._by_id.values():
+            for identity in (person.id, person.email, *person.aliases):
+                self._ids.setdefault(normal_address(identity), person.id)
+            self._slack.setdefault(person.slack, person.id)
 
     def __iter__(self) -> Iterator[Person]:
         return iter(self._by_id.values())
@@ -81,9 +134,7 @@ class Directory:
 
     def by_slack(self, identity: str) -> Person | None:
         """Return the person with this Slack id, in exactly this form."""
-        return next(
-            (one for one in self._by_id.values() if identity and one.slack == identity), None
-        )
+        return self._by_id[self._slack[identity]] if identity and identity in self._slack else None
 
     def by_address(self, channel: str, address: str) -> Person | None:
         """Return the person with this address in a channel of one's own, in exactly this form."""
@@ -98,7 +149,8 @@ class Directory:
 
     def find(self, identity: str) -> Person | None:
         """Return the person whose id, address or alias this is."""
-        return next((person for person in self._by_id.values() if person.owns(identity)), None)
+        found = self._ids.get(normal_address(identity))
+        return self._by_id[found] if found is not None else None
 
     def same(self, one: str, other: str) -> bool:
         """Say whether two identities (ids, addresses, aliases) are one person."""
@@ -106,3 +158,13 @@ class Directory:
             return True
         person = self.find(one)
         return person is not None and person.owns(other)
+
+    def changed(self, people: Iterable[Person]) -> Self:
+        """Return a directory in which these stand for those with the same ids.
+
+        What they are called and reached at must be the same: only these indexes are shared.
+        """
+        made = copy.copy(self)
+        known = {one.id: one for one in people if one.id in self._by_id}
+        made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
+        return made

@@ -1,0 +1,72 @@
+"""Absences that people have set since the settings were written, and the directory with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+
+from signoff.core.hours import Absence
+from signoff.core.model import Value
+from signoff.core.people import Directory, Person
+
+_DAY = timedelta(days=1)
+
+
+class Presence(Value):
+    """What is known of a person's coming and going beside the directory.
+
+    Attributes:
+        away: Absences that were set, in the order in which they were.
+        back: The day on which the person said to be back: it ends the directory's absences that
+            began by then.
+    """
+
+    away: tuple[Absence, ...] = ()
+    back: date | None = None
+
+    def leave(self, absence: Absence) -> Presence:
+        """Return it with one absence more; it rules over all earlier ones on its days."""
+        return self.model_copy(update={"away": (*_until(self.away, absence), absence)})
+
+    def returned(self, day: date) -> Presence:
+        """Return it with the person here from this day on, as far as absences have begun by it."""
+        return Presence(away=_ended(self.away, day), back=day)
+
+    def without_past(self, day: date) -> Presence:
+        """Return it without what has ended before this day."""
+        left = tuple(one for one in self.away if one.end >= day)
+        return self.model_copy(update={"away": left})
+
+
+Absences = Mapping[str, Presence]
+"""What is known beside the directory, by the ids of people."""
+
+
+def with_absences(directory: Directory, absences: Absences) -> Directory:
+    """Return the directory with what people have set; ids that it does not know are left out."""
+    changed = [
+        person.model_copy(update={"away": away_of(person, presence)})
+        for one, presence in absences.items()
+        if (person := directory.get(one)) is not None
+    ]
+    return directory.changed(changed) if changed else directory
+
+
+def away_of(person: Person, presence: Presence) -> tuple[Absence, ...]:
+    """Return all absences of a person, those that were set behind those of the directory."""
+    written = person.away if presence.back is None else _ended(person.away, presence.back)
+    return (*written, *presence.away)
+
+
+def _ended(away: tuple[Absence, ...], day: date) -> tuple[Absence, ...]:
+    """Return absences without the days from one on, of those that had begun by then."""
+    return tuple(
+        one if one.start > day else one.model_copy(update={"end": min(one.end, day - _DAY)})
+        for one in away
+        if one.start > day or one.start < day
+    )
+
+
+def _until(away: tuple[Absence, ...], absence: Absence) -> tuple[Absence, ...]:
+    """Return the absences that are not wholly inside another one."""
+    return tuple(one for one in away if not (absence.start <= one.start and one.end <= absence.end))

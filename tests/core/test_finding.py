@@ -1,0 +1,281 @@
+"""Whom a level asks: references, queues in turn, delegates, and those who never decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.core.absences import Presence, with_absences
+from signoff.core.finding import Found, find
+from signoff.core.hours import Absence
+from signoff.core.levels import Level
+from signoff.core.people import Directory, Person
+from signoff.core.queues import Pick, Queue
+from signoff.core.schedules import Schedule
+
+NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
+TODAY = NOW.date()
+DAY = timedelta(days=1)
+
+
+def person(one: str, *, manager: str = "", delegate: str | None = None) -> Person:
+    """Return somebody; with a delegate, or with "", they are away today."""
+    away = () if delegate is None else (Absence(start=TODAY, end=TODAY, delegate=delegate),)
+    return Person(id=one, email=f"{one}@example.com", manager=manager, away=away)
+
+
+def look(
+    *ask: str,
+    people: list[Person],
+    barred: tuple[str, ...] = (),
+    turns: dict[str, float] | None = None,
+    **more: object,
+) -> Found:
+    """Find for a level that asks these, among these people; Riley wants something."""
+    directory = Directory(people, **more)  # type: ignore[arg-type]
+    level = Level(ask=ask)
+    facts = {"user": "riley@example.com"}
+    return find(level, directory, facts=facts, barred=barred, now=NOW, turns={"q": turns or {}})
+
+
+def seats(found: Found) -> list[str]:
+    """Return seats as ``mara`` or ``tom for mara``."""
+    return [
+        f"{one.person} for {one.instead_of}" if one.instead_of else one.person
+        for one in found.seats
+    ]
+
+
+def test_people_are_asked_in_the_order_of_the_level() -> None:
+    """Once each; whoever is not there is noted, and no reason to ask nobody."""
+    people = [person("mara"), person("tom")]
+    found = look("tom", "mara", "ghost", "tom", people=people)
+    assert seats(found) == ["tom", "mara"]
+    assert found.notes == ("ghost is not in the directory",)
+
+
+def test_the_requesters_manager_is_found_by_any_address() -> None:
+    """The run names an address, the directory an id."""
+    found = look("requester.manager", people=[person("riley", manager="mara"), person("mara")])
+    assert seats(found) == ["mara"]
+    assert found.seats[0].via == "requester.manager"
+
+
+@pytest.mark.parametrize("barred", ["mara", "MARA@example.com"])
+def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
+    """The agent's owner is the manager: the manager's manager is asked."""
+    people = [person("riley", manager="mara"), person("mara", manager="olga"), person("olga")]
+    found = look("requester.manager", people=people, barred=("riley", barred))
+    assert seats(found) == ["olga"]
+    assert found.notes == ("mara may not decide this; the next manager is asked",)
+
+
+@pytest.mark.parametrize(
+    ("people", "note"),
+    [
+        ([], "not in the directory: no manager"),
+        ([person("riley")], "riley has no manager"),
+        ([person("riley", manager="ghost")], "riley has no manager in the directory"),
+        ([person("riley", manager="riley")], "manager of their own manager"),
+        ([person("riley", manager="m"), person("m", manager="riley")], "of their own manager"),
+    ],
+)
+def test_without_a_manager_nobody_is_asked(people: list[Person], note: str) -> None:
+    """Managers in a circle end the search."""
+    found = look("requester.manager", people=people, barred=("riley", "m"))
+    assert found.seats == ()
+    assert note in found.notes[-1]
+
+
+def test_a_delegate_of_a_delegate_stands_in() -> None:
+    """For whom the level asks, not for the one between."""
+    people = [person("mara", delegate="tom"), person("tom", delegate="cleo"), person("cleo")]
+    found = look("mara", people=people)
+    assert seats(found) == ["cleo for mara"]
+    assert found.notes == ("mara is away; cleo stands in",)
+
+
+def test_a_delegate_has_a_seat_for_each_whom_they_stand_for() -> None:
+    """And one of their own, if they are asked themselves."""
+    people = [person("mara", delegate="cleo"), person("tom", delegate="cleo"), person("cleo")]
+    assert seats(look("mara", "tom", "cleo", "mara", people=people)) == [
+        "cleo for mara", "cleo for tom", "cleo"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("people", "note"),
+    [
+        ([person("mara", delegate="")], "mara is away until 2026-03-03"),
+        ([person("mara", delegate="ghost")], "ghost is not in the directory"),
+        ([person("mara", delegate="mara")], "mara → mara"),
+        ([person("mara", delegate="tom"), person("tom", delegate="mara")], "mara → tom → mara"),
+        (
+            [person("mara", delegate="a"), person("a", delegate="b"), person("b", delegate="a")],
+            "mara → a → b → a",
+        ),
+        ([person("mara", delegate="riley"), person("riley")], "riley, who stands in, may not"),
+    ],
+)
+def test_who_is_away_with_nobody_to_stand_in_is_left_out(people: list[Person], note: str) -> None:
+    """Circles of delegates are found and said."""
+    found = look("mara", people=people, barred=("riley",))
+    assert found.seats == ()
+    assert note in found.notes[0]
+
+
+def test_a_barred_delegate_is_passed_over() -> None:
+    """The requester stands in for the manager and is away too: the requester's delegate decides."""
+    people = [person("mara", delegate="riley"), person("riley", delegate="cleo"), person("cleo")]
+    assert seats(look("mara", people=people, barred=("riley",))) == ["cleo for mara"]
+
+
+def test_who_is_barred_hands_nothing_on() -> None:
+    """The requester is asked and away: no delegate decides in the requester's place."""
+    people = [person("riley", delegate="cleo"), person("cleo")]
+    assert look("riley", people=people, barred=("riley@example.com",)).seats == ()
+
+
+def test_queues_and_groups_mean_their_members() -> None:
+    """A queue by its name, a Slack group by its id; what is unknown is noted."""
+    people = [person("mara"), person("tom")]
+    queue = Queue(name="q", members=("tom", "ghost", "mara"))
+    found = look("queue:q", people=people, queues=[queue])
+    assert seats(found) == ["tom", "mara"]
+    assert {one.via for one in found.seats} == {"queue:q"}
+    assert found.notes == ("ghost (queue:q) is not in the directory",)
+    group = look("slack-group:S01", people=people, groups={"S01": ("mara",)})
+    assert seats(group) == ["mara"]
+    found = look("queue:x", "schedule:x", "slack-group:S02", people=people)
+    assert (len(found.notes), found.seats) == (3, ())
+
+
+def test_who_is_on_call_is_asked() -> None:
+    """By id or address; a calendar that cannot be read asks nobody, and says so."""
+    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
+    rota = Schedule(name="r", people=("tom", "mara"), start=start, every="1d")  # type: ignore[arg-type]
+    later = Schedule(name="l", people=("tom",), start=start + 9 * DAY)
+    bad = Schedule(name="b", calendar="BEGIN:VCALENDAR")
+    people, schedules = [person("mara"), person("tom")], [rota, later, bad]
+    assert seats(look("schedule:r", people=people, schedules=schedules)) == ["mara"]
+    found = look("schedule:l", "schedule:b", people=people, schedules=schedules)
+    assert found.seats == ()
+    assert found.notes[0] == "nobody is on call in the schedule l"
+    assert found.notes[1].startswith("schedule b: ")
+
+
+PICKS = st.sampled_from([Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
+
+
+@given(
+    pick=PICKS,
+    size=st.integers(1, 6),
+    away=st.sets(st.integers(0, 5)),
+    rounds=st.integers(1, 40),
+)
+def test_turns_are_fair(pick: Pick, size: int, away: set[int], rounds: int) -> None:
+    """Of those who are there nobody is asked more than once more than another."""
+    people = [person(f"p{at}", delegate="" if at in away else None) for at in range(size)]
+    queue = Queue(name="q", members=tuple(one.id for one in people), pick=pick)
+    turns: dict[str, float] = {}
+    counted: Counter[str] = Counter()
+    for number in range(rounds):
+        found = look("queue:q", people=people, queues=[queue], turns=turns)
+        if len(away & set(range(size))) == size:
+            assert found.seats == ()
+            return
+        (seat,) = found.seats
+        turns[seat.stands_for] = number
+        counted[seat.person] += 1
+    there = [counted[f"p{at}"] for at in range(size) if at not in away]
+    assert max(there) - min(there) <= 1
+    assert sum(there) == rounds
+
+
+def test_least_recent_catches_up_and_round_robin_does_not() -> None:
+    """Who was away longest comes first, or at their place in the order."""
+    turns = {"a": 5.0, "b": 1.0, "c": 4.0}
+    members = ("a", "b", "c")
+    assert list(Queue(name="q", members=members, pick=Pick.LEAST_RECENT).in_turn(turns)) == [
+        "b", "c", "a"
+    ]  # fmt: skip
+    robin = Queue(name="q", members=members, pick=Pick.ROUND_ROBIN)
+    assert list(robin.in_turn(turns | {"gone": 9.0})) == ["b", "c", "a"]
+    assert list(robin.in_turn({"c": 4.0})) == ["a", "b", "c"]
+    assert list(robin.in_turn({})) == ["a", "b", "c"]
+
+
+ids = st.sampled_from("abcdef")
+
+
+@given(
+    managers=st.lists(st.sampled_from(["", *"abcdef"]), min_size=6, max_size=6),
+    delegates=st.lists(st.sampled_from([None, "", *"abcdef"]), min_size=6, max_size=6),
+    barred=st.sets(ids, max_size=3),
+    ask=st.lists(st.one_of(ids, st.sampled_from(["requester.manager", "queue:q"])), min_size=1),
+    pick=st.sampled_from(Pick),
+)
+def test_whatever_the_directory_nobody_decides_who_may_not(
+    *,
+    managers: list[str],
+    delegates: list[str | None],
+    barred: set[str],
+    ask: list[str],
+    pick: Pick,
+) -> None:
+    """Nobody barred, nobody away, nobody twice for one person; and it always ends."""
+    people = [
+        person(one, manager=manager, delegate=delegate)
+        for one, manager, delegate in zip("abcdef", managers, delegates, strict=True)
+    ]
+    directory = Directory(people, queues=[Queue(name="q", members=("c", "d", "e"), pick=pick)])
+    # The requester is always among the barred.
+    never = {*barred, "a"}
+    found = find(
+        Level(ask=tuple(ask)), directory, facts={"user": "a"}, barred=tuple(never), now=NOW
+    )
+    for seat in found.seats:
+        assert not {seat.person, seat.stands_for} & never
+        acting, principal = directory.get(seat.person), directory.get(seat.stands_for)
+        assert acting is not None
+        assert principal is not None
+        assert acting.absence(NOW) is None
+        assert (principal.absence(NOW) is not None) == bool(seat.instead_of)
+    pairs = [(one.person, one.instead_of) for one in found.seats]
+    assert len(set(pairs)) == len(pairs)
+    asked = [one for one in ask if len(one) == 1 and one not in never]
+    there = {one for one in asked if delegates["abcdef".index(one)] is None}
+    assert there <= {one.person for one in found.seats}
+
+
+def test_absences_that_were_set_count_too() -> None:
+    """They rule over those of the settings; whoever is back is back, also early."""
+    mara, tom = person("mara", delegate="ghost"), person("tom")
+    directory = Directory([mara, tom])
+    away = Absence(start=TODAY, end=TODAY + 5 * DAY, delegate="tom")
+    gone = Presence().leave(away)
+    found = with_absences(directory, {"mara": gone, "nobody": gone}).get("mara")
+    assert found is not None
+    assert found.absence(NOW) == away
+    back = gone.returned(TODAY)
+    there = with_absences(directory, {"mara": back}).get("mara")
+    assert there is not None
+    assert there.absence(NOW) is None
+    assert directory.get("mara") is mara
+    assert with_absences(directory, {}) is directory
+
+
+def test_coming_back_leaves_later_absences() -> None:
+    """What has begun ends the day before; what is still to come stays."""
+    running = Absence(start=TODAY - 2 * DAY, end=TODAY + 2 * DAY)
+    later = Absence(start=TODAY + 9 * DAY, end=TODAY + 9 * DAY)
+    presence = Presence().leave(running).leave(later).returned(TODAY)
+    ended = running.model_copy(update={"end": TODAY - DAY})
+    assert presence.away == (ended, later)
+    assert presence.without_past(TODAY).away == (later,)
+    wider = Absence(start=TODAY, end=TODAY + 20 * DAY)
+    assert presence.leave(wider).away == (ended, wider)

@@ -1,0 +1,165 @@
+"""Who is on call: rotations and calendars, also on the days when the clocks change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from signoff.core.schedules import Schedule, read_calendar
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ABC = ("ann", "ben", "cho")
+START = datetime(2026, 1, 5, 9, 0)  # noqa: DTZ001 -- a Monday, by the clocks there
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def rotation(every: str = "1w", zone: str = "Europe/Berlin", **parts: object) -> Schedule:
+    """Return a rotation of three."""
+    usual = {"name": "on-call", "people": ABC, "start": START, "time_zone": zone, "every": every}
+    return Schedule(**(usual | parts))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]
+)
+def test_the_handover_is_at_the_same_time_all_year(zone: str) -> None:
+    """A minute before nine it is one person, and at nine the next, in every week of two years."""
+    place = ZoneInfo(zone)
+    for week in range(104):
+        at = (START + week * 7 * DAY).replace(tzinfo=place)
+        schedule = rotation(zone=zone)
+        assert schedule.on_call(at) == (ABC[week % 3],)
+        before = (at.astimezone(UTC) - timedelta(minutes=1)).astimezone(place)
+        assert schedule.on_call(before) == ((ABC[(week - 1) % 3],) if week else ())
+
+
+def test_shifts_of_half_a_day_stay_where_they_are() -> None:
+    """Day and night shifts hand over at nine, and at nine in the evening, also in summer."""
+    schedule = rotation("12h", people=("day", "night"))
+    for day in range(400):
+        noon = (START + day * DAY + 3 * HOUR).replace(tzinfo=BERLIN)
+        late = (START + day * DAY + 12 * HOUR).replace(tzinfo=BERLIN)
+        early = (START + day * DAY + 23 * HOUR).replace(tzinfo=BERLIN)
+        assert [schedule.on_call(one) for one in (noon, late, early)] == [
+            ("day",), ("night",), ("night",)
+        ]  # fmt: skip
+
+
+def test_a_handover_at_an_hour_that_is_skipped_or_doubled_happens_once() -> None:
+    """At half past two in the night when the clocks change, in Berlin: once, and no day is lost."""
+    schedule = rotation("1d", start=datetime(2026, 3, 28, 2, 30))  # noqa: DTZ001
+    moment, seen = datetime(2026, 3, 28, 2, tzinfo=UTC), []
+    for _ in range(60 * 24 * 2):
+        (who,) = schedule.on_call(moment)
+        if not seen or seen[-1][1] != who:
+            seen.append((moment.astimezone(BERLIN).strftime("%d %H:%M"), who))
+        moment += timedelta(minutes=1)
+    assert seen == [("28 03:00", "ann"), ("29 03:30", "ben"), ("30 02:30", "cho")]
+
+
+@given(
+    every=st.sampled_from(["1h", "6h", "8h", "12h", "1d", "2d", "1w"]),
+    minutes=st.integers(0, 600 * 1440),
+    zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
+)
+def test_somebody_is_on_call_at_every_moment(every: str, minutes: int, zone: str) -> None:
+    """From the start on exactly one person; and the turn is the same or the next an hour later."""
+    schedule = rotation(every, zone)
+    moment = START.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) + timedelta(minutes=minutes)
+    (one,), (later,) = schedule.on_call(moment), schedule.on_call(moment + timedelta(minutes=59))
+    steps = (ABC.index(later) - ABC.index(one)) % 3
+    # Where the clocks jump over an hour, two handovers of every hour fall together.
+    assert steps <= (2 if every == "1h" else 1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"people": ()}, "neither"),
+        ({"start": None}, "neither"),
+        ({"ics": "a.ics"}, "take one of them out"),
+        ({"start": START.replace(tzinfo=UTC)}, "without an offset"),
+        ({"every": "36h"}, "whole days"),
+        ({"every": "7h"}, "divide a day"),
+        ({"every": "30m"}, "divide a day"),
+        ({"name": "a b"}, "pattern"),
+    ],
+)
+def test_bad_schedules_are_refused(parts: dict[str, object], message: str) -> None:
+    """What would leave it open who is on call."""
+    with pytest.raises(ValidationError, match=message):
+        rotation(**parts)  # type: ignore[arg-type]
+
+
+CALENDAR = """\
+BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//test//EN
+BEGIN:VEVENT
+UID:weekly@example.com
+DTSTAMP:20260101T000000Z
+DTSTART;TZID=Europe/Berlin:20260105T090000
+DTEND;TZID=Europe/Berlin:20260105T170000
+RRULE:FREQ=WEEKLY;BYDAY=MO,TU
+EXDATE;TZID=Europe/Berlin:20260330T090000
+SUMMARY:On call
+ATTENDEE;CN=Ann:mailto:ann@example.com
+ATTENDEE;PARTSTAT=DECLINED:mailto:ben@example.com
+END:VEVENT
+BEGIN:VEVENT
+UID:weekly@example.com
+DTSTAMP:20260101T000000Z
+RECURRENCE-ID;TZID=Europe/Berlin:20260331T090000
+DTSTART;TZID=Europe/Berlin:20260331T120000
+DTEND;TZID=Europe/Berlin:20260331T130000
+SUMMARY:cho, ben
+END:VEVENT
+BEGIN:VEVENT
+UID:floating@example.com
+DTSTAMP:20260101T000000Z
+DTSTART;VALUE=DATE:20260401
+SUMMARY:ben
+END:VEVENT
+BEGIN:VEVENT
+UID:off@example.com
+DTSTAMP:20260101T000000Z
+DTSTART:20260402T000000Z
+DTEND:20260403T000000Z
+STATUS:CANCELLED
+SUMMARY:ben
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "who"),
+    [
+        ("2026-03-23T08:00+00:00", ("ann@example.com",)),  # winter: 09:00 is 08:00 UTC
+        ("2026-03-23T07:59+00:00", ()),
+        ("2026-03-30T08:00+00:00", ()),  # taken out
+        ("2026-03-31T08:00+00:00", ()),  # moved
+        ("2026-03-31T10:00+00:00", ("cho", "ben")),
+        ("2026-04-06T07:00+00:00", ("ann@example.com",)),  # summer: 09:00 is 07:00 UTC
+        ("2026-04-06T15:00+00:00", ()),
+        ("2026-03-31T22:00+00:00", ("ben",)),  # a whole day, by the clocks there
+        ("2026-04-01T22:00+00:00", ()),
+        ("2026-04-02T12:00+00:00", ()),  # cancelled
+    ],
+)
+def test_a_calendar_says_who_attends(moment: str, who: tuple[str, ...]) -> None:
+    """Who has not declined; else the names in the summary; with recurrence, changes, exceptions."""
+    schedule = Schedule(name="ics", time_zone="Europe/Berlin", calendar=CALENDAR)
+    assert schedule.on_call(datetime.fromisoformat(moment)) == who
+
+
+@pytest.mark.parametrize("text", ["x", "BEGIN:VCALENDAR", "BEGIN:VEVENT\nEND:VEVENT\n", "\0", "[]"])
+def test_what_is_no_calendar_is_refused(text: str) -> None:
+    """By one error, whatever the library says."""
+    with pytest.raises(ValueError, match=r"no iCalendar|cannot be read"):
+        read_calendar(text)
