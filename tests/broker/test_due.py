@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from builders import MARA, paused
+from builders import MARA, paused, people
 from signoff.broker.desk import Desk
+from signoff.broker.follow import follow
 from signoff.broker.ledger import Ledger
 from signoff.broker.reconciler import Reconciler
-from signoff.core.approval import Approval, State
+from signoff.core.approval import State
 from signoff.core.errors import AlreadyDecided, LedgerUnavailable
 from signoff.core.events import What
 from signoff.core.policy import OnTimeout
@@ -118,42 +119,31 @@ async def test_a_decision_and_a_timeout_at_once(
     assert (await still_ledger.approval(approval.id)).state is State.APPROVED
 
 
-class FlakyDesk(Desk):
-    """Loses its ledger once, and then says what it was asked to end."""
+class FlakyLedger(Ledger):
+    """Cannot be reached for the first claim."""
 
-    def __init__(self, ledger: Ledger, done: asyncio.Event) -> None:
-        super().__init__(ledger, directory=None)  # type: ignore[arg-type]
-        self.calls = 0
-        self._done = done
+    away = True
 
-    async def time_out(self, approval_id: str) -> Approval | None:
+    async def due(self, *, limit: int = 100, lease: float = 10) -> list[str]:
         """Fail the first time."""
-        self.calls += 1
-        if self.calls == 1:
+        if self.away:
+            self.away = False
             raise LedgerUnavailable("gone")
-        self._done.set()
-        return None
+        return await super().due(limit=limit, lease=lease)
 
 
 async def test_a_ledger_that_is_away_is_waited_for(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """The clockwork goes on when Redis is back."""
-    await paused(still_ledger, within=HOUR)
-    await paused(still_ledger, within=HOUR)
+    run, _ = await paused(still_ledger, within=HOUR)
     clock.advance(HOUR)
-    done = asyncio.Event()
-    desk = FlakyDesk(still_ledger, done)
-
-    class Pausing(Reconciler):
-        """Lets the lease of what was claimed run out between two looks."""
-
-        async def once(self) -> int:
-            clock.advance(timedelta(seconds=10))
-            return await super().once()
-
-    running = asyncio.create_task(Pausing(desk, cycle=0).run_forever())
-    await done.wait()
+    running = asyncio.create_task(
+        Reconciler(Desk(FlakyLedger(still_ledger.store), people()), cycle=0).run_forever()
+    )
+    async for event in follow(still_ledger.store, subject=run.id):
+        if event.what is What.TIMED_OUT:
+            break
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()

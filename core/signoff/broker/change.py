@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import JsonValue
 
@@ -26,6 +26,7 @@ Entry = tuple[str, str, int]
 """An index, a member of it, and its score."""
 
 Record = Approval | Run
+R = TypeVar("R", Approval, Run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,28 @@ class Change:
             add=after - before,
             drop={entry for entry in before if entry[:2] not in {one[:2] for one in after}},
         )
+
+    def leaves(self, record: R) -> R:
+        """Return a record as it stands when this change is done, its version included.
+
+        Args:
+            record: As it was before the change, which may or may not write it.
+        """
+        new = self._latest.get(key_of(record))
+        if not isinstance(new, type(record)):
+            return record
+        return new.model_copy(update={"version": record.version + 1})
+
+    def upon(self, earlier: Change, record: Record) -> Self:
+        """Write a record only as an earlier change, which is sent just before, has left it.
+
+        The version alone does not say so: somebody else may have been faster than the earlier
+        change, and have written the same version.
+        """
+        for write in self.writes:
+            if write["key"] == key_of(record):
+                write["by"] = earlier.mark
+        return self
 
     def put_raw(
         self,

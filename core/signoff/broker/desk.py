@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from pydantic import JsonValue, ValidationError
@@ -12,7 +12,7 @@ from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
-from signoff.core.errors import Conflict, IllegalMove, InvalidRun
+from signoff.core.errors import Conflict, InvalidRun
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Resume
@@ -169,19 +169,38 @@ class Desk:
 
         return await self._end(approval_id, step, also, in_time=True, more=more, watched=watched)
 
+    def tick(self, approval: Approval, run: Run, now: datetime) -> Change | None:
+        """Return the change that does what is due at this moment; None where nothing is.
+
+        Args:
+            approval: As it stands.
+            run: Its run.
+            now: The present, by the ledger's clock.
+
+        Raises:
+            IllegalMove: Its run does not wait for it.
+        """
+        if approval.state is not State.PENDING or not approval.is_late(now):
+            return None
+        after, events = approval.time_out(now=now)
+        return _moved(Change(), approval, after, events, run)
+
     async def time_out(self, approval_id: str) -> Approval | None:
-        """Do what the deadline means; None if somebody was faster, or it is not due.
+        """Do what is due of one approval; None if somebody was faster, or nothing is.
 
         Raises:
             IllegalMove: It is due, and its run does not wait for it.
         """
-        try:
-            return await self._end(approval_id, lambda one, now: one.time_out(now=now), None)
-        except IllegalMove:
-            approval = await self.ledger.approval(approval_id)
-            if approval.state is State.PENDING and approval.is_late(await self.ledger.now()):
-                raise
-            return None
+
+        async def attempt() -> Approval | None:
+            approval, run, now = await self.ledger.standing(approval_id)
+            change = self.tick(approval, run, now)
+            if change is None:
+                return None
+            await self.ledger.commit(change)
+            return change.leaves(approval)
+
+        return await self.ledger.decide_again(attempt)
 
     async def withdraw(self, approval_id: str, *, by: str, reason: str) -> Approval:
         """Take the question back.
@@ -210,13 +229,11 @@ class Desk:
             if more:
                 events = tuple(_with_more(event, more) for event in events)
             change = Change() if also is None else also.copy()
-            change.put(approval, was=was).note(events)
+            _moved(change, was, approval, events, run, watched=watched)
             if in_time and not was.stays_open:
                 # The clock goes on between the reading and the commit; the commit looks again.
                 change.before(was.deadline)
-            if approval.state is not State.PENDING:
-                settle(change, approval, run, watched=watched)
-            elif noted is not None:
+            if approval.state is State.PENDING and noted is not None:
                 noted(change, approval)
             await self.ledger.commit(change)
             return approval
@@ -226,6 +243,22 @@ class Desk:
 
 def _with_more(event: Event, more: Mapping[str, JsonValue]) -> Event:
     return event.model_copy(update={"more": {**more, **event.more}})
+
+
+def _moved(
+    change: Change,
+    was: Approval,
+    after: Approval,
+    events: Iterable[Event],
+    run: Run,
+    *,
+    watched: Watch = Watch.NO,
+) -> Change:
+    """Add a move of an approval to a change, and what follows if that has ended it."""
+    change.put(after, was=was).note(events)
+    if after.state is not State.PENDING:
+        settle(change, after, run, watched=watched)
+    return change
 
 
 def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:

@@ -9,12 +9,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
-from pydantic import ValidationError
 
 from signoff.broker.change import Change, Item, proposal_key
+from signoff.broker.records import legible_approval, legible_run, read_approval, read_run
 from signoff.broker.store import Store, parse_record
 from signoff.core.approval import Approval
 from signoff.core.errors import (
@@ -22,12 +22,16 @@ from signoff.core.errors import (
     Conflict,
     LeaseLost,
     LedgerError,
+    LedgerUnavailable,
     RecordUnreadable,
     RunNotFound,
+    SignoffError,
 )
 from signoff.core.events import Event
 from signoff.core.parts import Origin
 from signoff.core.run import Run
+
+__all__ = ["Bell", "Claim", "Ledger", "SilentBell", "Standing", "read_approval", "read_run"]
 
 T = TypeVar("T")
 
@@ -54,6 +58,14 @@ class Claim:
 
     items: tuple[Item, ...]
     waiting: int
+
+
+class Standing(NamedTuple):
+    """An approval, its run and the present, all of one moment."""
+
+    approval: Approval
+    run: Run
+    now: datetime
 
 
 class Ledger:
@@ -121,21 +133,36 @@ class Ledger:
         approval, run, _ = await self.standing(approval_id)
         return approval, run
 
-    async def standing(self, approval_id: str) -> tuple[Approval, Run, datetime]:
-        """Return an approval, its run and the present, all of one moment."""
-        stored, of_run, *clock = await self.store.script("pair", approval_id)
-        record = parse_record(stored)
-        if record is None:
-            raise ApprovalNotFound(approval_id)
-        approval = legible_approval(approval_id, record)
-        run_id, run = approval.origin.run, parse_record(of_run)
-        if run is None:
-            # Gone, or the record was written in another form than ours, and the script missed it.
-            record, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
-            if record is None or run is None:
-                raise RunNotFound(run_id)
-            approval = legible_approval(approval_id, record)
-        return approval, legible_run(run_id, run), self.store.moment(*clock)
+    async def standing(self, approval_id: str) -> Standing:
+        """Return an approval, its run and the present, all of one moment.
+
+        Raises:
+            ApprovalNotFound, RunNotFound: One of them is not there.
+            RecordUnreadable: One of them does not hold what this version can read.
+        """
+        (found,) = await self.standings([approval_id])
+        if isinstance(found, SignoffError):
+            raise found
+        return found
+
+    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+        """Return what `standing` does for each id, in one round trip; an error in its place.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        replies = await self.store.scripts("pair", [(one,) for one in ids])
+        found: list[Standing | SignoffError] = []
+        for approval_id, reply in zip(ids, replies, strict=True):
+            try:
+                found.append(await self._standing(approval_id, *reply))
+            except LedgerUnavailable:
+                raise
+            except SignoffError as error:
+                found.append(error)
+            except ValueError as error:
+                found.append(RecordUnreadable(f"approval:{approval_id}", str(error)))
+        return found
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that wait and can be read, the next due first."""
@@ -327,6 +354,22 @@ class Ledger:
 
     # -- inside --------------------------------------------------------------------------------
 
+    async def _standing(
+        self, approval_id: str, stored: str | None, of_run: str | None, *clock: str
+    ) -> Standing:
+        record, run = parse_record(stored), parse_record(of_run)
+        if record is None:
+            raise ApprovalNotFound(approval_id)
+        approval = legible_approval(approval_id, record)
+        run_id = approval.origin.run
+        if run is None:
+            # Gone, or the record was written in another form than ours, and the script missed it.
+            record, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
+            if record is None or run is None:
+                raise RunNotFound(run_id)
+            approval = legible_approval(approval_id, record)
+        return Standing(approval, legible_run(run_id, run), self.store.moment(*clock))
+
     async def _all(
         self,
         kind: str,
@@ -354,36 +397,3 @@ class Ledger:
                 # One that cannot be read does not hide the others.
                 log.error("ledger.unreadable", approval=approval_id, error=str(error))  # noqa: TRY400 -- the message says it all
         return found
-
-
-def read_approval(version: int, data: str) -> Approval:
-    """Return the approval that a record holds."""
-    return Approval.model_validate_json(data).model_copy(update={"version": version})
-
-
-def read_run(version: int, data: str) -> Run:
-    """Return the run that a record holds."""
-    return Run.model_validate_json(data).model_copy(update={"version": version})
-
-
-def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
-    """Return the approval that a record holds.
-
-    Raises:
-        RecordUnreadable: It does not hold what this version can read.
-    """
-    return _legible(read_approval, f"approval:{approval_id}", record)
-
-
-def legible_run(run_id: str, record: tuple[int, str]) -> Run:
-    """Return the run that a record holds; see `legible_approval`."""
-    return _legible(read_run, f"run:{run_id}", record)
-
-
-def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:
-    try:
-        return read(*record)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RecordUnreadable(key, f"{where}: {first['msg']}") from error

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from signoff.broker.change import Item
-from signoff.broker.ledger import Ledger, legible_approval, legible_run
+from signoff.broker.ledger import Ledger
+from signoff.broker.records import legible_approval, legible_run
 from signoff.broker.store import parse_record
 from signoff.core.approval import Approval
 from signoff.core.errors import ApprovalNotFound, RecordUnreadable, RunNotFound

@@ -36,7 +36,7 @@ for _, w in ipairs(change.writes) do
     version = tonumber(version)
   end
   if mark == change.mark then return done() end
-  if version ~= w.was then return {'conflict', w.key} end
+  if version ~= w.was or (w.by and w.by ~= mark) then return {'conflict', w.key} end
 end
 for _, a in ipairs(change.acks) do
   local item = redis.call('HGET', p .. 'items:' .. a.stage, a.id)

@@ -1,0 +1,89 @@
+"""The batched sweep through the due index, where others are at the same approvals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from builders import paused, people
+from signoff.broker import audit
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger, Standing
+from signoff.broker.sweep import Sweep
+from signoff.core.approval import State
+from signoff.core.errors import SignoffError
+from signoff.core.events import Event, What
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+async def ended(ledger: Ledger) -> Counter[str]:
+    """Return how often each approval was timed out."""
+    events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
+    return Counter(event.approval for event in events if event.what is What.TIMED_OUT)
+
+
+@pytest.mark.parametrize("siblings", [1, 30])
+async def test_many_sweepers_end_each_once(
+    still_ledger: Ledger, clock: VirtualClock, siblings: int
+) -> None:
+    """Four share what is due, also where many approvals are those of one run."""
+    paused_ = [await paused(still_ledger, siblings=siblings, within=HOUR) for _ in range(3)]
+    approvals = {one.id for _, opened in paused_ for one in opened}
+    clock.advance(HOUR)
+    sweeps = [Sweep(Desk(still_ledger, people()), batch=7) for _ in range(4)]
+    claimed = await asyncio.gather(*(sweep.once() for sweep in sweeps))
+    assert sum(claimed) == len(approvals)
+    assert await ended(still_ledger) == Counter(approvals)
+    runs = await still_ledger.runs([run.id for run, _ in paused_])
+    assert {run.state for run in runs} == {RunState.ANSWERED}
+    assert {run.waiting for run in runs} == {()}
+
+
+class Racing(Ledger):
+    """Lets something happen between the reading of a batch and its commit, once."""
+
+    withdraws = ""
+
+    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+        """Read, and then let the requester be faster."""
+        found = await super().standings(ids)
+        if loser := self.withdraws:
+            self.withdraws = ""
+            await Desk(Ledger(self.store), people()).withdraw(loser, by="riley", reason="enough")
+        return found
+
+
+async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: VirtualClock) -> None:
+    """Who was faster wins, and a sibling that the same commit disturbed is ended all the same."""
+    run, (faster, sibling) = await paused(still_ledger, siblings=2, within=HOUR)
+    clock.advance(HOUR)
+    racing = Racing(still_ledger.store)
+    racing.withdraws = faster.id
+    assert await Sweep(Desk(racing, people())).once() == 2
+    states = [one.state for one in await still_ledger.approvals([faster.id, sibling.id])]
+    assert states == [State.WITHDRAWN, State.TIMED_OUT]
+    assert await ended(still_ledger) == Counter([sibling.id])
+    assert (await still_ledger.run(run.id)).state is RunState.ANSWERED
+
+
+@pytest.mark.parametrize("text", ["9 x {}", "not a record"])
+async def test_one_that_fails_does_not_keep_the_others(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, text: str
+) -> None:
+    """The rest of its batch is done, and it is looked at again when its lease is over."""
+    store = still_ledger.store
+    bad, lost, good = [(await paused(still_ledger, within=HOUR))[1][0] for _ in range(3)]
+    await store.client.set(f"{store.prefix}approval:{bad.id}", text)
+    await store.client.delete(f"{store.prefix}run:{lost.origin.run}")
+    clock.advance(HOUR)
+    assert await Sweep(still_desk).once() == 3
+    assert await ended(still_ledger) == Counter([good.id])
+    clock.advance(timedelta(seconds=10))
+    assert set(await still_ledger.due()) == {bad.id, lost.id}
