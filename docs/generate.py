@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def settings_keys() -> Iterator[str]:
     from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
     for name, model, _ in _tables("", Settings):
-        yield from (f"{name}.{key}" for key, _ in _own_first(model))
+        yield from (f"{name}.{field.alias or key}" for key, field in _own_first(model))
 
 
 def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel], bool]]:
@@ -105,7 +105,7 @@ def _section(name: str, model: type[BaseModel], many: bool) -> str:
     notes = _attributes(Policy) | _attributes(model)
     for key, field in _own_first(model):
         meaning = " ".join((field.description or notes.get(key, "")).replace("``", "`").split())
-        row = (f"`{key}`", _kind(field.annotation), _default(field), _cell(meaning))
+        row = (f"`{field.alias or key}`", _kind(field.annotation), _default(field), _cell(meaning))
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join([*lines, ""])
 
@@ -172,6 +172,8 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
         int: "whole number",
         float: "number",
         bool: "`true`, `false`",
+        date: "date",
+        datetime: "date and time",
     }
     names[JsonValue] = "any value"
     return names.get(

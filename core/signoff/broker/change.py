@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -181,6 +181,21 @@ class Change:
                 "drop": [list(entry) for entry in drop],
             }
         )
+        return self
+
+    def index(self, key: str, member: str, score: int) -> Self:
+        """Put an entry into an index beside the record that this change writes.
+
+        Raises:
+            ValueError: The change writes no record: it would not be done at all.
+        """
+        if not self.writes:
+            raise ValueError(f"{key}: an index entry goes with a record; write that first.")
+        added = self.writes[-1]["add"]
+        self.writes[-1] = {
+            **self.writes[-1],
+            "add": [*cast("list[Any]", added), [key, member, score]],
+        }
         return self
 
     def send(

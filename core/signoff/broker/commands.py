@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self, overload
 
 StreamRow = tuple[str, dict[str, str]]
 """The id of a stream's entry, and its fields."""
@@ -87,6 +87,12 @@ class Commands(Protocol):
 
     async def zadd(self, name: str, mapping: Mapping[str, int], *, nx: bool = False) -> int: ...
 
+    @overload
     async def zrange(self, name: str, start: int, end: int, *, desc: bool) -> list[str]: ...
+
+    @overload
+    async def zrange(
+        self, name: str, start: int, end: int, *, desc: bool, withscores: Literal[True]
+    ) -> list[tuple[str, float]]: ...
 
     async def zrangebylex(self, name: str, min: str, max: str) -> list[str]: ...

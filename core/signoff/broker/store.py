@@ -246,6 +246,15 @@ class Store:
         with translated():
             return await self._commands.zrange(self.prefix + key, 0, last, desc=newest_first)
 
+    async def scored(self, keys: Sequence[str]) -> list[dict[str, float]]:
+        """Return the members of several indexes with their scores."""
+        with translated():
+            found = [
+                await self._commands.zrange(self.prefix + key, 0, -1, desc=False, withscores=True)
+                for key in keys
+            ]
+        return [{member: float(score) for member, score in pairs} for pairs in found]
+
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""
         with translated():

@@ -70,3 +70,33 @@ def _ended(away: tuple[Absence, ...], day: date) -> tuple[Absence, ...]:
 def _until(away: tuple[Absence, ...], absence: Absence) -> tuple[Absence, ...]:
     """Return the absences that are not wholly inside another one."""
     return tuple(one for one in away if not (absence.start <= one.start and one.end <= absence.end))
+
+
+def circle(directory: Directory, person_id: str, absence: Absence) -> tuple[str, ...]:
+    """Return a way of delegates that leads back to itself on some day of an absence, or nothing.
+
+    Args:
+        directory: Its absences are those of the others.
+        person_id: Who is away.
+        absence: When, and who stands in.
+    """
+    return _circle(directory, (person_id,), absence)
+
+
+def _circle(directory: Directory, way: tuple[str, ...], absence: Absence) -> tuple[str, ...]:
+    following = directory.get(absence.delegate)
+    if following is None:
+        return ()
+    if following.id in way:
+        return (*way, following.id)
+    for at, one in enumerate(following.away):
+        start, end = max(one.start, absence.start), min(one.end, absence.end)
+        # Of several the last one rules; only days of its own count.
+        if start > end or any(
+            later.start <= start and end <= later.end for later in following.away[at + 1 :]
+        ):
+            continue
+        shared = one.model_copy(update={"start": start, "end": end})
+        if found := _circle(directory, (*way, following.id), shared):
+            return found
+    return ()

@@ -3,6 +3,7 @@
 SignoffError
 ├── ConfigError                 a setting is missing, wrong, or contradicts another
 │   └── ConditionError          the `when` of a policy is not a CEL expression over the known names
+├── AbsenceRefused              an absence cannot be noted as it was given
 ├── ApprovalError
 │   ├── ApprovalNotFound
 │   ├── IllegalMove             the transition table does not have this move
@@ -75,6 +76,10 @@ class ConfigError(SignoffError):
 
 class ConditionError(ConfigError):
     """The ``when`` of a policy is not a CEL expression over the known names."""
+
+
+class AbsenceRefused(SignoffError):
+    """An absence cannot be noted as it was given. The message can be shown to the person."""
 
 
 class ApprovalError(SignoffError):

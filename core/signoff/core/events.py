@@ -45,6 +45,8 @@ class What(StrEnum):
     IN_DOUBT = "in_doubt"
     ENROLLED = "enrolled"
     UNENROLLED = "unenrolled"
+    LEFT = "left"
+    BACK = "back"
     COMPLETED = "completed"
     FAILED = "failed"
 

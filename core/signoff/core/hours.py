@@ -138,8 +138,8 @@ class Absence(Value):
     """Days on which somebody is away, and who stands in.
 
     Attributes:
-        start: The first day, ``from`` in the settings; in the time zone of the person.
-        end: The last day, ``to`` in the settings.
+        start: The first day, in the time zone of the person.
+        end: The last day.
         delegate: The id of whoever decides instead, "" for nobody.
     """
 
