@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.channels import phrases
-from signoff.channels.phrases import About, Words
-from signoff.channels.tokens import Holder
+from signoff.channels.answer import Answer, Notice, answer_back
+from signoff.channels.asides import Asides
+from signoff.channels.phrases import About
+from signoff.channels.tokens import Role
 from signoff.core.answering import example_of_yes
 from signoff.core.approval import Approval, Kind, State
 from signoff.core.command import Command, Verdict, read_command, without_greeting
 from signoff.core.errors import (
     AlreadyDecided,
+    Claimed,
     DecisionRefused,
+    MoveRefused,
     NotAnApprover,
     PayloadError,
     TooLate,
@@ -35,8 +37,6 @@ log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
 """Nobody is told the same about one approval more often than this."""
-
-_WITH_TOKEN: Final = frozenset({About.NOT_UNDERSTOOD, About.STRANGER, About.UNPROVEN})
 
 
 def _refuse_other_arguments(approval: Approval, command: Command) -> None:
@@ -88,38 +88,6 @@ def read_answer(text: str, approval: Approval) -> Command:
     return edit if edit.values or unclear else command
 
 
-class Notice(NamedTuple):
-    """Something to tell one person."""
-
-    person: str
-    about: About
-    words: Words
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What somebody said, and what must be committed with what it does.
-
-    Attributes:
-        holder: Who may answer what, as the token says.
-        token: The token, which a question back carries again.
-        source: A function of what came in, so that it is answered once.
-        reply_to: What the channel calls it, so that our answer appears below it.
-        also: Acknowledges what came in.
-        to: Where our answer goes, in the channel's terms; "" is where the card went. Whoever
-            presses a button in a place gets an answer there, each time.
-        more: What the audit shall know about whoever answered.
-    """
-
-    holder: Holder
-    token: str
-    source: str
-    reply_to: str
-    also: Change
-    to: str = ""
-    more: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
 class Answers:
     """Takes answers; each ends in one commit, or in an error and no commit.
 
@@ -130,6 +98,7 @@ class Answers:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._ledger = desk.ledger
+        self._asides = Asides(desk)
 
     async def take(self, answer: Answer, text: str, *, problem: str = "") -> None:
         """Do what the person who was asked says.
@@ -154,7 +123,12 @@ class Answers:
         if problem:
             command = Command(verdict=Verdict.UNCLEAR, problem=problem)
         try:
+            if holder.role is Role.REQUESTER:
+                await self._asides.of_requester(answer, person, text)
+                return
             if command.verdict is Verdict.UNCLEAR:
+                if not problem and await self._asides.take(answer, person, text):
+                    return
                 approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
                 await self._not_understood(answer, command.problem)
                 return
@@ -242,7 +216,7 @@ class Answers:
             def noted(change: Change, after: Approval) -> None:
                 if (step := after.step_of(person.id)) is not None:
                     words = phrases.first_step(after, step, again=again)
-                    self._send(change, answer, Notice(person.id, About.FIRST_STEP, words))
+                    answer_back(change, answer, Notice(person.id, About.FIRST_STEP, words))
 
             approval = await self._desk.approve(
                 holder.approval,
@@ -305,6 +279,10 @@ class Answers:
                         about = None  # "thanks!" below one's own decision needs no answer
                 case TooLate():
                     about, words = About.LATE, phrases.late(approval)
+                case Claimed():
+                    about, words = About.CLAIMED, phrases.not_done(approval, str(error))
+                case MoveRefused():
+                    about, words = About.NOT_DONE, phrases.not_done(approval, str(error))
                 case _:
                     about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
             told = [] if about is None else [Notice(answer.holder.person, about, words)]
@@ -356,25 +334,4 @@ class Answers:
             if await self._ledger.raw(guard) is not None:
                 return
             change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
-        self._send(change, answer, notice)
-
-    @staticmethod
-    def _send(change: Change, answer: Answer, notice: Notice) -> None:
-        """Add a notice that answers one answer."""
-        holder, about, words = answer.holder, notice.about, notice.words
-        mine = notice.person == holder.person
-        change.send(
-            stages.deliver(holder.channel),
-            f"notice:{about}:{holder.approval}:{notice.person}:{answer.source}",
-            {
-                "kind": "notice",
-                "approval": holder.approval,
-                "person": notice.person,
-                "token": answer.token if about in _WITH_TOKEN else "",
-                "headline": words.headline,
-                "text": words.text,
-                "example": words.example,
-                "reply_to": answer.reply_to if mine else "",
-                "address": answer.to if mine else "",
-            },
-        )
+        answer_back(change, answer, notice)

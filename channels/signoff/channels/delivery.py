@@ -171,7 +171,7 @@ class Delivery:
                     said = str(item.body.get("said", ""))
                     return phrases.ended(approval, asked.person, said, self._directory)
                 return phrases.outcome(approval, asked.person, self._directory)
-            case Kind.NOTICE:
+            case Kind.NOTICE | Kind.QUESTION:
                 body = item.body
                 return phrases.Words(
                     str(body["headline"]), str(body.get("text", "")), str(body.get("example", ""))
@@ -183,7 +183,8 @@ class Delivery:
             if (asked.key, asked.channel) == (person, self._channel.name):
                 return asked
         known = self._directory.get(str(person))
-        if known is None or item.body.get("kind") != Kind.NOTICE or item.body.get("address"):
+        told = item.body.get("kind") in {Kind.NOTICE, Kind.QUESTION}
+        if known is None or not told or item.body.get("address"):
             return None
         # Who was not asked is told under the address that we know, never under one of a mail.
         name = self._channel.name

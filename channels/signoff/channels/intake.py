@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
-from signoff.channels.answers import Answer, Answers
+from signoff.channels.answer import Answer
+from signoff.channels.answers import Answers
 from signoff.channels.automatic import AutomaticMail
 from signoff.channels.email.addresses import normal_address, plus_parts
 from signoff.channels.email.authentication.authenticator import Authenticator

@@ -11,8 +11,9 @@ from pydantic import JsonValue
 
 from signoff.core.answering import example_of_yes, refusal_of_input
 from signoff.core.approval import Approval, Decision, Kind, State
+from signoff.core.asides import is_withdrawal
 from signoff.core.card import one_line, shown, topic
-from signoff.core.errors import AlreadyDecided, DecisionRefused, TooLate
+from signoff.core.errors import AlreadyDecided, Claimed, DecisionRefused, MoveRefused, TooLate
 from signoff.core.people import Directory, Person
 from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
 
@@ -45,6 +46,9 @@ class About(StrEnum):
     FORWARDED = "forwarded"
     NOT_HANDED_ON = "not_handed_on"
     FIRST_STEP = "first_step"
+    CLAIMED = "claimed"
+    NOT_DONE = "not_done"
+    DONE = "done"
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
@@ -165,6 +169,8 @@ def refusal(
             return already_decided(approval, person, directory)
         case TooLate():
             return late(approval)
+        case Claimed() | MoveRefused():
+            return not_done(approval, str(error))
     return not_yours(approval, str(error))
 
 
@@ -183,6 +189,14 @@ def not_yours(approval: Approval, problem: str) -> Words:
     """Return that this person may not decide this."""
     return Words(
         f"Not yours to decide: {topic(approval)}",
+        f"{one_paragraph(problem)} Nothing was decided.",
+    )
+
+
+def not_done(approval: Approval, problem: str) -> Words:
+    """Return that what was wanted was not done, and why; the question is still open."""
+    return Words(
+        f"Not done: {topic(approval)} is not yours to change just now",
         f"{one_paragraph(problem)} Nothing was decided.",
     )
 
@@ -258,7 +272,9 @@ def harmless(text: str) -> str:
 
 
 def begins_like_answer(line: str) -> bool:
-    """Say whether a line begins with a word that approves or rejects."""
+    """Say whether a line begins with a word that approves or rejects, or would withdraw."""
+    if is_withdrawal(line):
+        return True
     plain = unicodedata.normalize("NFKC", line[:200]).strip().lstrip(_DECORATION).casefold()
     return any(
         plain.startswith(word) and not (word[-1].isascii() and _goes_on(plain[len(word) :]))

@@ -29,6 +29,8 @@ class Kind(StrEnum):
     """How it ended; the card is not open any more."""
     END = "end"
     """What the agent did with the answer, once it has; it belongs below the card."""
+    QUESTION = "question"
+    """A question of those who are asked to the requester, whose answer decides nothing."""
     NOTICE = "notice"
     """An answer to what the person wrote: not understood, too late, ..."""
 
@@ -46,8 +48,8 @@ class Message:
         address: Where to, in the channel's terms.
         at: The present, by the ledger's clock (UTC).
         token: What lets the person answer (secret), "" where no answer is expected.
-        headline: For an outcome or a notice: the one line that says it all.
-        text: For an outcome or a notice: the rest, paragraphs separated by blank lines.
+        headline: For all but a card: the one line that says it all.
+        text: For all but a card: the rest, paragraphs separated by blank lines.
         example: For a notice: an answer that would have worked, "" for none.
         good: For an outcome: whether the call goes on.
         thread: The receipt of the card, so that what follows appears beside it; "" for none.

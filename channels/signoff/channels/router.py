@@ -12,6 +12,7 @@ from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
+from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
 from signoff.channels.tokens import Holder, issue
 from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
@@ -99,6 +100,8 @@ class Router:
         return True
 
     def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
+        if item.body.get("moved"):
+            return tell_move(item, approval, self._directory, now=now)
         again = bool(item.body.get("fallback"))
         if approval.state is not State.PENDING:
             return Change().ack(item)

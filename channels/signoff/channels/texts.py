@@ -8,7 +8,8 @@ import structlog
 
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
-from signoff.channels.answers import Answer, Answers
+from signoff.channels.answer import Answer
+from signoff.channels.answers import Answers
 from signoff.channels.phrases import moment
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import Holder
@@ -32,6 +33,9 @@ def text_of(message: Message) -> str:
     rows = [f"{row.name}: {row.value}" for row in card.rows]
     if message.kind is Kind.CARD:
         lines += [*rows, card.hint, f"Asked for by: {card.requester}"]
+        lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
+        if card.claimed and card.claimed_until is not None:
+            lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
         if card.deadline is not None:
             lines.append(f"Answer until: {moment(card.deadline)}")
         if card.fields:

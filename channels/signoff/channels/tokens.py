@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 from datetime import timedelta
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from signoff.broker.change import Change
@@ -28,12 +29,21 @@ _CARD: Final = "card"
 _ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
+class Role(StrEnum):
+    """What whoever holds a token is to the approval."""
+
+    APPROVER = ""
+    REQUESTER = "requester"
+    """Answers questions and may withdraw; such a token never decides, whosever it is."""
+
+
 class Holder(NamedTuple):
     """Who may answer what with a token."""
 
     approval: str
     person: str
     channel: str
+    role: Role = Role.APPROVER
 
     @property
     def card(self) -> str:
@@ -80,4 +90,7 @@ async def find_holder(ledger: Ledger, token: str) -> Holder | None:
     if not is_token(token.lower()):
         return None
     found = await ledger.raw(token_key(token))
-    return None if found is None else Holder(**json.loads(found[1]))
+    if found is None:
+        return None
+    parts = json.loads(found[1])
+    return Holder(**(parts | {"role": Role(parts.get("role", ""))}))

@@ -22,7 +22,7 @@ Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
 """A move of an approval, given the present."""
 
 Noted = Callable[[Change, Approval], None]
-"""Adds to a change what follows from a first step, such as a message to the person."""
+"""Adds to a change what whoever made a move is told of it."""
 
 
 class Desk:
@@ -109,7 +109,7 @@ class Desk:
             reason: In the person's words.
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
-            noted: Called where this is only the first of two steps.
+            noted: Adds what the person is told, such as that this was only the first of two steps.
             more: What the audit shall know besides, such as what has proven who it is.
             watched: How whoever answers looks on when the run goes on.
 
@@ -202,15 +202,39 @@ class Desk:
 
         return await self.ledger.decide_again(attempt)
 
-    async def withdraw(self, approval_id: str, *, by: str, reason: str) -> Approval:
+    async def withdraw(
+        self,
+        approval_id: str,
+        *,
+        by: str,
+        reason: str,
+        requester: Person | None = None,
+        also: Change | None = None,
+        noted: Noted | None = None,
+        more: Mapping[str, JsonValue] | None = None,
+    ) -> Approval:
         """Take the question back.
+
+        Args:
+            approval_id: Which.
+            by: Who does.
+            reason: Why.
+            requester: The person who does as the requester, None for who runs Signoff or the agent.
+            also: What must happen in the same commit.
+            noted: Adds what the requester is told.
+            more: What the audit shall know besides.
 
         Raises:
             IllegalMove: It has ended.
+            DecisionRefused: The person is not the requester, or it has ended.
         """
-        return await self._end(
-            approval_id, lambda one, now: one.withdraw(by=by, reason=reason, now=now), None
-        )
+
+        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+            if requester is not None:
+                approval.may_withdraw(requester, self.directory)
+            return approval.withdraw(by=by, reason=reason, now=now)
+
+        return await self._end(approval_id, step, also, noted=noted, more=more)
 
     async def _end(
         self,
@@ -233,7 +257,7 @@ class Desk:
             if in_time and not was.stays_open:
                 # The clock goes on between the reading and the commit; the commit looks again.
                 change.before(was.deadline)
-            if approval.state is State.PENDING and noted is not None:
+            if noted is not None:
                 noted(change, approval)
             await self.ledger.commit(change)
             return approval

@@ -255,13 +255,6 @@ class Store:
             ]
         return [{member: float(score) for member, score in pairs} for pairs in found]
 
-    async def below(self, key: str, score: int, *, limit: int) -> list[str]:
-        """Return the first members of an index whose score is not above this one."""
-        with translated():
-            return await self._commands.zrangebyscore(
-                self.prefix + key, "-inf", score, start=0, num=limit
-            )
-
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""
         with translated():

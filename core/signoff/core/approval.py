@@ -17,11 +17,11 @@ from signoff.core.answering import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.digest import digest, require_canonical
 from signoff.core.errors import IllegalMove, SecondStepNeeded, StepChanged
 from signoff.core.events import Event, What
+from signoff.core.handling import Handled
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
-from signoff.core.question import Question
 from signoff.core.steps import FIRST, SECOND, mark_of
 
 __all__ = [
@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 
-class Approval(Question):
-    """A question with its moves: each returns the next value and the events to record."""
+class Approval(Handled):
+    """A question with all its moves: each returns the next value and the events to record."""
 
     @classmethod
     def open(

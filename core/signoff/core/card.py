@@ -9,7 +9,8 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from signoff.core.answering import form_of
-from signoff.core.approval import Approval, Kind
+from signoff.core.approval import Approval, Kind, State
+from signoff.core.handling import Sort
 from signoff.core.model import Value
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
@@ -17,6 +18,8 @@ from signoff.core.policy import Risk
 
 _MAX_SHOWN = 10_000
 _LONGEST_QUESTION = 120
+_MOST_COMMENTS = 10
+_LONGEST_COMMENT = 600
 _VERBS = {
     Kind.CONFIRMATION: "asks to run",
     Kind.INPUT: "asks for",
@@ -43,6 +46,22 @@ class Row(Value):
     filled: bool = False
 
 
+class Remark(Value):
+    """What somebody has said about it; see `signoff.core.handling.Comment`.
+
+    Attributes:
+        who: The name of the person.
+        at: When (UTC).
+        text: As people read it, shortened.
+        asks: Whether it is a question to the requester.
+    """
+
+    who: str
+    at: datetime
+    text: str
+    asks: bool = False
+
+
 class Card(Value):
     """Everything that a card shows; each channel renders the same one.
 
@@ -65,6 +84,9 @@ class Card(Value):
         yes_or_no: Whether a no is an answer that the agent goes on with.
         in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
         risky: Whether a yes is worth a question back.
+        comments: What was said about it, the oldest first: the latest ten.
+        claimed: The name of whoever has claimed it, "" for nobody.
+        claimed_until: When that ends by itself (UTC).
     """
 
     approval: str
@@ -84,12 +106,16 @@ class Card(Value):
     yes_or_no: bool = True
     in_two_steps: bool = False
     risky: bool = False
+    comments: tuple[Remark, ...] = ()
+    claimed: str = ""
+    claimed_until: datetime | None = None
 
 
 def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
     call, origin = approval.call, approval.origin
     requester = directory.find(origin.user)
+    claim = approval.claimed if approval.state is State.PENDING else None
     agent = one_line(origin.agent or origin.app)
     verb = _VERBS[approval.kind]
     basis = Card(
@@ -108,8 +134,29 @@ def card(approval: Approval, directory: Directory) -> Card:
         fields=_rows(fields_of(approval.template)),
         in_two_steps=approval.in_two_steps,
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
+        comments=tuple(
+            Remark(
+                who=_name(comment.by, directory),
+                at=comment.at,
+                text=_shortened(shown(comment.text)),
+                asks=comment.sort is Sort.QUESTION,
+            )
+            for comment in approval.comments[-_MOST_COMMENTS:]
+        ),
+        claimed=_name(claim.by, directory) if claim is not None else "",
+        claimed_until=claim.until if claim is not None else None,
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
+
+
+def _name(identity: str, directory: Directory) -> str:
+    person = directory.find(identity)
+    return one_line(person.shown if person else identity)
+
+
+def _shortened(text: str) -> str:
+    left = len(text) - _LONGEST_COMMENT
+    return text if left <= 0 else f"{text[:_LONGEST_COMMENT]} … and {left:,} more characters"
 
 
 def topic(approval: Approval) -> str:

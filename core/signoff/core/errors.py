@@ -12,6 +12,8 @@ SignoffError
 │   │   ├── OwnRequest          the requester never decides
 │   │   ├── AlreadyDecided
 │   │   ├── TooLate             after the deadline, also if no sweeper has run
+│   │   ├── Claimed             somebody else has reserved the decision for a while
+│   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── PayloadError            the values do not fit the payload template
@@ -54,6 +56,7 @@ Each message says what happened, to which approval or setting, and what to do ab
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 
@@ -118,6 +121,23 @@ class AlreadyDecided(DecisionRefused):
 
 class TooLate(DecisionRefused):
     """The answer came after the deadline."""
+
+
+class Claimed(DecisionRefused):
+    """Somebody else has reserved the decision.
+
+    Args:
+        message: Who has, and until when.
+        until: When the claim ends by itself (UTC).
+    """
+
+    def __init__(self, message: str, *, until: datetime) -> None:
+        super().__init__(message)
+        self.until = until
+
+
+class MoveRefused(DecisionRefused):
+    """What was wanted, short of a decision, is not possible, or not for this person to do."""
 
 
 class SecondStepNeeded(DecisionRefused):

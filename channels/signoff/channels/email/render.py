@@ -170,6 +170,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
+    decides = address and message.kind is not Kind.QUESTION
     reply = f"Re: {subject(message).removeprefix('Re: ')}"
     return {
         "message": message,
@@ -183,10 +184,20 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "example": message.example.splitlines(),
         "fields": fields,
         "lone_number": _lone_number(card),
-        "approve_link": mailto(address, reply, f"approve{values}") if address else "",
-        "reject_link": mailto(address, reply, "reject: ") if address else "",
+        "comments": [
+            {"who": one.who, "at": moment(one.at), "text": one.text} for one in card.comments
+        ],
+        "claimed": _claimed(card),
+        "approve_link": mailto(address, reply, f"approve{values}") if decides else "",
+        "reject_link": mailto(address, reply, "reject: ") if decides else "",
+        "answered": bool(address),
         "sender": settings.sender_address,
     }
+
+
+def _claimed(card: Card) -> str:
+    until = f", until {moment(card.claimed_until)}" if card.claimed_until else ""
+    return f"{card.claimed}{until}" if card.claimed else ""
 
 
 def _preheader(message: Message) -> str:

@@ -53,6 +53,8 @@ class View:
     said: Said | None
     over: Words | None
     ended: str
+    remarks: tuple[Row, ...]
+    claimed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Line:
 
 def view(approval: Approval, person: Person, directory: Directory, now: datetime) -> View:
     """Return what a person is shown of an approval about which they are asked."""
-    step = approval.step_of(person.id)
+    step, claim = approval.step_of(person.id), approval.claim_at(now)
+    shape = card(approval, directory)
     over = _over(approval, person, directory, now)
     if over is not None:
         stage = Stage.OVER
@@ -79,11 +82,15 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
         stage = Stage.CONFIRM if step is not None else Stage.ANSWER_FIRST
     return View(
         stage=stage,
-        card=card(approval, directory),
+        card=shape,
         until=moment(approval.deadline) if approval.deadline else "",
         said=_said(approval, step) if step is not None else None,
         over=over,
         ended=moment(approval.decision.at) if approval.decision else "",
+        remarks=tuple(
+            Row(name=f"{one.who}, {moment(one.at)}", value=one.text) for one in shape.comments
+        ),
+        claimed=moment(claim.until) if claim is not None else "",
     )
 
 

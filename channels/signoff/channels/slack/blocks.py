@@ -168,9 +168,24 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
         yield SectionBlock(fields=fields)
     if left := len(card.rows) - len(shown):
         yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
+    yield from _said(card)
     if open_still and card.fields:
         names = ", ".join(row.name for row in card.fields)
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
+
+
+def _said(card: Card) -> Iterator[Block]:
+    """Yield what was said about it, and who has claimed it."""
+    for one in card.comments:
+        yield ContextBlock(
+            elements=[
+                markup(f"*{escape(one.who, 100)}* · {date(one.at)}"),
+                plain(one.text, SECTION),
+            ]
+        )
+    if card.claimed and card.claimed_until is not None:
+        said = f"Claimed by *{escape(card.claimed, 100)}* until {date(card.claimed_until)}"
+        yield ContextBlock(elements=[markup(said)])
 
 
 def _who(card: Card, *, open_still: bool) -> str:

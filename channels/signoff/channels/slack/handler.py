@@ -19,7 +19,8 @@ from slack_sdk.models.views import View
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.channels import phrases
-from signoff.channels.answers import Answer, Answers
+from signoff.channels.answer import Answer
+from signoff.channels.answers import Answers
 from signoff.channels.slack import views
 from signoff.channels.slack.channel import NAME
 from signoff.channels.slack.form import (

@@ -1,0 +1,111 @@
+"""What people are told about the moves that decide nothing."""
+
+from __future__ import annotations
+
+from signoff.channels.phrases import Words, harmless, moment
+from signoff.core.approval import Approval
+from signoff.core.card import one_line, shown, topic
+from signoff.core.people import Directory
+
+_NOTHING = "Nothing is decided yet."
+
+
+def claimed(approval: Approval) -> Words:
+    """Return to whoever has claimed it until when it is theirs."""
+    claim = approval.claimed
+    until = moment(claim.until) if claim is not None else ""
+    return Words(
+        f"Claimed: {topic(approval)} is yours to decide until {until}",
+        f"Until then nobody else can decide it. {_open_until(approval)} To give it back, answer "
+        'with "release" on the first line.\n\nYou can decide it by answering this message.',
+    )
+
+
+def released(approval: Approval) -> Words:
+    """Return that everybody who is asked may decide again."""
+    return Words(
+        f"Released: {topic(approval)} is open to all who are asked",
+        f"{_NOTHING} {_open_until(approval)}",
+    )
+
+
+def commented(approval: Approval) -> Words:
+    """Return that a comment stands on the card."""
+    return Words(
+        f"Your comment is on the card of {topic(approval)}",
+        f"{_said(approval)}\n\n{_NOTHING} {_open_until(approval)}",
+    )
+
+
+def asked_back(approval: Approval, directory: Directory) -> Words:
+    """Return that the requester was asked."""
+    return Words(
+        f"{_requester(approval, directory)} was asked about {topic(approval)}",
+        f"{_said(approval)}\n\nYou get the answer, and it stands on the card. {_NOTHING} "
+        f"{_open_until(approval)}",
+    )
+
+
+def extended(approval: Approval) -> Words:
+    """Return until when there is time now."""
+    until = moment(approval.deadline) if approval.deadline else ""
+    return Words(f"More time: {topic(approval)} is open until {until}", _NOTHING)
+
+
+def question(approval: Approval, by: str, text: str, directory: Directory) -> Words:
+    """Return to the requester what one of those who are asked wants to know."""
+    return Words(
+        f"{_name(by, directory)} has a question about your request",
+        f"About {topic(approval)}:\n\n{_quoted(text)}\n\nAnswer this mail: what you write is put "
+        "on the card that "
+        f"{_name(by, directory)} decides on. You cannot decide it yourself. If it is not wanted "
+        f'any more, write "withdraw" alone on the first line. {_open_until(approval)}',
+    )
+
+
+def answered(approval: Approval, by: str, text: str, directory: Directory) -> Words:
+    """Return to whoever has asked what the requester says."""
+    return Words(
+        f"{_name(by, directory)} has answered you about {topic(approval)}",
+        f"{_quoted(text)}\n\n{_NOTHING} {_open_until(approval)} You can decide it by answering "
+        "this message.",
+        "approve",
+    )
+
+
+def passed_on(approval: Approval) -> Words:
+    """Return to the requester that the answer stands on the card."""
+    return Words(
+        f"Your answer about {topic(approval)} was passed on",
+        f"{_said(approval)}\n\nIt stands on the card. {_NOTHING} {_open_until(approval)}",
+    )
+
+
+def withdrawn(approval: Approval) -> Words:
+    """Return to the requester that nobody is asked any more."""
+    return Words(
+        f"Withdrawn: {topic(approval)}",
+        "It will not be run. Those who were asked were told, and so was the agent.",
+    )
+
+
+def _open_until(approval: Approval) -> str:
+    return f"It is open until {moment(approval.deadline)}." if approval.deadline else ""
+
+
+def _said(approval: Approval) -> str:
+    return _quoted(approval.comments[-1].text) if approval.comments else ""
+
+
+def _quoted(text: str) -> str:
+    """Return what somebody said as one paragraph of ours: none of it begins a line."""
+    return harmless("“" + " ".join(shown(text).split()) + "”")
+
+
+def _requester(approval: Approval, directory: Directory) -> str:
+    return _name(approval.origin.user, directory)
+
+
+def _name(identity: str, directory: Directory) -> str:
+    person = directory.find(identity)
+    return one_line(person.shown if person else identity)

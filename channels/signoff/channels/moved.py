@@ -1,0 +1,80 @@
+"""Whom a move that decides nothing concerns, and what they are told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.channels import aside_phrases
+from signoff.channels.phrases import Words
+from signoff.channels.tokens import Holder, Role, issue
+from signoff.channels.ways import EMAIL, TOKENS
+from signoff.core.approval import Approval, State
+from signoff.core.events import What
+from signoff.core.handling import Sort
+from signoff.core.people import Directory
+
+
+def tell_move(item: Item, approval: Approval, directory: Directory, *, now: datetime) -> Change:
+    """Return the change that tells everybody whom a move concerns.
+
+    Args:
+        item: What `signoff.broker.handling` has put before the stage `route`.
+        approval: As it stands now.
+        directory: The people.
+        now: The present.
+    """
+    change = Change().ack(item)
+    if approval.state is not State.PENDING:
+        return change
+    by, said = str(item.body.get("by", "")), str(item.body.get("why", ""))
+    within = _lasts(approval, now)
+    match item.body.get("moved"):
+        case What.ASKED_BACK:
+            if (requester := directory.find(approval.origin.user)) is not None:
+                words = aside_phrases.question(approval, by, said, directory)
+                holder = Holder(approval.id, requester.id, EMAIL, Role.REQUESTER)
+                _send(change, item, holder, words, within=within)
+        case What.ANSWERED_BACK:
+            if asker := _asker(approval):
+                words = aside_phrases.answered(approval, by, said, directory)
+                holder = Holder(approval.id, asker, _channel(approval, asker))
+                _send(change, item, holder, words, within=within)
+    return change
+
+
+def _send(change: Change, item: Item, holder: Holder, words: Words, *, within: timedelta) -> None:
+    token = issue(change, holder, within=within) if holder.channel in TOKENS else ""
+    body: dict[str, JsonValue] = {
+        "kind": "question" if holder.role is Role.REQUESTER else "notice",
+        "approval": holder.approval,
+        "person": holder.person,
+        "token": token,
+        "headline": words.headline,
+        "text": words.text,
+        "example": words.example,
+    }
+    change.send(stages.deliver(holder.channel), f"notice:{item.id}:{holder.person}", body)
+
+
+def _lasts(approval: Approval, now: datetime) -> timedelta:
+    """Return how long an answer may still be given."""
+    if approval.deadline is None:
+        return timedelta(days=1)
+    return max(approval.deadline - now, timedelta())
+
+
+def _asker(approval: Approval) -> str:
+    """Return who has asked the requester last."""
+    asked = (one.by for one in reversed(approval.comments) if one.sort is Sort.QUESTION)
+    return next(asked, "")
+
+
+def _channel(approval: Approval, person: str) -> str:
+    """Return by which channel somebody who is asked is told."""
+    mine = (one.channel for one in approval.asked if one.person == person and not one.problem)
+    places = (one.channel for one in approval.asked if not one.person)
+    return next(mine, next(places, EMAIL))

@@ -1,0 +1,192 @@
+"""The moves that decide nothing, as commits: whatever they came by, and whoever is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk, Noted, Step
+from signoff.core.approval import Approval
+from signoff.core.handling import CLAIM, Who
+from signoff.core.people import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """What goes along with a move, in the same commit.
+
+    Attributes:
+        also: What must happen too, such as acknowledging what came in.
+        noted: Adds what whoever made the move is told.
+        more: What the audit shall know besides, such as what has proven who it is.
+    """
+
+    also: Change | None = None
+    noted: Noted | None = None
+    more: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+NOTHING: Final = Along()
+
+
+class Handling:
+    """Makes the moves of `signoff.core.handling.Handled`.
+
+    Whoever else has to hear of a move does by the stage `route`: what a move means for the cards,
+    and for whom, is known to the channels.
+
+    Each method raises what its move raises, and `LeaseLost` where what is to be acknowledged along
+    with it is held by somebody else.
+
+    Args:
+        desk: The ledger and the people.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._directory = desk.directory
+
+    async def claim(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        length: timedelta = CLAIM,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Reserve the decision; see `Handled.claim`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.claim(person, self._directory, now=now, length=length),
+            along,
+        )
+
+    async def release(
+        self,
+        approval_id: str,
+        who: Who,
+        *,
+        reason: str = "",
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Give a claim back; see `Handled.release`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.release(who, self._directory, now=now, reason=reason),
+            along,
+        )
+
+    async def comment(
+        self,
+        approval_id: str,
+        who: Who,
+        *,
+        text: str,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Say something for all who see the card; see `Handled.comment`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.comment(who, self._directory, text=text, now=now),
+            along,
+        )
+
+    async def ask_back(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        text: str,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Put a question to the requester; see `Handled.ask_back`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.ask_back(person, self._directory, text=text, now=now),
+            along,
+        )
+
+    async def answer_back(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        text: str,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Say what the requester answers; see `Handled.answer_back`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.answer_back(person, self._directory, text=text, now=now),
+            along,
+        )
+
+    async def extend(
+        self,
+        approval_id: str,
+        who: Who,
+        *,
+        by: timedelta,
+        reason: str,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Move the deadline; see `Handled.extend`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.extend(who, self._directory, more=by, reason=reason, now=now),
+            along,
+        )
+
+    async def withdraw(
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        reason: str = "",
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Take the question back, as the requester; see `Handled.may_withdraw`."""
+        return await self._desk.withdraw(
+            approval_id,
+            by=person.id,
+            reason=reason or "the requester has withdrawn it",
+            requester=person,
+            also=along.also,
+            noted=along.noted,
+            more=along.more,
+        )
+
+    async def _move(
+        self,
+        approval_id: str,
+        step: Step,
+        along: Along,
+    ) -> Approval:
+        async def attempt() -> Approval:
+            was = await self._ledger.approval(approval_id)
+            after, events = step(was, await self._ledger.now())
+            change = Change() if along.also is None else along.also.copy()
+            change.put(after, was=was).note(
+                event.model_copy(update={"more": {**along.more, **event.more}}) for event in events
+            )
+            if not was.stays_open:
+                # The clock goes on between the reading and the commit; the commit looks again.
+                change.before(was.deadline)
+            for event in events:
+                body: dict[str, JsonValue] = {"approval": approval_id, "moved": event.what.value}
+                body |= {"by": event.by, "why": event.why}
+                item = f"moved:{approval_id}:{event.what}:{was.version}"
+                change.send(stages.ROUTE, item, body)
+            if along.noted is not None:
+                along.noted(change, after)
+            await self._ledger.commit(change)
+            return after
+
+        return await self._ledger.decide_again(attempt)

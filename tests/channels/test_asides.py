@@ -1,0 +1,168 @@
+"""Answers by mail that decide nothing: claimed, asked back, prolonged, taken back."""
+
+from dataclasses import replace
+from email.message import EmailMessage
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import store
+from signoff.channels.port import Kind
+from signoff.channels.texts import text_of
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Policy
+from signoff.core.run import RunState
+
+MAILBOX = "approvals@signoff.example"
+SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
+
+
+@pytest.fixture
+def office(channels):
+    """The stages of the channels; Mara and Cleo are asked."""
+    channels.policies = (Policy(name="expenses", ask=("mara", "cleo"), within="4h"),)
+    channels.mails = 0
+    return channels
+
+
+async def cards(office):
+    """Open a request, and return it and each person's token."""
+    approval = await office.open()
+    await office.router.drain()
+    await office.delivery.drain()
+    tokens = {one.person: one.token for one in office.channel.delivered}
+    return await office.ledger.approval(approval.id), tokens
+
+
+async def says(office, person, token, text):
+    """Send a mail of somebody's, and return all that is delivered after it, by person."""
+    office.mails += 1
+    local, _, domain = MAILBOX.partition("@")
+    mail = EmailMessage()
+    mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
+    mail["Subject"], mail["Message-ID"] = "Re: Approval needed", f"<{office.mails}@mail.example>"
+    mail.set_content(text)
+    await store(office.ledger, mail.as_bytes(), sender=person.email, recipients=())
+    office.channel.delivered.clear()
+    await office.intake.drain()
+    await office.router.drain()
+    await office.delivery.drain()
+    return {one.person: one for one in office.channel.delivered}
+
+
+async def test_a_question_back_its_answer_and_the_approval(office):
+    """Mara asks, Riley answers by replying, the card shows both, and Mara approves."""
+    approval, tokens = await cards(office)
+
+    told = await says(office, MARA, tokens["mara"], "? Which team is it for?")
+    assert set(told) == {"mara", "riley"}
+    assert told["mara"].headline == "Riley Voss was asked about reimburse"
+    asked = told["riley"]
+    assert (asked.kind, asked.token != "") == (Kind.QUESTION, True)
+    assert "“Which team is it for?”" in asked.text
+    for shown in (plain_text(asked, SETTINGS), html(asked, SETTINGS)):
+        assert "mailto:" not in shown
+        assert "Nobody reads" not in shown
+
+    told = await says(office, RILEY, asked.token, "Hi,\nyes, it is for Sales.\n\nRiley")
+    assert set(told) == {"mara", "riley"}
+    assert told["riley"].headline == "Your answer about reimburse was passed on"
+    assert "it is for Sales" in told["mara"].text
+    approval = await office.ledger.approval(approval.id)
+    assert approval.state is State.PENDING
+    said = [(one.who, one.text.split("\n")[0]) for one in told["mara"].card.comments]
+    assert said == [("Mara Lind", "Which team is it for?"), ("Riley Voss", "Hi,")]
+    card = replace(told["mara"], kind=Kind.CARD)
+    for shown in (plain_text(card, SETTINGS), html(card, SETTINGS), text_of(card)):
+        assert "Which team is it for?" in shown
+        assert "it is for Sales" in shown
+
+    await says(office, MARA, told["mara"].token, "approve")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "mara")
+    whats = await office.whats(approval)
+    assert whats.index(What.ASKED_BACK) < whats.index(What.ANSWERED_BACK)
+    assert whats.index(What.ANSWERED_BACK) < whats.index(What.APPROVED)
+
+
+@pytest.mark.parametrize("answer", ["approve", "yes", "reject: no", "claim", "extend 4h: please"])
+async def test_the_token_of_the_requester_decides_nothing(office, answer):
+    """Whatever Riley writes is an answer on the card: neither a decision nor a claim."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], "ask: really?")
+    await says(office, RILEY, told["riley"].token, answer)
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.claimed, after.deadline) == (
+        State.PENDING,
+        None,
+        approval.deadline,
+    )
+    assert [one.text for one in after.comments] == ["really?", answer]
+
+
+async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(office):
+    """A mail under another address with it is refused, also that of somebody who is asked."""
+    approval, tokens = await cards(office)
+    token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
+    for person in (MARA, CLEO):
+        await says(office, person, token, "approve")
+        await says(office, person, token, "withdraw")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, len(after.comments)) == (State.PENDING, 1)
+
+
+async def test_the_requester_withdraws_by_a_reply(office):
+    """The question is over, those who were asked are told, and the agent goes on without it."""
+    approval, tokens = await cards(office)
+    token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
+    told = await says(office, RILEY, token, "withdraw: it was a mistake")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.WITHDRAWN, "riley")
+    assert after.decision.reason == "it was a mistake"
+    assert (await office.ledger.run(approval.origin.run)).state is RunState.ANSWERED
+    assert told["riley"].headline == "Withdrawn: reimburse"
+    assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
+
+
+async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office):
+    """Cleo's yes is refused while Mara has it, by name and time; after the release it counts."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], "claim 2h")
+    assert told["mara"].headline.startswith("Claimed: reimburse is yours to decide until")
+    told = await says(office, CLEO, tokens["cleo"], "approve")
+    assert "Mara Lind has claimed" in told["cleo"].text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    await says(office, MARA, tokens["mara"], "release")
+    await says(office, CLEO, tokens["cleo"], "approve")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "cleo")
+
+
+async def test_more_time_is_had_for_a_reason(office):
+    """The deadline moves, and without a reason the person is told what is missing."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], "extend 2h")
+    assert "needs a reason" in told["mara"].text
+    await says(office, MARA, tokens["mara"], "extend 2h: the vendor calls back")
+    after = await office.ledger.approval(approval.id)
+    assert (after.deadline - approval.deadline).total_seconds() == 7_200
+
+
+async def test_the_words_of_the_requester_are_no_question_of_mara(office):
+    """Whoever is asked and writes "withdraw" is asked again, as before: it may be a no."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], "withdraw")
+    assert told["mara"].headline.startswith("Nothing is decided yet")
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_the_same_mail_makes_a_move_once(office):
+    """A mail that comes twice is one comment."""
+    approval, tokens = await cards(office)
+    await says(office, MARA, tokens["mara"], "comment: as in the offer")
+    office.mails -= 1
+    await says(office, MARA, tokens["mara"], "comment: as in the offer")
+    assert len((await office.ledger.approval(approval.id)).comments) == 1
