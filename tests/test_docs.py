@@ -88,7 +88,12 @@ def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> No
             assert only_options, f"{page}: {line}"
 
 
-@pytest.mark.parametrize(("page", "code"), every_block("toml"))
+def settings_blocks() -> list[tuple[str, str]]:
+    """Return page and code of all settings: TOML that is not a file of cases."""
+    return [(page, code) for page, code in every_block("toml") if "[[cases]]" not in code]
+
+
+@pytest.mark.parametrize(("page", "code"), settings_blocks())
 def test_each_settings_example_is_valid(
     page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +126,20 @@ def test_the_settings_of_the_examples_are_valid() -> None:
     from signoff.cli.settings import load_settings
 
     assert check(load_settings(ROOT / "examples" / "signoff.toml")) == []
+
+
+def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: Path) -> None:
+    """A file of cases that is copied out of a page passes."""
+    from signoff.cli.case_results import results_of
+    from signoff.cli.settings import load_settings
+
+    settings = load_settings(ROOT / "examples" / "signoff.toml")
+    codes = [code for _, code in every_block("toml") if "[[cases]]" in code]
+    assert codes
+    for code in codes:
+        file = tmp_path / "signoff.test.toml"
+        file.write_text(code, encoding="utf-8")
+        assert [one.failures for one in results_of(file, settings)] == [()]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from signoff.cli.commands import (
     mail,
     mailbox,
     people,
+    policy,
     runs,
     serve,
     slack,
@@ -90,6 +91,7 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(people.app, name="people")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
+app.add_typer(policy.app, name="policy")
 app.command()(doctor.doctor)
 app.command()(serve.up)
 app.command()(serve.worker)

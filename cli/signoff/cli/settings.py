@@ -21,6 +21,7 @@ from signoff.channels.added import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.ways import EMAIL, SLACK
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
 from signoff.core.longrunning import LongRunning
@@ -218,6 +219,11 @@ class Settings(BaseSettings):
     def directory(self) -> Directory:
         """The people, as the domain takes them."""
         return Directory(self.people)
+
+    @property
+    def channel_names(self) -> frozenset[str]:
+        """The channels that are set up."""
+        return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})
 
     @classmethod
     def settings_customise_sources(

@@ -13,6 +13,7 @@ from signoff.testing.model import (
     model_or_script,
     time_off_script,
 )
+from signoff.testing.timeline import timeline
 
 __all__ = [
     "FakeChannel",
@@ -26,4 +27,5 @@ __all__ = [
     "finance_script",
     "model_or_script",
     "time_off_script",
+    "timeline",
 ]

@@ -1,0 +1,84 @@
+"""What the settings mean for one call: the timeline of it, by the channels that are set up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from signoff.channels.ways import ways
+from signoff.core.approval import Asked
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy, Terms
+from signoff.core.timeline import Timeline, foresee
+
+
+class Rulebook(Protocol):
+    """What decides who is asked: the settings, or what stands for them in a test."""
+
+    @property
+    def policies(self) -> Sequence[Policy]:
+        """In order; the first that matches rules."""
+        ...
+
+    @property
+    def default(self) -> Fallback:
+        """Who is asked when no policy matches."""
+        ...
+
+    @property
+    def directory(self) -> Directory:
+        """The people."""
+        ...
+
+    @property
+    def channel_names(self) -> Collection[str]:
+        """The channels that are set up."""
+        ...
+
+
+def call_facts(
+    tool: str,
+    args: Mapping[str, JsonValue] | None = None,
+    *,
+    app: str = "",
+    agent: str = "",
+    user: str = "",
+) -> dict[str, JsonValue]:
+    """Return what the conditions of policies are about, of a call that is only thought of."""
+    return {"app": app, "agent": agent, "tool": tool, "args": dict(args or {}), "user": user}
+
+
+def timeline_of(
+    rules: Rulebook,
+    facts: Mapping[str, JsonValue],
+    *,
+    start: datetime,
+    directory: Directory | None = None,
+) -> Timeline:
+    """Return what happens to a call if nobody answers; see `signoff.core.timeline.foresee`.
+
+    Args:
+        rules: The settings.
+        facts: The call.
+        start: When it begins to wait.
+        directory: The people, where they shall be others than those of the settings.
+
+    Raises:
+        NotCanonical: The arguments have no digest.
+    """
+    enabled = frozenset(rules.channel_names)
+
+    def reach(people: Sequence[Person], terms: Terms) -> tuple[Asked, ...]:
+        return ways(people, terms, enabled)
+
+    return foresee(
+        rules.policies,
+        rules.default,
+        directory or rules.directory,
+        facts,
+        start=start,
+        reach=reach,
+    )

@@ -1,0 +1,202 @@
+"""`signoff policy`: see what policies do before they do it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.boundary import REFUSED
+from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    from pydantic import JsonValue
+
+    from signoff.broker.desk import Desk
+    from signoff.cli.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="See what policies do, before they do it.")
+
+Zone = Annotated[
+    str, typer.Option(metavar="ZONE", help="Where clocks show the times; this machine's if not.")
+]
+
+
+@app.command()
+def explain(
+    ctx: typer.Context,
+    *,
+    tool: Annotated[str, typer.Option(help="The tool that is called.")],
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument; may be given several times."),
+    ] = None,
+    args: Annotated[str, typer.Option(metavar="JSON", help="All arguments, as JSON.")] = "",
+    user: Annotated[str, typer.Option(metavar="PERSON", help="Who asks the agent.")] = "",
+    agent_app: Annotated[str, typer.Option("--app", help="The agent's folder.")] = "",
+    agent: Annotated[str, typer.Option(help="The agent that calls the tool.")] = "",
+    at: Annotated[
+        str, typer.Option(metavar="MOMENT", help="When: 'Friday 17:30', '2026-11-20T17:30', 'now'.")
+    ] = "now",
+    zone: Zone = "",
+    as_json: Json = False,
+) -> None:
+    """Print who would be asked about a call, by what channel, and all that follows.
+
+    It is what happens if nobody answers. No approval is opened, and no Redis is needed.
+    """
+    from signoff.channels.foresight import call_facts, timeline_of  # noqa: PLC0415 -- slow
+    from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
+    from signoff.cli.config_check import require  # noqa: PLC0415
+
+    given = _arguments(args, arg or [])
+    settings = settings_of(ctx)
+    require(settings)
+    place = _zone(zone)
+    facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
+    timeline = timeline_of(settings, facts, start=_moment(at, place))
+    if as_json:
+        rungs = [one.model_dump(mode="json") for one in timeline.rungs]
+        write_json(timeline.model_dump(mode="json") | {"levels": rungs})
+    else:
+        print_timeline(timeline, settings.directory, place)
+
+
+@app.command("test")
+def run_cases(
+    ctx: typer.Context,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Cases; signoff.test.toml where none is named."),
+    ] = None,
+    *,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run cases: who shall be asked about which call, and what the end shall be.
+
+    The exit code is 1 where one fails, and 2 where cases cannot be read.
+    """
+    from signoff.cli.case_report import as_junit, print_results, results_json  # noqa: PLC0415
+    from signoff.cli.case_results import results_of  # noqa: PLC0415
+    from signoff.cli.cases import CASES_FILE  # noqa: PLC0415
+    from signoff.cli.config_check import require  # noqa: PLC0415
+
+    settings = settings_of(ctx)
+    require(settings)
+    results = {file: results_of(file, settings) for file in files or [settings.home / CASES_FILE]}
+    if junit is not None:
+        try:
+            junit.write_text(as_junit(results), encoding="utf-8")
+        except OSError as error:
+            raise typer.BadParameter(f"it cannot be written: {error}", param_hint="--junit") from (
+                error
+            )
+    if as_json:
+        write_json(results_json(results))
+    else:
+        print_results(results)
+    if any(one.failures for found in results.values() for one in found):
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def diff(
+    ctx: typer.Context,
+    *,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other settings; those in force where not given."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what the settings would change for what is pending; nothing is changed.
+
+    An approval keeps the terms under which it was asked about, to its end. The exit code is 1
+    where terms would be others, and 0 where all would be the same.
+    """
+
+    async def work(desk: Desk) -> bool:
+        from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
+        from signoff.cli.policy_diff import differences  # noqa: PLC0415
+
+        pending = await desk.ledger.pending()
+        found = differences(pending, other)
+        if as_json:
+            write_json(diff_json(found))
+        else:
+            print_diff(found, len(pending))
+        return bool(found)
+
+    other = settings_of(ctx) if against is None else _other(against)
+    if with_desk(ctx, work):
+        raise typer.Exit(REFUSED)
+
+
+def _other(file: Path) -> Settings:
+    from signoff.cli.config_check import require  # noqa: PLC0415
+    from signoff.cli.settings import load_settings  # noqa: PLC0415
+
+    settings = load_settings(file)
+    require(settings)
+    return settings
+
+
+def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
+    """Read arguments: JSON where it is JSON, text where it is not."""
+    found: dict[str, JsonValue] = {}
+    if whole:
+        try:
+            read = json.loads(whole)
+        except ValueError as error:
+            raise typer.BadParameter(f"it is not JSON: {error}", param_hint="--args") from error
+        if not isinstance(read, dict):
+            raise typer.BadParameter('it is no object, {"amount": 2500}', param_hint="--args")
+        found |= read
+    named = set[str]()
+    for one in single:
+        key, equals, text = one.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"it takes KEY=VALUE, not {one!r}", param_hint="--arg")
+        if key.strip() in named:
+            raise typer.BadParameter(f"{key.strip()} is given twice", param_hint="--arg")
+        named.add(key.strip())
+        try:
+            found[key.strip()] = json.loads(text)
+        except ValueError:
+            found[key.strip()] = text
+    return found
+
+
+def _zone(name: str) -> ZoneInfo:
+    from signoff.core.hours import zone  # noqa: PLC0415
+
+    try:
+        return zone(name or _here())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--zone") from error
+
+
+def _here() -> str:
+    """Return the name of the zone of this machine."""
+    from tzlocal import get_localzone_name  # noqa: PLC0415
+
+    return get_localzone_name() or "UTC"
+
+
+def _moment(text: str, place: ZoneInfo) -> datetime:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from signoff.core.moments import read_moment  # noqa: PLC0415
+
+    try:
+        return read_moment(text, place, now=datetime.now(UTC).replace(microsecond=0))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from error

@@ -1,0 +1,168 @@
+"""How timelines and changes of terms look at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Any, Final
+
+from pydantic import JsonValue
+from rich.console import Console
+from rich.text import Text
+
+from signoff.cli.commands.show import add, coarse, console, table
+from signoff.cli.policy_diff import Changed
+from signoff.core.card import one_line
+from signoff.core.matching import Verdict
+from signoff.core.people import Directory
+from signoff.core.timeline import ASKING, End, Step, Timeline
+
+_SIGNS: Final = {
+    Verdict.MATCHES: ("✓", "green"),
+    Verdict.NO: ("·", "dim"),
+    Verdict.ERROR: ("✗", "red"),
+}
+_ENDS: Final = {
+    End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
+    End.STAY: ("it stays open until somebody answers", "yellow"),
+    End.APPROVE: ("it is approved, under the ceiling of its policy", "green"),
+}
+
+
+def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> None:
+    """Print which policy rules, and what happens when; times are shown in a zone."""
+    out = console()
+    facts = timeline.facts
+    args = facts["args"] if isinstance(facts["args"], dict) else {}
+    call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
+    out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
+    _print_policies(out, timeline)
+    out.print(Text(f"\nif nobody answers ({zone})", style="bold"))
+    steps = table("when", "after", "what", "")
+    for step in timeline.steps:
+        first, *rest = _lines(step, timeline, directory, zone)
+        after = step.at - timeline.start
+        what = step.what.value.replace("_", " ")
+        add(steps, at_zone(step.at, zone), f"+{coarse(after)}" if after else "", what, first)
+        for line in rest:
+            add(steps, "", "", "", line)
+    out.print(steps)
+    words, colour = _ENDS[timeline.end]
+    out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
+
+
+def at_zone(moment: datetime, zone: tzinfo) -> str:
+    """Write a moment as clocks of a zone show it, with the day of the week and its offset."""
+    here = moment.astimezone(zone)
+    seconds = ":%S" if here.second else ""
+    return here.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
+
+
+def _from(timeline: Timeline, directory: Directory) -> str:
+    user, app, agent = (str(timeline.facts[key]) for key in ("user", "app", "agent"))
+    place = f"{app}/{agent}" if agent else app
+    who = directory.find(user) if user else None
+    parts = [f"of {place}" if place else "", f"asked for by {who.shown if who else user or '?'}"]
+    return " ".join(part for part in parts if part)
+
+
+def _print_policies(out: Console, timeline: Timeline) -> None:
+    out.print(Text("\npolicies", style="bold"))
+    rows = table("", "name", "when", "here")
+    rows.show_header = False
+    for one in timeline.considered:
+        sign, colour = _SIGNS[one.verdict]
+        when = one.when or "every call"
+        add(rows, Text(sign, style=colour), Text(one.policy, style=colour), when, one.why)
+    if not timeline.considered or timeline.considered[-1].policy != timeline.terms.policy:
+        add(rows, Text("✓", style="green"), Text(timeline.terms.policy, style="green"), "", "")
+    out.print(rows)
+
+
+def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -> list[str]:
+    """Say what happens at a step: one line for each card, and one for each remark."""
+    lines = []
+    if step.what in ASKING:
+        lines += _level(step, timeline, zone)
+        lines += [
+            f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            for one in step.asked
+        ]
+    lines += [part for part in step.why.split("; ") if part]
+    return lines or [""]
+
+
+def _level(step: Step, timeline: Timeline, zone: tzinfo) -> list[str]:
+    several = len(timeline.terms.ladder) > 1
+    name = step.name or (f"level {step.level + 1}" if several else "")
+    again = f" (round {step.round + 1})" if step.round else ""
+    until = f"until {at_zone(step.until, zone)}" if step.until else "without an end"
+    people = "" if step.asked else "nobody, "
+    head = f"{name}{again}: " if name or again else ""
+    return [f"{head}{people}{until}"]
+
+
+def _asked(step: Step, person: str, directory: Directory) -> str:
+    if not person:
+        names = [_name(directory, seat.person) for seat in step.seats]
+        return f"{', '.join(names)}, all"
+    found = []
+    for seat in step.seats:
+        if seat.person == person:
+            instead = f"instead of {_name(directory, seat.instead_of)}" if seat.instead_of else ""
+            found += [part for part in (instead, seat.via) if part]
+    return _name(directory, person) + (f" ({', '.join(dict.fromkeys(found))})" if found else "")
+
+
+def _name(directory: Directory, person: str) -> str:
+    found = directory.get(person)
+    return found.shown if found else person
+
+
+def _value(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def print_diff(found: Sequence[Changed], looked_at: int) -> None:
+    """Print what would be otherwise, approval by approval."""
+    out = console()
+    for one in found:
+        call, policy = one.approval.call.name, one.approval.terms
+        head = f"{one.approval.id}  {call}()  {policy.policy if policy else ''}"
+        out.print(Text(one_line(head), style="bold"))
+        rows = table("", "", "")
+        rows.show_header = False
+        for difference in one.differences:
+            frozen, new = _plainly(difference.frozen), _plainly(difference.new)
+            cells = (Text(f"- {frozen}", style="red"), Text(f"+ {new}", style="green"))
+            add(rows, f"  {difference.field}", *cells)
+        out.print(rows)
+        for note in one.notes:
+            out.print(Text(f"  {one_line(note)}", style="dim"))
+    same = looked_at - len(found)
+    out.print(f"{looked_at} pending: {len(found)} would have other terms, {same} the same.")
+
+
+def diff_json(found: Sequence[Changed]) -> list[dict[str, Any]]:
+    """Return what would be otherwise, as JSON."""
+    return [
+        {
+            "approval": one.approval.id,
+            "tool": one.approval.call.name,
+            "differences": [
+                {"field": each.field, "frozen": each.frozen, "new": each.new}
+                for each in one.differences
+            ],
+            "notes": list(one.notes),
+        }
+        for one in found
+    ]
+
+
+def _plainly(value: JsonValue) -> str:
+    if value is None:
+        return "not there"
+    if isinstance(value, str):
+        return value or "empty"
+    return _value(value)

@@ -1,0 +1,136 @@
+"""What is foretold is what happens: the timeline against the router and the clockwork."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, RILEY
+from channels.conftest import Channels
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.reconciler import Reconciler
+from signoff.broker.store import Store
+from signoff.channels.foresight import call_facts, timeline_of
+from signoff.core.approval import Approval, State
+from signoff.core.events import Event, What
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+from signoff.core.timeline import Timeline
+from signoff.testing import FakeChannel, VirtualClock
+
+PEOPLE = (MARA, CLEO, RILEY)
+_IDS = st.lists(st.sampled_from(["mara", "cleo", "riley", "nobody"]), max_size=3).map(tuple)
+_RULES: dict[str, Any] = {
+    "within": st.sampled_from(["30m", "4h", "1d"]),
+    "on_timeout": st.sampled_from(["reject", "stay"]),
+}
+_WHEN = st.sampled_from(
+    ["", 'tool == "deploy"', "args.amount > 1000", "args.amount < 1000", "args.amount", "args.x"]
+)
+_POLICIES = st.lists(st.builds(dict, when=_WHEN, ask=_IDS.filter(bool), **_RULES), max_size=3).map(
+    lambda found: tuple(Policy(name=f"policy {at}", **one) for at, one in enumerate(found))
+)
+_FALLBACKS = st.builds(Fallback, ask=_IDS, **_RULES)
+
+
+class Rules:
+    """Settings, as far as they decide who is asked."""
+
+    channel_names = ("email",)
+
+    def __init__(self, policies: tuple[Policy, ...], default: Fallback, *people: Person) -> None:
+        self.policies, self.default, self.directory = policies, default, Directory(people)
+
+
+async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, list[Event]]:
+    """Let a call wait for its end on a virtual clock, and return how it ended and the audit."""
+    clock = VirtualClock(NOON)
+    prefix = f"{{test-{secrets.token_hex(4)}}}:"
+    ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
+    try:
+        desk = Desk(ledger, rules.directory)
+        channels = Channels(ledger, desk, rules.directory, FakeChannel())
+        channels.policies, channels.fallback = rules.policies, rules.default
+        opened = await channels.open(**call)
+        clockwork = Reconciler(desk)
+        await channels.router.drain()
+        while (now := await ledger.approval(opened.id)).state is State.PENDING and now.next_due:
+            clock.advance(now.next_due - clock.now())
+            await clockwork.once()
+            await channels.router.drain()
+        return await ledger.approval(opened.id), await ledger.history(opened.id)
+    finally:
+        await ledger.close()
+
+
+def happened(events: list[Event]) -> list[tuple[Any, ...]]:
+    """Return what the audit says of the way of an approval: when, what and why."""
+    return [(one.at, one.what, one.why) for one in events if one.what is not What.OPENED]
+
+
+def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
+    """Return the same of a timeline."""
+    return [(one.at, one.what, one.why) for one in timeline.steps]
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]))
+def test_what_is_foretold_is_what_happens(
+    redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any
+) -> None:
+    """Router, ledger and clockwork do at each moment what the timeline says, to the same end."""
+    rules = Rules(policies, default, *PEOPLE)
+    facts = call_facts(
+        "reimburse", {"amount": amount}, app="finance", agent="reimbursement_agent", user="riley"
+    )
+    timeline = timeline_of(rules, facts, start=NOON)
+
+    approval, events = asyncio.run(lived(rules, redis_url, amount=amount))
+
+    assert foretold(timeline) == happened(events)
+    assert timeline.terms == approval.terms
+    cards = [(turn.person, turn.channel, turn.address) for s in timeline.steps for turn in s.asked]
+    assert cards == [(one.person, one.channel, one.address) for one in approval.asked]
+    assert timeline.end_at == (approval.decision.at if approval.decision else None)
+    assert {p for rung in timeline.rungs for p in rung.people} == approval.approvers
+    assert timeline.end.value == ("stay" if approval.state is State.PENDING else "reject")
+
+
+def test_each_policy_that_was_looked_at_says_why() -> None:
+    """What a condition saw is named; after an error no policy is looked at any more."""
+    policies = (
+        Policy(name="deploy", when='tool == "deploy"', ask=("mara",)),
+        Policy(name="trips", when="args.trip.days > 3", ask=("mara",)),
+        Policy(name="wrong", when="args.amount > 1000", ask=("mara",)),
+        Policy(name="rest", ask=("mara",)),
+    )
+    rules = Rules(policies, Fallback(ask=("cleo",)), *PEOPLE)
+
+    timeline = timeline_of(rules, call_facts("reimburse", {"amount": "many"}), start=NOON)
+
+    considered = [(one.policy, one.verdict.value) for one in timeline.considered]
+    assert considered == [("deploy", "no"), ("trips", "no"), ("wrong", "error")]
+    assert timeline.considered[0].why == 'tool is "reimburse"'
+    assert timeline.considered[1].why == "there is no args.trip.days"
+    assert "cannot be evaluated" in timeline.considered[2].why
+    assert timeline.terms.policy == "default"
+
+
+def test_an_end_that_leaves_it_open_has_no_moment() -> None:
+    """A timeline ends where nothing more happens by itself."""
+    policy = Policy(name="open", ask=("mara",), within="1h", on_timeout="stay")
+    rules = Rules((policy,), Fallback(), *PEOPLE)
+
+    timeline = timeline_of(rules, call_facts("deploy", user="riley"), start=NOON)
+
+    assert [(one.what, one.at - NOON) for one in timeline.steps] == [
+        (What.ASKED, timedelta(0)),
+        (What.OVERDUE, timedelta(hours=1)),
+    ]
+    assert (timeline.end.value, timeline.end_at) == ("stay", None)

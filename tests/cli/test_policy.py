@@ -1,0 +1,228 @@
+"""`signoff policy`: explain, test and diff."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from builders import MARA, paused
+from cli.conftest import Invoke
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ZONE = ("--zone", "Europe/Berlin")
+CALL = ("policy", "explain", "--tool", "reimburse", "--user", "riley@example.com", *ZONE)
+
+CASES = """\
+zone = "Europe/Berlin"
+today = 2026-11-18
+
+[[cases]]
+name = "expenses go to Mara and Cleo"
+tool = "reimburse"
+args = { amount = 250 }
+user = "riley"
+at = "Friday 17:30"
+[cases.expect]
+policy = "expenses"
+asked = ["cleo", "mara"]
+by = ["email"]
+end = "reject"
+asked_at = ["Friday 17:30"]
+end_at = 2026-11-20T21:30:00+01:00
+"""
+
+
+@pytest.fixture(autouse=True)
+def _settings(settings_file: Path) -> None:
+    """The settings of the command line's tests are in the working directory."""
+
+
+def cases(more: str = "", *, without: str = "", instead: str = "") -> Path:
+    """Write a file of cases beside the settings, and return it."""
+    file = Path("signoff.test.toml")
+    file.write_text(CASES.replace(without, instead) + more if without else CASES + more)
+    return file
+
+
+def test_explain_prints_the_timeline(invoke: Invoke) -> None:
+    """Policies, who is asked by which channel, and the end, as clocks of the zone show it."""
+    done = invoke(*CALL, "--arg", "amount=2500", "--at", "2026-11-20 17:30")
+
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[0] == "reimburse(amount=2500) asked for by Riley Voss"
+    assert "✓ expenses tool == 'reimburse' tool is \"reimburse\"" in lines
+    assert "Fri 2026-11-20 17:30 CET asked until Fri 2026-11-20 21:30 CET" in lines
+    assert "Mara Lind by email (mara@example.com)" in lines
+    assert "Fri 2026-11-20 21:30 CET +4h timed out nobody answered in time" in lines
+    assert lines[-1] == "end: it is rejected, and the agent is told that nobody answered"
+
+
+def test_explain_as_json(invoke: Invoke) -> None:
+    """Arguments are read as JSON where they are JSON; moments are in UTC."""
+    given = ("--args", '{"amount": 1, "to": ["a"]}', "--arg", "amount=2.5", "--arg", "purpose=taxi")
+    done = invoke(*CALL, *given, "--at", "2026-11-20T17:30:00Z", "--json")
+
+    made = json.loads(done.stdout)
+    assert made["facts"]["args"] == {"amount": 2.5, "to": ["a"], "purpose": "taxi"}
+    assert made["start"] == "2026-11-20T17:30:00Z"
+    assert [seat["person"] for seat in made["levels"][0]["seats"]] == ["cleo", "mara"]
+    assert (made["end"], made["end_at"]) == ("reject", "2026-11-20T21:30:00Z")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--arg", "amount"], "KEY=VALUE"),
+        (["--arg", "a=1", "--arg", "a=2"], "given twice"),
+        (["--args", "[1]"], "no object"),
+        (["--args", "{"], "not JSON"),
+        (["--at", "Fryday"], "write it like Friday 17:30"),
+        (["--zone", "Europe/Berln"], "Europe/Berlin"),
+    ],
+)
+def test_what_cannot_be_read_is_named(invoke: Invoke, arguments: list[str], named: str) -> None:
+    """The option that is wrong, and how it is written."""
+    done = invoke(*CALL, *arguments)
+    assert done.exit_code == 2
+    assert named in " ".join(done.output.replace("│", " ").split())
+
+
+def test_cases_that_hold(invoke: Invoke) -> None:
+    """The file beside the settings is run where none is named."""
+    cases()
+    done = invoke("policy", "test")
+    assert done.exit_code == 0, done.output
+    assert "✓ expenses go to Mara and Cleo" in done.stdout
+    assert done.stdout.endswith("1 case: 1 passed, 0 failed.\n")
+
+
+def test_the_cases_of_the_examples_hold(invoke: Invoke) -> None:
+    """examples/signoff.test.toml passes with examples/signoff.toml."""
+    done = invoke("--config", str(EXAMPLES / "signoff.toml"), "policy", "test")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("without", "instead", "failure"),
+    [
+        ('policy = "expenses"', 'policy = "default"', "policy: expected 'default', is 'expenses'"),
+        ('"cleo", "mara"', '"mara"', "asked: expected mara at level 1, is cleo, mara"),
+        ('["cleo", "mara"]', '[["cleo"], ["mara"]]', "asked: expected 2 levels, there are 1 level"),
+        ('by = ["email"]', 'never = ["mara"]', "never: mara is asked at level 1"),
+        ('by = ["email"]', 'by = ["slack"]', "by: expected slack, is email"),
+        ('end = "reject"', 'end = "stay"', "end: expected stay, is reject"),
+        (
+            'asked_at = ["Friday 17:30"]',
+            'asked_at = ["Friday 17:31"]',
+            "asked_at: expected Fri 2026-11-20 17:31, is Fri 2026-11-20 17:30",
+        ),
+        ("21:30:00+01:00", "21:30:00Z", "expected Fri 2026-11-20 22:30, is Fri 2026-11-20 21:30"),
+    ],
+)
+def test_a_case_that_fails_says_what_is_otherwise(
+    invoke: Invoke, without: str, instead: str, failure: str
+) -> None:
+    """What was expected and what is, with the line of the case; the exit code is 1."""
+    cases(without=without, instead=instead)
+    done = invoke("policy", "test")
+    assert done.exit_code == 1, done.output
+    assert failure in done.stdout
+    assert "line 4" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("without", "instead", "fault"),
+    [
+        ('user = "riley"', 'usr = "riley"', "'usr' is not a setting of [[cases]]. Did you mean"),
+        ('user = "riley"', 'away = ["marra"]', "'marra' is not the id of anybody in [[people]]."),
+        ("today = 2026-11-18", "", "'Friday 17:30' is another moment every week: write it"),
+        ("today = 2026-11-18", 'today = "Friday"', "today: it should be a valid date"),
+        ('policy = "expenses"', 'policy = "expnses"', "there is no policy 'expnses'. Did you mean"),
+        ('"cleo", "mara"', '"cleo", "mar"', "'mar' is not the id of anybody in [[people]]."),
+        ('"Friday 17:30"\n[', '"Frday 17:30"\n[', "'Frday 17:30' is no moment"),
+        ('tool = "reimburse"', "", "'tool' is missing. Add it to [[cases]]"),
+        ('end = "reject"', 'end = "rejected"', "cases[0].expect.end"),
+        ('name = "exp', "name = exp", "it is not TOML"),
+        ("Europe/Berlin", "Europe/Berln", "there is no time zone 'Europe/Berln'"),
+    ],
+)
+def test_a_case_that_cannot_be_run_is_named(
+    invoke: Invoke, without: str, instead: str, fault: str
+) -> None:
+    """File, line and key of what is wrong, and what to do; the exit code is 2."""
+    cases(without=without, instead=instead)
+    done = invoke("policy", "test")
+    assert done.exit_code == 2, done.output
+    assert "signoff.test.toml" in done.stderr
+    assert fault in done.stderr
+
+
+def test_two_cases_of_one_name_and_a_file_that_is_not_there(invoke: Invoke) -> None:
+    """Results are told apart by the names of cases; a file that is missing is named."""
+    cases(CASES[CASES.index("[[cases]]") :])
+    done = invoke("policy", "test")
+    assert (done.exit_code, "is the name of an earlier case" in done.stderr) == (2, True)
+    done = invoke("policy", "test", "nothing.toml")
+    assert (done.exit_code, "nothing.toml" in done.stderr) == (2, True)
+
+
+def test_results_for_machines(invoke: Invoke) -> None:
+    """JSON on standard output, JUnit XML in a file."""
+    cases(without='end = "reject"', instead='end = "stay"')
+    done = invoke("policy", "test", "--json", "--junit", "junit.xml")
+
+    assert done.exit_code == 1
+    (made,) = json.loads(done.stdout)
+    assert (made["passed"], made["line"]) == (False, 4)
+    suite = ET.parse("junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert suite[0][0].get("message") == "end: expected stay, is reject"
+
+
+def wait(redis_url: str, prefix: str) -> str:
+    """Have an approval wait that Mara is asked about for an hour; return its id."""
+
+    async def work() -> str:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        try:
+            return (await paused(ledger, asked=[MARA]))[1][0].id
+        finally:
+            await ledger.close()
+
+    return asyncio.run(work())
+
+
+def test_diff_says_what_would_be_otherwise(
+    invoke: Invoke, settings_file: Path, redis_url: str, prefix: str
+) -> None:
+    """Field by field, and the exit code is 1; without a difference it is 0."""
+    approval = wait(redis_url, prefix)
+
+    done = invoke("policy", "diff")
+    assert done.exit_code == 1, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines == [
+        f"{approval} reimburse() expenses",
+        'ask - ["mara"] + ["mara", "cleo"]',
+        "1 pending: 1 would have other terms, 0 the same.",
+    ]
+
+    text = settings_file.read_text(encoding="utf-8")
+    other = settings_file.with_name("other.toml")
+    other.write_text(text.replace('["mara", "cleo"]', '["mara"]'))
+    done = invoke("policy", "diff", "--against", str(other))
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "1 pending: 0 would have other terms, 1 the same.\n",
+    )
+
+    done = invoke("policy", "diff", "--json")
+    (made,) = json.loads(done.stdout)
+    assert made["differences"] == [{"field": "ask", "frozen": ["mara"], "new": ["mara", "cleo"]}]

@@ -1,0 +1,37 @@
+"""`signoff.testing.timeline`: what would happen, for tests of one's own policies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from signoff.cli.settings import load_settings
+from signoff.core.timeline import End
+from signoff.testing import timeline
+
+SETTINGS = load_settings(Path(__file__).parents[2] / "examples" / "signoff.toml")
+LARGE = {"amount": 25000}
+
+
+def test_a_timeline_of_the_examples() -> None:
+    """A large expense is Tom's for four hours, by the clock of the zone."""
+    line = timeline(
+        SETTINGS, "reimburse", LARGE, user="nora", at="2026-07-01 17:30", zone="Europe/Berlin"
+    )
+    (rung,) = line.rungs
+    assert (line.terms.policy, rung.people) == ("large expenses", ("tom",))
+    assert rung.at == datetime(2026, 7, 1, 15, 30, tzinfo=UTC)
+    assert (line.end, line.end_at) == (End.REJECT, rung.at + timedelta(hours=4))
+    assert timeline(SETTINGS, "reimburse", LARGE, user="nora", at=rung.at) == line
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [("Friday 17:30", "another moment every week"), (datetime.fromisoformat("2026-07-01"), "zone")],
+)
+def test_a_moment_that_is_not_always_the_same_is_refused(at: datetime | str, why: str) -> None:
+    """A test must not mean another moment on another day or machine."""
+    with pytest.raises(ValueError, match=why):
+        timeline(SETTINGS, "reimburse", LARGE, at=at)
