@@ -28,8 +28,13 @@ T = TypeVar("T")
 
 COMMANDS = {
     "approvals approve",
+    "approvals ask",
+    "approvals claim",
+    "approvals comment",
+    "approvals extend",
     "approvals list",
     "approvals reject",
+    "approvals release",
     "approvals show",
     "approvals withdraw",
     "audit export",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from signoff.cli.commands import moves
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.core.errors import PayloadError
 
@@ -130,17 +130,27 @@ def withdraw(
     approval_id: ApprovalId,
     *,
     reason: Annotated[str, typer.Option(help="Why the question is taken back.")],
-    by: Annotated[str, typer.Option(help="Who takes it back.")] = "",
+    person: Annotated[
+        str,
+        typer.Option("--as", metavar="PERSON", help="The requester; without it you take it back."),
+    ] = "",
+    by: Annotated[str, typer.Option(help="Who takes it back, for the audit.")] = "",
     as_json: Json = False,
 ) -> None:
     """Take a question back; the agent is told that the call was not approved."""
+    if person and by:
+        raise typer.BadParameter("--as and --by exclude each other")
 
     async def work(desk: Desk) -> None:
-        who = by or f"{getpass.getuser()} (cli)"
-        done = await desk.withdraw(approval_id, by=who, reason=reason)
+        who = person_of(desk.directory, person) if person else None
+        name = who.id if who is not None else by or moves.operator()
+        done = await desk.withdraw(approval_id, by=name, reason=reason, requester=who)
         _write_outcome(desk, done, as_json=as_json)
 
     with_desk(ctx, work, rings=True)
+
+
+moves.register(app)
 
 
 def _entries(values: Sequence[str]) -> dict[str, str]:

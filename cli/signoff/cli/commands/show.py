@@ -162,6 +162,14 @@ def print_approval(
             who = _name(directory, one.person) if one.person else "all of them"
             add(asked, who, one.channel, one.address, _delivery(one))
         out.print(asked)
+    if shape.comments:
+        out.print(Text("\nsaid", style="bold"))
+        said = table("person", "at", "what")
+        for remark in shape.comments:
+            add(
+                said, remark.who, moment(remark.at), ("asks: " if remark.asks else "") + remark.text
+            )
+        out.print(said)
     if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
         out.print(Text("\nsaid, and to be confirmed on the inbox page", style="bold"))
         steps = table("person", "channel", "at", "reason", "values")
@@ -207,6 +215,11 @@ def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> di
     return data
 
 
+def _claim(approval: Approval, directory: Directory) -> str:
+    claim = approval.claimed if approval.state is State.PENDING else None
+    return "" if claim is None else f"{_name(directory, claim.by)}, until {moment(claim.until)}"
+
+
 def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]]:
     origin, decision = approval.origin, approval.decision
     rows = {
@@ -218,6 +231,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),
+        "claimed": _claim(approval, directory),
         "digest": approval.digest,
         "run": origin.run,
         "outcome": "" if approval.state is State.PENDING else approval.outcome(directory),

@@ -1,0 +1,188 @@
+"""`signoff approvals claim`, `ask`, `extend` …: what people do short of deciding."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.broker.handling import Handling
+    from signoff.core.approval import Approval
+    from signoff.core.handling import Who
+    from signoff.core.people import Directory
+
+ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; quote it.")]
+As = Annotated[
+    str, typer.Option("--as", metavar="PERSON", help="Who: an id or address in [[people]].")
+]
+MaybeAs = Annotated[
+    str,
+    typer.Option("--as", metavar="PERSON", help="Who; without it you do, as whoever runs Signoff."),
+]
+Reason = Annotated[str, typer.Option(help="Why.")]
+
+
+def _length(text: str) -> timedelta:
+    from signoff.core.durations import parse_span  # noqa: PLC0415
+
+    try:
+        span = parse_span(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if span.business:
+        raise typer.BadParameter("this is time by the clock: leave out `business`")
+    return span.length
+
+
+def claim(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    length: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 2h; a day at most.")
+    ] = "30m",
+    as_json: Json = False,
+) -> None:
+    """Reserve the decision for somebody who is asked, for a while."""
+    span = _length(length)
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.claim(approval_id, person_of(desk.directory, person), length=span)
+
+    def said(done: Approval, directory: Directory) -> str:
+        from signoff.cli.commands.show import moment  # noqa: PLC0415
+
+        if done.claimed is None:
+            return "released"
+        by = directory.get(done.claimed.by)
+        name = by.shown if by else done.claimed.by
+        return f"claimed by {name} until {moment(done.claimed.until)}"
+
+    _make(ctx, move, said, as_json=as_json)
+
+
+def release(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: MaybeAs = "",
+    reason: Reason = "",
+    as_json: Json = False,
+) -> None:
+    """Give a claim back, so that all who are asked may decide again."""
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.release(approval_id, _who(desk, person), reason=reason)
+
+    _make(ctx, move, lambda _, __: "released", as_json=as_json)
+
+
+def ask(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    text: Text,
+    *,
+    person: As,
+    as_json: Json = False,
+) -> None:
+    """Put a question to the requester; the answer stands on the card."""
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.ask_back(approval_id, person_of(desk.directory, person), text=text)
+
+    def said(done: Approval, directory: Directory) -> str:
+        requester = directory.find(done.origin.user)
+        return f"{requester.shown if requester else done.origin.user} is asked"
+
+    _make(ctx, move, said, as_json=as_json)
+
+
+def comment(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    text: Text,
+    *,
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Say something for all who see the card; of the requester it is the answer to a question."""
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        from signoff.core.people import Person  # noqa: PLC0415
+
+        who = _who(desk, person)
+        approval = await desk.ledger.approval(approval_id)
+        if isinstance(who, Person) and approval.is_requester(who, desk.directory):
+            return await handling.answer_back(approval_id, who, text=text)
+        return await handling.comment(approval_id, who, text=text)
+
+    _make(ctx, move, lambda _, __: "the comment stands on the card", as_json=as_json)
+
+
+def extend(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    by: Annotated[str, typer.Option(metavar="DURATION", help="How much: 30m, 4h, 1d.")],
+    reason: Reason,
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Move the deadline, by at most as long as the policy gave."""
+    span = _length(by)
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.extend(approval_id, _who(desk, person), by=span, reason=reason)
+
+    def said(done: Approval, _: Directory) -> str:
+        from signoff.cli.commands.show import moment  # noqa: PLC0415
+
+        return f"open until {moment(done.deadline)}"
+
+    _make(ctx, move, said, as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``signoff approvals``."""
+    for one in (claim, release, ask, comment, extend):
+        app.command()(one)
+
+
+def operator() -> str:
+    """Return what stands in the audit for whoever sits at the terminal."""
+    return f"{getpass.getuser()} (cli)"
+
+
+def _who(desk: Desk, person: str) -> Who:
+    from signoff.core.handling import Operator  # noqa: PLC0415
+
+    return person_of(desk.directory, person) if person else Operator(name=operator())
+
+
+def _make(
+    ctx: typer.Context,
+    move: Callable[[Desk, Handling], Awaitable[Approval]],
+    said: Callable[[Approval, Directory], str],
+    *,
+    as_json: bool,
+) -> None:
+    async def work(desk: Desk) -> None:
+        from signoff.broker.handling import Handling  # noqa: PLC0415 -- redis takes a while
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        done = await move(desk, Handling(desk))
+        if as_json:
+            write_json(shows.as_json(done))
+        else:
+            typer.echo(f"{done.id}: {said(done, desk.directory)}.")
+
+    with_desk(ctx, work, rings=True)

@@ -1,0 +1,68 @@
+"""The moves that decide nothing, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+from builders import RILEY
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger, waiting
+from signoff.core.approval import Approval, State
+from signoff.core.errors import SignoffError
+
+__all__ = ["on_ledger", "waiting"]
+
+
+def test_a_claim_is_made_shown_and_released(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """Others are refused by name; whoever runs Signoff may release it; then the other decides."""
+    done = invoke("approvals", "claim", waiting.id, "--as", "mara", "--for", "2h")
+    assert "claimed by Mara Lind until" in done.output
+    assert "Mara Lind, until" in invoke("approvals", "show", waiting.id).output
+    refused = invoke("approvals", "approve", waiting.id, "--as", "cleo")
+    assert (refused.exit_code, "Mara Lind has claimed" in refused.stderr) == (1, True)
+    refused = invoke("approvals", "release", waiting.id, "--as", "cleo")
+    assert (refused.exit_code, "only they can release" in refused.stderr) == (1, True)
+    assert "released" in invoke("approvals", "release", waiting.id, "--reason", "ill").output
+    assert invoke("approvals", "approve", waiting.id, "--as", "cleo").exit_code == 0
+    history = on_ledger(lambda ledger: ledger.history(waiting.id))
+    assert [one.by.endswith("(cli)") for one in history if one.what == "released"] == [True]
+
+
+def test_a_question_and_its_answer_stand_on_the_card(invoke: Invoke, waiting: Approval) -> None:
+    """What the requester says is the answer; what others say is a comment."""
+    done = invoke("approvals", "ask", waiting.id, "Which team?", "--as", "mara")
+    assert "Riley Voss is asked" in done.output
+    assert invoke("approvals", "comment", waiting.id, "Sales", "--as", RILEY.email).exit_code == 0
+    assert invoke("approvals", "comment", waiting.id, "I know them").exit_code == 0
+    shown = json.loads(invoke("approvals", "show", waiting.id, "--json").output)
+    assert [one["sort"] for one in shown["comments"]] == ["question", "answer", "comment"]
+    text = invoke("approvals", "show", waiting.id).output
+    assert "asks: Which team?" in text
+    assert "Sales" in text
+
+
+def test_the_deadline_moves(invoke: Invoke, waiting: Approval, on_ledger: OnLedger) -> None:
+    """By so much, for a reason, and not beyond what may be added."""
+    done = invoke("approvals", "extend", waiting.id, "--by", "2h", "--reason", "vendor")
+    assert "open until" in done.output
+    after = on_ledger(lambda ledger: ledger.approval(waiting.id))
+    assert (after.deadline - waiting.deadline).total_seconds() == 7_200
+    refused = invoke("approvals", "extend", waiting.id, "--by", "3h", "--reason", "vendor")
+    assert (refused.exit_code, "2h is the most" in refused.stderr) == (1, True)
+    bad = invoke("approvals", "extend", waiting.id, "--by", "soon", "--reason", "vendor")
+    assert (bad.exit_code, "not a duration" in bad.stderr) == (2, True)
+
+
+def test_only_the_requester_withdraws_under_a_name(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """Somebody who is asked is refused; the requester takes it back."""
+    said = ("--reason", "a mistake")
+    refused = invoke("approvals", "withdraw", waiting.id, "--as", "mara", *said)
+    assert (refused.exit_code, "only the requester" in refused.stderr) == (1, True)
+    assert not isinstance(refused.exception, SignoffError)
+    assert invoke("approvals", "withdraw", waiting.id, "--as", "riley", *said).exit_code == 0
+    after = on_ledger(lambda ledger: ledger.approval(waiting.id))
+    assert (after.state, after.decision.by) == (State.WITHDRAWN, "riley")
