@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
+from signoff.broker.grants import Grants
 from signoff.broker.ledger import Ledger
 from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
@@ -18,7 +19,7 @@ from signoff.channels.tokens import Holder, issue
 from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.digest import digest
-from signoff.core.errors import ApprovalError, LeaseLost
+from signoff.core.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.events import What
 from signoff.core.people import Directory
 from signoff.core.policy import Choice, Edits, Fallback, Policy, Terms, choose
@@ -49,6 +50,8 @@ class Router:
         self._channels = frozenset(channels)
         self._ledger = ledger
         self._desk = Desk(ledger, directory)
+        self._grants = Grants(self._desk)
+        self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
         self._directory = directory
@@ -63,7 +66,11 @@ class Router:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
-        rest = [item for item in items if not await self._taken_by_edit(item)]
+        rest = [
+            item
+            for item in items
+            if not (await self._taken_by_edit(item) or await self._taken_by_grant(item))
+        ]
         await commit_each(self._ledger, rest, self._route, self._give_up)
 
     async def _taken_by_edit(self, item: Item) -> bool:
@@ -99,6 +106,25 @@ class Router:
             return isinstance(error, LeaseLost)
         return True
 
+    async def _taken_by_grant(self, item: Item) -> bool:
+        """Approve a call that somebody has approved beforehand; if not, the people are asked."""
+        if not self._may_be_granted or item.body.get("fallback") or item.body.get("edit"):
+            return False
+        try:
+            done = await self._grants.decide(
+                str(item.body["approval"]), self._rules_of, also=Change().ack(item)
+            )
+        except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
+            log.info("approval.grant_not_taken", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        return done is not None
+
+    def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
+        """Return how a call would be asked about now, and the ids of those asked first."""
+        del now
+        choice = choose(self._policies, self._fallback, self._directory, approval.facts)
+        return choice.terms, [person.id for person in choice.people]
+
     def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
         if item.body.get("moved"):
             return tell_move(item, approval, self._directory, now=now)
@@ -116,14 +142,14 @@ class Router:
             return self._send_cards(Change().ack(item), approval)
         if approval.terms is not None:
             return Change().ack(item)
-        choice = choose(self._policies, self._fallback, self._directory, facts(approval))
+        choice = choose(self._policies, self._fallback, self._directory, approval.facts)
         return self._ask(item, approval, choice, choice.notes, now)
 
     def _ask_fallback(self, item: Item, approval: Approval, now: datetime) -> Change:
         if (mails := self._not_mailed(approval)) and approval.terms is not None:
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(item, approval, approval.terms, mails, notes=(why,), now=now)
-        choice = choose((), self._fallback, self._directory, facts(approval))
+        choice = choose((), self._fallback, self._directory, approval.facts)
         before = approval.approvers
         fresh = tuple(person for person in choice.people if person.id not in before)
         if not fresh:
@@ -222,15 +248,3 @@ def route_again(change: Change, approval: str) -> Change:
     return change.send(
         stages.ROUTE, f"route:{approval}:again", {"approval": approval, "fallback": True}
     )
-
-
-def facts(approval: Approval) -> dict[str, JsonValue]:
-    """Return what the conditions of policies are about."""
-    origin, call = approval.origin, approval.call
-    return {
-        "app": origin.app,
-        "agent": origin.agent,
-        "tool": call.name,
-        "args": dict(call.args),
-        "user": origin.user,
-    }

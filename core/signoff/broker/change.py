@@ -16,6 +16,7 @@ from signoff.broker.store import to_ms_after, to_us
 from signoff.core.approval import Approval, State
 from signoff.core.digest import digest
 from signoff.core.events import Event
+from signoff.core.grants import Grant
 from signoff.core.parts import Origin
 from signoff.core.run import Run
 
@@ -25,8 +26,10 @@ FAR = 32_503_680_000_000
 Entry = tuple[str, str, int]
 """An index, a member of it, and its score."""
 
-Record = Approval | Run
+Record = Approval | Run | Grant
 R = TypeVar("R", Approval, Run)
+
+_KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Item:
 
 def key_of(record: Record) -> str:
     """Return the key of a record, without the prefix."""
-    return f"{'approval' if isinstance(record, Approval) else 'run'}:{record.id}"
+    return f"{_KINDS[type(record)]}:{record.id}"
 
 
 def entries(record: Record | None) -> set[Entry]:
@@ -64,6 +67,13 @@ def entries(record: Record | None) -> set[Entry]:
         case Run():
             where = f"{record.app}\0{record.user}\0{record.session}\0{record.id}"
             return {("runs", record.id, to_us(record.submitted_at)), ("sessions", where, 0)}
+        case Grant():
+            given = ("grants", record.id, to_us(record.at))
+            if record.revoked_at is not None or not record.left:
+                return {given}
+            # By its end: what has expired is passed over without being read.
+            covers = scope_key(record.scope.app, record.scope.tool, record.scope.user)
+            return {given, (covers, record.id, to_ms_after(record.expires_at))}
         case Approval() if record.state is State.PENDING:
             # Rounded up: whatever comes out of the index is really late.
             due = FAR if record.next_due is None else to_ms_after(record.next_due)
@@ -74,7 +84,16 @@ def entries(record: Record | None) -> set[Entry]:
             return {("waiting", record.id, due), *inboxes}
         case _:
             ended = record.decision.at if record.decision else record.opened_at
-            return {("decided", record.id, to_us(ended)), *_proposals(record)}
+            found = {("decided", record.id, to_us(ended)), *_proposals(record)}
+            if record.decision and record.decision.grant:
+                found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
+            return found
+
+
+def scope_key(app: str, tool: str, user: str) -> str:
+    """Return the index of the grants that calls of a tool for a requester may be covered by."""
+    text = f"{app}\0{tool}\0{user}".encode("utf-8", "backslashreplace")
+    return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
 def proposal_key(origin: Origin, digest: str) -> str:

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from signoff.broker import audit
 from signoff.broker.change import Change, Record, entries
 from signoff.broker.desk import send_work
-from signoff.broker.ledger import Ledger, read_approval, read_run
+from signoff.broker.ledger import Ledger
+from signoff.broker.records import read_approval, read_grant, read_run
 from signoff.broker.store import to_ms
 from signoff.core.events import Event
 from signoff.core.run import Run
@@ -22,14 +23,21 @@ log = structlog.get_logger(__name__)
 _BATCH = 200
 _QUARANTINE = "quarantine"
 
-_READERS: dict[str, Callable[[int, str], Record]] = {"approval": read_approval, "run": read_run}
+_READERS: dict[str, Callable[[int, str], Record]] = {
+    "approval": read_approval,
+    "run": read_run,
+    "grant": read_grant,
+}
 _INDEXES = {
     "waiting": "approval",
     "decided": "approval",
     "proposals": "approval",
     "runs": "run",
     "sessions": "run",
+    "grants": "grant",
 }
+_MANY = {"inbox": "approval", "uses": "approval", "scope": "grant"}
+"""Indexes of which there are many, by how their names begin."""
 
 
 async def rebuild(ledger: Ledger) -> int:
@@ -77,8 +85,10 @@ async def _read(ledger: Ledger, key: str) -> Record | None:
 
 
 async def _drop_strays(ledger: Ledger) -> None:
-    inboxes = dict.fromkeys(await ledger.store.keys("inbox:", "zset"), "approval")
-    for index, kind in (_INDEXES | inboxes).items():
+    indexes = dict(_INDEXES)
+    for start, kind in _MANY.items():
+        indexes |= dict.fromkeys(await ledger.store.keys(f"{start}:", "zset"), kind)
+    for index, kind in indexes.items():
         for member in await ledger.store.members(index):
             key = f"{kind}:{member.rpartition(chr(0))[2]}"
             record = await _read(ledger, key)

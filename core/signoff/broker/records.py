@@ -1,4 +1,4 @@
-"""Approvals and runs as they are kept in the ledger, read back."""
+"""Approvals, runs and grants as they are kept in the ledger, read back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from signoff.core.approval import Approval
 from signoff.core.errors import RecordUnreadable
+from signoff.core.grants import Grant
 from signoff.core.run import Run
 
 T = TypeVar("T")
@@ -36,6 +37,16 @@ def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
 def legible_run(run_id: str, record: tuple[int, str]) -> Run:
     """Return the run that a record holds; see `legible_approval`."""
     return _legible(read_run, f"run:{run_id}", record)
+
+
+def read_grant(version: int, data: str) -> Grant:
+    """Return the grant that a record holds."""
+    return Grant.model_validate_json(data).model_copy(update={"version": version})
+
+
+def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
+    """Return the grant that a record holds; see `legible_approval`."""
+    return _legible(read_grant, f"grant:{grant_id}", record)
 
 
 def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:

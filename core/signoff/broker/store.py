@@ -255,6 +255,11 @@ class Store:
             ]
         return [{member: float(score) for member, score in pairs} for pairs in found]
 
+    async def above(self, key: str, score: int) -> list[str]:
+        """Return the members of an index with a higher score, the lowest first."""
+        with translated():
+            return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
+
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""
         with translated():

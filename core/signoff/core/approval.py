@@ -178,6 +178,23 @@ class Approval(Handled):
         update = {"at": now, "channel": channel, "first_step": step.channel}
         return self._yes(step.model_copy(update=update))
 
+    def take_grant(
+        self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Approve by what somebody has said of calls like this one before; nobody is asked.
+
+        Whether the grant covers the call is for `signoff.core.grants.Grant.use` to say.
+
+        Raises:
+            IllegalMove: It is not pending any more, or somebody is asked already.
+        """
+        self._must_be_pending("take a grant")
+        if self.terms is not None:
+            raise IllegalMove(f"Approval {self.id} is asked already and cannot take a grant.")
+        decision = Decision(by=by, at=now, channel="grant", reason=reason, grant=grant)
+        approval, events = self._end(Move.APPROVE, decision)
+        return approval.model_copy(update={"terms": terms}), events
+
     def reject(
         self,
         person: Person,
@@ -315,6 +332,8 @@ class Approval(Handled):
             more["proposal"] = decision.proposal
         if decision.first_step:
             more["first_step"] = decision.first_step
+        if decision.grant:
+            more["grant"] = decision.grant
         if decision.channel in SECOND:
             more["second_factor"] = SECOND[decision.channel]
         return more

@@ -16,6 +16,8 @@ SignoffError
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
+│   ├── GrantNotFound
+│   ├── GrantRefused            a grant cannot be given, or has ended already
 │   ├── PayloadError            the values do not fit the payload template
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
@@ -146,6 +148,19 @@ class SecondStepNeeded(DecisionRefused):
 
 class StepChanged(DecisionRefused):
     """The person gave another answer after the one that is being confirmed was shown."""
+
+
+class GrantNotFound(ApprovalError):
+    """No grant has this id."""
+
+    def __init__(self, grant_id: str) -> None:
+        super().__init__(
+            f"There is no grant {grant_id!r}. `signoff grants list --all` shows all of them."
+        )
+
+
+class GrantRefused(ApprovalError):
+    """A grant cannot be given, or has ended. The message can be shown to whoever wants it."""
 
 
 class PayloadError(ApprovalError):

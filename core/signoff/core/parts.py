@@ -112,6 +112,7 @@ class Decision(Value):
             For a request for input: the answer, as its schema wants it.
         proposal: For a rejection that says what would be approved: the arguments of that call.
         first_step: The channel of the first step, where it took two; "" where it took one.
+        grant: The id of the grant that it follows from; "" where the person was asked.
     """
 
     by: str = ""
@@ -121,6 +122,7 @@ class Decision(Value):
     payload: JsonValue = None
     proposal: dict[str, JsonValue] | None = None
     first_step: str = ""
+    grant: str = ""
 
 
 def approval_id(origin: Origin) -> str:

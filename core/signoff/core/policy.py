@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from signoff.core import conditions
 from signoff.core.errors import ConditionError
+from signoff.core.grantrules import GrantRules
 from signoff.core.levels import Asking, Level
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
@@ -102,6 +103,7 @@ class Rules(Asking):
         email: What must be proven about an answer by mail; None leaves it to
             ``[email.authentication] require``.
         risk: How bad a wrong yes would be.
+        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
     """
 
     on_timeout: OnTimeout = OnTimeout.REJECT
@@ -113,6 +115,7 @@ class Rules(Asking):
     name_approver: bool = False
     email: EmailProof | None = None
     risk: Risk = Risk.NORMAL
+    grants: GrantRules | None = None
 
 
 class Routing(Rules):

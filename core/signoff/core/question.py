@@ -132,6 +132,17 @@ class Question(Value):
         everybody = self.terms.ask if self.terms is not None and in_a_place else ()
         return frozenset({*everybody, *(one.person for one in self.asked if one.person)})
 
+    @property
+    def facts(self) -> dict[str, JsonValue]:
+        """What the conditions of policies and grants are about."""
+        return {
+            "app": self.origin.app,
+            "agent": self.origin.agent,
+            "tool": self.call.name,
+            "args": dict(self.call.args),
+            "user": self.origin.user,
+        }
+
     def delayed(self, person: str, channel: str, why: str, *, now: datetime) -> Event:
         """Return that a card is on its way for longer than usual, which changes nothing."""
         return self.note(What.DELAYED, now=now, by=channel, why=why, more={"to": person})

@@ -1,0 +1,64 @@
+"""What the tests of grants begin with: a policy that allows them, and calls that wait."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import JsonValue
+
+from builders import MARA, make_call, make_origin, people
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.grants import Grants
+from signoff.broker.ledger import Ledger
+from signoff.channels.router import Router
+from signoff.core.approval import Approval
+from signoff.core.grantrules import GrantRules
+from signoff.core.grants import Grant
+from signoff.core.policy import Fallback, Policy
+from signoff.core.run import Run
+
+RULES = GrantRules(
+    who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"
+)
+EXPENSES = Policy(name="expenses", when="tool == 'reimburse'", ask=("mara",), grants=RULES)
+
+
+def router(ledger: Ledger, policy: Policy = EXPENSES) -> Router:
+    """Return a router with one policy; whatever it does not match is Cleo's."""
+    return Router(ledger, policies=[policy], fallback=Fallback(ask=("cleo",)), directory=people())
+
+
+async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
+    """Put a run of Riley's that waits for one call into the ledger; the call is to be routed."""
+    now = await ledger.now()
+    origin = make_origin(run=f"run_{name}", session=f"s_{name}", confirmation=f"adk-{name}")
+    approval, events = Approval.open(
+        origin, make_call(**(args or {"amount": 100})), hint="", template=None, now=now
+    )
+    run = Run(
+        id=origin.run,
+        app=origin.app,
+        user=origin.user,
+        session=origin.session,
+        message="go",
+        submitted_at=now,
+    ).paused([approval.id])
+    change = Change().put(run, was=None).put(approval, was=None).note(events)
+    change.send("route", f"route:{approval.id}", {"approval": approval.id})
+    await ledger.commit(change)
+    return approval
+
+
+async def asked(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
+    """Bring a call to where it waits for a person, or is decided by a grant."""
+    approval = await opened(ledger, name, **args)
+    await router(ledger).drain()
+    return await ledger.approval(approval.id)
+
+
+async def given(ledger: Ledger, *, uses: int = 10, span: timedelta = timedelta(hours=4)) -> Grant:
+    """Return a grant of Mara's for reimbursements like one of 100."""
+    first = await asked(ledger, "first")
+    grants = Grants(Desk(ledger, people()))
+    return await grants.give(first.id, MARA, channel="cli", span=span, uses=uses)

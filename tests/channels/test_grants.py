@@ -1,0 +1,199 @@
+"""Grants at work: the router decides by them, as often as they say and not once more."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, people
+from channels.granting import EXPENSES, RULES, asked, given, opened, router
+from signoff.broker.desk import Desk
+from signoff.broker.grants import Grants
+from signoff.broker.ledger import Ledger
+from signoff.broker.rebuild import rebuild
+from signoff.core.approval import State
+from signoff.core.errors import AlreadyDecided, GrantNotFound, GrantRefused, NotAnApprover
+from signoff.core.events import What
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger) -> None:
+    """The run goes on, the audit says by whose grant, and the use is found again."""
+    grant = await given(ledger)
+    await ledger.claim("deliver.email")
+    done = await asked(ledger, "second", amount=499)
+    assert done.state is State.APPROVED
+    assert done.decision is not None
+    assert (done.decision.by, done.decision.channel) == ("mara", "grant")
+    assert (await ledger.run("run_second")).state is RunState.ANSWERED
+    assert not (await ledger.claim("deliver.email")).items
+    kinds = [event.what for event in await ledger.history(done.id)]
+    assert kinds == [What.OPENED, What.APPROVED, What.GRANT_USED]
+    grants = Grants(Desk(ledger, people()))
+    assert [one.id for one in await grants.uses(grant)] == [done.id]
+    assert (await grants.get(done.decision.grant)).left == 9
+
+
+async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger) -> None:
+    """Both are one commit: who gives a grant for a call that waits approves it."""
+    grant = await given(ledger)
+    first = await ledger.approval(grant.approval)
+    assert first.state is State.APPROVED
+    assert first.decision is not None
+    assert (first.decision.by, first.decision.grant) == ("mara", "")
+    kinds = [event.what for event in await ledger.history(first.id)]
+    assert kinds[-2:] == [What.APPROVED, What.GRANTED]
+
+
+@pytest.mark.parametrize(
+    "args", [{"amount": 501}, {"amount": "100"}, {"amount": 100, "to": "x"}, {"total": 100}]
+)
+async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, object]) -> None:
+    """Whatever is outside waits for a person as ever."""
+    await given(ledger)
+    waits = await asked(ledger, "second", **args)  # type: ignore[arg-type]
+    assert (waits.state, waits.approvers) == (State.PENDING, {"mara"})
+
+
+async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
+    """Whoever routes them, and however many at once: ten are decided by it, forty are asked."""
+    grant = await given(ledger, uses=10)
+    calls = [await opened(ledger, str(number)) for number in range(50)]
+    grants = [Grants(Desk(ledger, people())) for _ in calls]
+    rules = router(ledger)._rules_of
+    done = await asyncio.gather(
+        *(one.decide(call.id, rules) for one, call in zip(grants, calls, strict=True))
+    )
+    assert sum(one is not None for one in done) == 10
+    assert (await grants[0].get(grant.id)).state(await ledger.now()) == "used up"
+    assert len(await grants[0].uses(grant)) == 10
+    await router(ledger).drain()
+    states = [one.state for one in await ledger.approvals([call.id for call in calls])]
+    assert (states.count(State.APPROVED), states.count(State.PENDING)) == (10, 40)
+
+
+async def test_several_routers_share_a_grant(ledger: Ledger) -> None:
+    """The same by the way that work goes: claimed items, several processes' worth of routers."""
+    await given(ledger, uses=10)
+    calls = [await opened(ledger, str(number)) for number in range(50)]
+    await asyncio.gather(*(router(ledger).drain() for _ in range(4)))
+    states = [one.state for one in await ledger.approvals([call.id for call in calls])]
+    assert (states.count(State.APPROVED), states.count(State.PENDING)) == (10, 40)
+
+
+async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> None:
+    """Uses that race with the revocation come before it, or are asked about."""
+    grant = await given(ledger, uses=20)
+    calls = [await opened(ledger, str(number)) for number in range(20)]
+    grants = Grants(Desk(ledger, people()))
+    rules = router(ledger)._rules_of
+    *done, revoked = await asyncio.gather(
+        *(grants.decide(call.id, rules) for call in calls[:10]),
+        grants.revoke(grant.id, by="olga", why="enough"),
+    )
+    assert revoked.revoked_by == "olga"
+    assert sum(one is not None for one in done) == revoked.used
+    assert (await grants.get(grant.id)).used == revoked.used
+    assert not any([await grants.decide(call.id, rules) for call in calls[10:]])
+    trail = [event.what for event in await ledger.history(grant.approval)]
+    assert trail[-1] is What.GRANT_REVOKED
+    with pytest.raises(GrantRefused, match="revoked already"):
+        await grants.revoke(grant.id, by="olga", why="twice")
+
+
+async def test_it_ends_by_the_clock_of_the_commit(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A grant that was good when it was looked up, and has ended since, decides nothing."""
+    await given(still_ledger, span=HOUR)
+    call = await opened(still_ledger, "second")
+    grants = Grants(Desk(still_ledger, people()))
+    rules = router(still_ledger)._rules_of
+
+    def slowly(approval, now):  # type: ignore[no-untyped-def]
+        clock.advance(HOUR)
+        return rules(approval, now)
+
+    assert await grants.decide(call.id, slowly) is None
+    assert (await still_ledger.approval(call.id)).state is State.PENDING
+
+
+async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
+    ledger: Ledger,
+) -> None:
+    """The settings of the moment rule: taking them out of the policy stops every grant of it."""
+    await given(ledger)
+    call = await opened(ledger, "second")
+    await router(ledger, EXPENSES.model_copy(update={"grants": None})).drain()
+    assert (await ledger.approval(call.id)).state is State.PENDING
+
+
+async def test_nobody_else_gives_one(ledger: Ledger) -> None:
+    """Not asked, not named, too far: nothing is done, and the call still waits."""
+    first = await asked(ledger, "first")
+    grants = Grants(Desk(ledger, people()))
+    with pytest.raises(NotAnApprover):
+        await grants.give(first.id, CLEO, channel="cli", span=HOUR)
+    with pytest.raises(GrantRefused, match="8h at most"):
+        await grants.give(first.id, MARA, channel="cli", span=9 * HOUR)
+    with pytest.raises(GrantRefused, match="limit"):
+        await grants.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
+    assert (await ledger.approval(first.id)).state is State.PENDING
+    assert await grants.all() == []
+    with pytest.raises(GrantNotFound):
+        await grants.get("gr_none")
+
+
+async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
+    """However often it is asked for, also at the same time: the count is not doubled."""
+    first = await asked(ledger, "first")
+    grants = Grants(Desk(ledger, people()))
+    tries = await asyncio.gather(
+        *(grants.give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
+        return_exceptions=True,
+    )
+    assert len([one for one in tries if not isinstance(one, Exception)]) == 1
+    refused = [one for one in tries if isinstance(one, Exception)]
+    assert all(isinstance(one, GrantRefused | AlreadyDecided) for one in refused)
+    assert len(await grants.all()) == 1
+
+
+async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
+    """Whoever approved may say so later; a call that was rejected gives none."""
+    desk, grants = Desk(ledger, people()), Grants(Desk(ledger, people()))
+    yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
+    await desk.approve(yes.id, MARA, channel="email")
+    await desk.reject(no.id, MARA, channel="email", reason="too dear")
+    assert (await grants.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
+    with pytest.raises(GrantRefused, match="rejected by"):
+        await grants.give(no.id, MARA, channel="cli", span=HOUR)
+
+
+async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:
+    """Lost or scrambled, they are as before afterwards; what has ended covers nothing."""
+    grant = await given(ledger, uses=2)
+    await asked(ledger, "second")
+    store = ledger.store
+
+    async def indexes() -> dict[str, list[tuple[str, float]]]:
+        keys = [key for start in ("grants", "uses:", "scope:") for key in await store.keys(start)]
+        return {
+            key: await store.client.zrange(store.prefix + key, 0, -1, withscores=True)
+            for key in keys
+        }
+
+    before = await indexes()
+    assert len(before) == 3
+    for key in before:
+        await store.client.delete(store.prefix + key)
+    await store.client.zadd(f"{store.prefix}uses:{grant.id}", {"stray": 1, grant.approval: 2})
+    await store.client.zadd(f"{store.prefix}scope:none", {grant.id: 1})
+    await rebuild(ledger)
+    assert await indexes() == before
+    await asked(ledger, "third")
+    assert not await store.keys("scope:")

@@ -1,0 +1,280 @@
+"""What a grant covers, who may give one, and that it never decides anything else."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from builders import CLEO, MARA, NOON, make_approval, make_call, make_origin, people
+from signoff.core.approval import Approval, Asked, Kind, State
+from signoff.core.digest import digest
+from signoff.core.errors import GrantRefused, IllegalMove
+from signoff.core.events import What
+from signoff.core.grantrules import GrantRules
+from signoff.core.grants import Grant
+from signoff.core.policy import Terms
+
+HOUR = timedelta(hours=1)
+RULES = GrantRules(who=("mara",), longest=8 * HOUR, most=20)
+FREE = RULES.model_copy(update={"vary": ("amount",), "limit": "args.amount <= 500"})
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "1", "1.0", "true", "null", "a", "а", "ａ", "é", "e\u0301", "a\u200b"]),
+)
+VALUES: st.SearchStrategy[JsonValue] = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+ARGS = st.dictionaries(st.sampled_from(["amount", "to", "tо", "Amount", "note"]), VALUES)
+
+
+def terms(rules: GrantRules | None = RULES, **parts: object) -> Terms:
+    """Return the terms of a policy that asks Mara and Cleo."""
+    return Terms.model_validate(
+        {"policy": "expenses", "ask": ("mara", "cleo"), "grants": rules, **parts}
+    )
+
+
+def call(args: dict[str, JsonValue] | None = None, **origin: str) -> Approval:
+    """Return an approval that nobody is asked about yet."""
+    made = make_call("reimburse")
+    if args is not None:
+        made = made.model_copy(update={"args": args})
+    parts = {"confirmation": "adk-2", "run": "run_2", **origin}
+    return make_approval(origin=make_origin(**parts), call=made)
+
+
+def approved(approval: Approval | None = None, rules: GrantRules | None = RULES) -> Approval:
+    """Return an approval that Mara has approved."""
+    asked = (Asked(person="mara", channel="email", address=MARA.email),)
+    pending, _ = (approval or make_approval()).ask(terms(rules), asked, now=NOON)
+    return pending.approve(MARA, people(), channel="email", now=NOON)[0]
+
+
+def grant(approval: Approval | None = None, rules: GrantRules = RULES, uses: int = 3) -> Grant:
+    """Return what Mara grants for four hours."""
+    made = approved(approval, rules)
+    return Grant.give(made, by="mara", channel="cli", now=NOON, span=4 * HOUR, uses=uses)[0]
+
+
+def why_not(given: Grant, approval: Approval, rules: GrantRules | None = RULES) -> str:
+    """Return why a grant does not decide a call an hour later."""
+    asked = ["mara", "cleo"]
+    return given.why_not(approval, terms(rules), asked, people(), now=NOON + HOUR)
+
+
+def test_a_call_like_it_is_approved_in_the_name_of_the_giver() -> None:
+    """The approval says who has approved it and by which grant, and the grant counts it."""
+    after, done, events = grant().use(call(), terms(), ["mara"], people(), now=NOON + HOUR)
+    assert (done.state, done.decision and done.decision.by) == (State.APPROVED, "mara")
+    assert done.decision is not None
+    assert (done.decision.channel, done.decision.grant) == ("grant", after.id)
+    assert (done.asked, done.terms, after.left) == ((), terms(), 2)
+    assert [event.what for event in events] == [What.APPROVED, What.GRANT_USED]
+    assert events[1].more == {"grant": after.id, "left": 2}
+
+
+@given(ARGS, ARGS)
+def test_without_anything_that_may_vary_only_the_same_call_is_covered(
+    first: dict[str, JsonValue], second: dict[str, JsonValue]
+) -> None:
+    """The digest that is shown to people is the measure: another digest is another call."""
+    covered = not why_not(grant(call(first)), call(second))
+    assert covered == (digest("reimburse", first) == digest("reimburse", second))
+
+
+@given(ARGS, VALUES, VALUES)
+def test_what_may_vary_stays_of_its_type_and_within_the_limit(
+    others: dict[str, JsonValue], first: JsonValue, second: JsonValue
+) -> None:
+    """Only a number within the limit takes the place of a number within the limit."""
+    before = call({**others, "amount": first})
+    number = isinstance(first, int | float) and not isinstance(first, bool) and first <= 500
+    if not number:
+        with pytest.raises(GrantRefused):
+            grant(before, FREE)
+        return
+    covered = not why_not(grant(before, FREE), call({**others, "amount": second}), FREE)
+    same = isinstance(second, int | float) and not isinstance(second, bool)
+    assert covered == (same and second <= 500)  # type: ignore[operator]
+
+
+@given(st.text(max_size=4), st.text(max_size=4))
+def test_texts_that_look_alike_are_different(first: str, second: str) -> None:
+    """Nothing is normalised, folded or trimmed, neither in values nor in names."""
+    assume(first != second)
+    assert why_not(grant(call({"to": first})), call({"to": second}))
+    assert why_not(grant(call({first: 1})), call({second: 1}))
+    assert why_not(grant(call(user="u" + first)), call(user="u" + second))
+    composed = unicodedata.normalize("NFC", first), unicodedata.normalize("NFD", first)
+    if composed[0] != composed[1]:
+        assert why_not(grant(call({"to": composed[0]})), call({"to": composed[1]}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "covered"),
+    [
+        (1, 1.0, True),
+        (10**20, 1e20, True),
+        (0, -0.0, True),
+        (1, "1", False),
+        (1, True, False),
+        (0, False, False),
+        (0, None, False),
+        ("true", True, False),
+        ([1], [1, 1], False),
+        ({"a": 1}, {"а": 1}, False),
+        (2**53, 2**53 + 1, False),
+        ("\x00int:9007199254740993", 2**53 + 1, False),
+    ],
+)
+def test_equal_is_what_json_calls_equal(first: JsonValue, second: JsonValue, covered: bool) -> None:
+    """A number is its value; its digits as a text, and a truth value, are something else."""
+    assert (not why_not(grant(call({"x": first})), call({"x": second}))) is covered
+
+
+@pytest.mark.parametrize("part", ["app", "agent", "user"])
+def test_it_is_for_one_app_agent_and_requester(part: str) -> None:
+    """Calls of anybody else are asked about."""
+    assert "it is for another" in why_not(grant(), call(**{part: "other"}))
+
+
+def test_it_is_for_one_tool_and_one_kind_of_question() -> None:
+    """A long-running call of the tool that was confirmed is another question."""
+    other = make_approval(call=make_call("Reimburse"))
+    assert why_not(grant(), other) == "it is for another tool"
+    waits = call().model_copy(update={"kind": Kind.LONG_RUNNING})
+    assert why_not(grant(), waits) == "it is for another kind"
+
+
+def test_a_value_that_nobody_has_seen_is_no_value() -> None:
+    """Where an argument may vary, leaving it out would let the tool take its default."""
+    given_ = grant(call({"amount": 100, "to": "a"}), FREE)
+    assert not why_not(given_, call({"amount": 400.5, "to": "a"}), FREE)
+    assert why_not(given_, call({"to": "a"}), FREE)
+    assert why_not(given_, call({"amount": 100, "to": "a", "force": False}), FREE)
+
+
+def test_the_policy_of_the_moment_rules_too() -> None:
+    """What was narrowed since a grant was given stays narrow; what was widened does not widen."""
+    given_ = grant(call({"amount": 100}), FREE)
+    less = FREE.model_copy(update={"limit": "args.amount <= 200"})
+    assert not why_not(given_, call({"amount": 500}), FREE)
+    assert "args.amount <= 200" in why_not(given_, call({"amount": 500}), less)
+    assert why_not(given_, call({"amount": 100}), RULES)
+    assert why_not(given_, call({"amount": 100}), None)
+    other = FREE.model_copy(update={"who": ("cleo",)})
+    assert why_not(given_, call({"amount": 100}), other)
+    more = FREE.model_copy(update={"limit": ""})
+    assert why_not(given_, call({"amount": 501}), more)
+    elsewhere = given_.why_not(
+        call({"amount": 1}), terms(FREE, policy="all"), ["mara"], people(), now=NOON
+    )
+    assert elsewhere == "it falls under all"
+
+
+@pytest.mark.parametrize("quorum", [2, "all", "majority"])
+def test_it_stands_for_one_yes_alone(quorum: int | str) -> None:
+    """Where it takes more than one yes, at whichever level, people are asked."""
+    more = terms(RULES, quorum=quorum)
+    assert "more than one yes" in grant().why_not(call(), more, ["mara"], people(), now=NOON)
+    levels: tuple[dict[str, object], ...] = ({"ask": ["mara"]}, {"ask": ["cleo"], "quorum": quorum})
+    later = terms(RULES, ask=(), levels=levels)
+    assert "more than one yes" in grant().why_not(call(), later, ["mara"], people(), now=NOON)
+
+
+def test_it_stands_for_its_giver_alone() -> None:
+    """It decides nothing where the giver would not be asked, or has asked himself."""
+    given_ = grant()
+    now = NOON + HOUR
+    assert given_.why_not(call(), terms(), ["cleo"], people(), now=now)
+    own = call(user="m.lind@example.net")
+    theirs = given_.model_copy(
+        update={"scope": given_.scope.model_copy(update={"user": own.origin.user})}
+    )
+    assert theirs.why_not(own, terms(), ["mara"], people(), now=now) == "mara asks for it"
+
+
+def test_it_never_takes_two_steps_and_answers_nothing_that_has_to_be_looked_at() -> None:
+    """Second steps, input, templates and calls in doubt are for people."""
+    given_ = grant()
+    two = terms(RULES, second_step=True)
+    assert "two steps" in given_.why_not(call(), two, ["mara"], people(), now=NOON)
+    filled = call().model_copy(update={"template": {"days": 3}})
+    assert "filled in" in why_not(given_, filled)
+    asks = call().model_copy(update={"kind": Kind.INPUT})
+    assert "filled in" in why_not(given_, asks)
+    doubt = call()
+    doubt = doubt.model_copy(update={"origin": doubt.origin.model_copy(update={"again": 1})})
+    assert "in doubt" in why_not(given_, doubt)
+
+
+def test_it_ends_by_time_by_count_and_by_word() -> None:
+    """At the very moment of its end it covers nothing, and the count is exact."""
+    given_ = grant(uses=1)
+    assert given_.state(NOON + 4 * HOUR - timedelta(microseconds=1)) == "open"
+    assert given_.state(NOON + 4 * HOUR) == "expired"
+    used, _, _ = given_.use(call(), terms(), ["mara"], people(), now=NOON)
+    with pytest.raises(GrantRefused, match="it is used up"):
+        used.use(call(), terms(), ["mara"], people(), now=NOON)
+    gone, events = given_.revoke(by="olga", why="left the firm", now=NOON)
+    assert (gone.state(NOON), events[0].what) == ("revoked", What.GRANT_REVOKED)
+    assert why_not(gone, call()) == "it is revoked"
+    with pytest.raises(GrantRefused, match="nothing to revoke"):
+        gone.revoke(by="olga", why="again", now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("span", "uses", "limit"),
+    [
+        (9 * HOUR, None, ""),
+        (timedelta(0), None, ""),
+        (HOUR, 21, ""),
+        (HOUR, 0, ""),
+        (HOUR, None, "args.amount <= 100"),
+        (HOUR, None, "this is no CEL"),
+        (HOUR, None, "args.amount + 1"),
+        (HOUR, None, "args.other == 1"),
+    ],
+)
+def test_it_goes_no_further_than_the_policy_and_covers_what_it_came_from(
+    span: timedelta, uses: int | None, limit: str
+) -> None:
+    """Too long, too many, or a limit that the call itself is outside of: refused."""
+    with pytest.raises(GrantRefused):
+        Grant.give(
+            approved(), by="mara", channel="cli", now=NOON, span=span, uses=uses, limit=limit
+        )
+
+
+def test_only_who_has_approved_and_may_gives_one() -> None:
+    """Nobody without a word in the policy, nobody for another, and no grant begets a grant."""
+    parts = {"channel": "cli", "now": NOON, "span": HOUR}
+    with pytest.raises(GrantRefused, match="lets nobody"):
+        Grant.give(approved(rules=None), by="mara", **parts)  # type: ignore[arg-type]
+    with pytest.raises(GrantRefused, match="does not let cleo"):
+        Grant.give(approved(), by="cleo", **parts)  # type: ignore[arg-type]
+    both = RULES.model_copy(update={"who": ("mara", CLEO.id)})
+    with pytest.raises(GrantRefused, match="approved by mara"):
+        Grant.give(approved(rules=both), by="cleo", **parts)  # type: ignore[arg-type]
+    _, done, _ = grant().use(call(), terms(), ["mara"], people(), now=NOON)
+    with pytest.raises(GrantRefused, match="was decided by the grant"):
+        Grant.give(done, by="mara", **parts)  # type: ignore[arg-type]
+
+
+def test_what_people_are_asked_about_takes_no_grant() -> None:
+    """A grant speaks before anybody is asked, never into a question."""
+    asked, _ = call().ask(terms(), (), now=NOON)
+    with pytest.raises(IllegalMove, match="asked already"):
+        grant().use(asked, terms(), ["mara"], people(), now=NOON)
