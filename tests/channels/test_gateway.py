@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import httpx
 import pytest
 import redis.asyncio
 from fastapi import FastAPI
 
+from builders import paused
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.gateway import Listener, make_gateway
+from signoff.testing import VirtualClock
 
 
 class FakeListener:
@@ -53,7 +56,11 @@ async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
         ready = await http.get("/readyz")
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ok", "checks": {"redis": "ok", "email.inbound": "ok"}}
+    assert ready.json() == {
+        "status": "ok",
+        "checks": {"redis": "ok", "email.inbound": "ok", "timers": "ok"},
+        "lag_seconds": 0,
+    }
 
 
 async def test_listeners_run_as_long_as_the_application() -> None:
@@ -74,7 +81,7 @@ async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> N
         ready = await http.get("/readyz")
         assert (await http.get("/healthz")).status_code == 200
     assert ready.status_code == 503
-    assert ready.json()["checks"] == {"redis": "ok", "email.inbound": "it does not listen"}
+    assert ready.json()["checks"]["email.inbound"] == "it does not listen"
 
 
 async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
@@ -88,6 +95,7 @@ async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
         "redis": "ok",
         "email.inbound": "it does not listen",
         "email.imap": "ok",
+        "timers": "ok",
     }
 
 
@@ -99,6 +107,19 @@ async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> No
         ready = await http.get("/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
     assert ready.json()["checks"]["email.imap"] == "it cannot be reached"
+
+
+async def test_late_timers_are_seen(still_ledger: Ledger, clock: VirtualClock) -> None:
+    """Nobody sweeps: it is degraded, says what waits since when, and takes answers all the same."""
+    _, (approval,) = await paused(still_ledger, within=timedelta(hours=1))
+    async with client(still_ledger) as http:
+        clock.advance(timedelta(hours=1, seconds=30))
+        assert (await http.get("/readyz")).json()["status"] == "ok"
+        clock.advance(timedelta(minutes=2))
+        ready = await http.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert ready.json()["lag_seconds"] == 150
+    assert f"{approval.id} 2m30s ago" in ready.json()["checks"]["timers"]
 
 
 async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> None:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from signoff.broker.lag import Lag, lag
 from signoff.broker.ledger import Ledger
 from signoff.channels.http import Problem
 from signoff.core.errors import LedgerUnavailable
@@ -58,9 +59,9 @@ def make_gateway(
     """Return the HTTP application.
 
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
-    ledger takes writes and its own ports are open. Where a mailbox or Slack cannot be reached it
-    says so, as ``degraded`` and with status 200. There are no other pages, not even ones that
-    describe these.
+    ledger takes writes and its own ports are open. Where a mailbox or Slack cannot be reached, or
+    the timers are late (``lag_seconds``), it says so, as ``degraded`` and with status 200. There
+    are no other pages, not even ones that describe these.
 
     Args:
         ledger: Closed by whoever opened it.
@@ -98,12 +99,16 @@ def make_gateway(
         problems = {"redis": await _redis_problem(ledger)}
         problems |= {one.name: one.problem for one in listeners if not one.remote}
         ready = not any(problems.values())
-        # Another gateway would not reach a mailbox or Slack any better: pages and clicks go on.
+        # Another gateway would not reach a mailbox or Slack any better, and none of them has the
+        # timers: pages and clicks go on.
         problems |= {one.name: one.problem for one in listeners if one.remote}
+        late = await _lag(ledger)
+        problems |= {"timers": late.problem}
         well = "degraded" if any(problems.values()) else "ok"
         content = {
             "status": well if ready else "unavailable",
             "checks": {name: problem or "ok" for name, problem in problems.items()},
+            "lag_seconds": round(late.late.total_seconds(), 3),
         }
         return JSONResponse(content, status_code=200 if ready else 503)
 
@@ -138,3 +143,10 @@ async def _redis_problem(ledger: Ledger) -> str:
     except LedgerUnavailable as error:
         return str(error)
     return ""
+
+
+async def _lag(ledger: Ledger) -> Lag:
+    try:
+        return await lag(ledger)
+    except LedgerUnavailable:
+        return Lag()

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from signoff.broker.celery import make_celery
 from signoff.broker.health import redis_problems
 from signoff.broker.heartbeat import alive
+from signoff.broker.lag import Lag, lag
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.added import added_channels
@@ -110,6 +111,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for finding in _processes(await alive(ledger)):
             yield finding
         yield _backlog(await ledger.backlog())
+        yield _timers(await lag(ledger))
         for finding in await _left_lying(ledger):
             yield finding
         for finding in await _second_factors(ledger, settings):
@@ -136,6 +138,11 @@ def _backlog(stages: dict[str, int]) -> Finding:
     waiting = {stage: count for stage, count in stages.items() if count}
     text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
     return Finding("backlog", "good", text or "no stage has work waiting")
+
+
+def _timers(found: Lag) -> Finding:
+    text = f"what is due is done; {found.late.total_seconds():.1f} s late at the most"
+    return Finding("timers", "warning" if found.problem else "good", found.problem or text)
 
 
 async def _left_lying(ledger: Ledger) -> list[Finding]:

@@ -95,6 +95,14 @@ class Commands(Protocol):
         self, name: str, start: int, end: int, *, desc: bool, withscores: Literal[True]
     ) -> list[tuple[str, float]]: ...
 
-    async def zrangebyscore(self, name: str, min: str, max: str) -> list[str]: ...
-
     async def zrangebylex(self, name: str, min: str, max: str) -> list[str]: ...
+
+    async def zrangebyscore(
+        self,
+        name: str,
+        min: str | int,
+        max: str | int,
+        *,
+        start: int | None = None,
+        num: int | None = None,
+    ) -> list[str]: ...

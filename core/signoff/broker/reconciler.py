@@ -12,10 +12,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from signoff.broker.desk import Desk
+from signoff.broker.lag import lag
 from signoff.broker.sweep import Sweep
 from signoff.core.errors import LedgerError
 
 log = structlog.get_logger(__name__)
+
+_WARN = 30.0
 
 
 class Reconciler:
@@ -37,6 +40,7 @@ class Reconciler:
             # Apart: while very much is due, the bells of the other stages are rung all the same.
             group.create_task(self._again_and_again(self._sweep.once))
             group.create_task(self._again_and_again(self._ledger.ring_overdue))
+            group.create_task(self._again_and_again(self._warn, cycle=_WARN))
 
     async def once(self) -> int:
         """Do what is due now, ring where work waits, and return how many were due."""
@@ -44,10 +48,18 @@ class Reconciler:
         await self._ledger.ring_overdue()
         return count
 
-    async def _again_and_again(self, look: Callable[[], Awaitable[object]]) -> None:
+    async def _warn(self) -> None:
+        found = await lag(self._ledger)
+        if found.problem:
+            late = round(found.late.total_seconds())
+            log.warning("timers.late", seconds=late, approval=found.approval)
+
+    async def _again_and_again(
+        self, look: Callable[[], Awaitable[object]], *, cycle: float | None = None
+    ) -> None:
         while True:
             try:
                 await look()
             except LedgerError as error:
                 log.warning("reconciler.ledger_unavailable", error=str(error))
-            await asyncio.sleep(self._cycle)
+            await asyncio.sleep(self._cycle if cycle is None else cycle)

@@ -260,6 +260,13 @@ class Store:
         with translated():
             return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
 
+    async def below(self, key: str, score: int, *, limit: int) -> list[str]:
+        """Return the first members of an index whose score is not above this one."""
+        with translated():
+            return await self._commands.zrangebyscore(
+                self.prefix + key, "-inf", score, start=0, num=limit
+            )
+
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""
         with translated():

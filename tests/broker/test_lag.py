@@ -1,0 +1,46 @@
+"""How late the timers are, as it is exported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from builders import paused
+from signoff.broker.desk import Desk
+from signoff.broker.lag import BOUND, Lag, lag
+from signoff.broker.ledger import Ledger
+from signoff.broker.sweep import Sweep
+from signoff.core.policy import OnTimeout
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+async def test_the_oldest_counts_until_it_is_done(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """Nothing due is no lag; then it grows with the oldest, and a sweep ends it."""
+    _, (first,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
+    await paused(still_ledger, within=2 * HOUR)
+    assert await lag(still_ledger) == Lag()
+    clock.advance(HOUR + BOUND)
+    assert await lag(still_ledger) == Lag(BOUND, first.id)
+    assert not (await lag(still_ledger)).problem
+    clock.advance(HOUR)
+    late = await lag(still_ledger)
+    assert late == Lag(HOUR + BOUND, first.id)
+    assert f"{first.id} 1h1m ago" in late.problem
+    await Sweep(still_desk).once()
+    assert await lag(still_ledger) == Lag()
+
+
+async def test_what_a_dead_process_has_claimed_is_late(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A claim is no deed; and a record that cannot be read hides nothing."""
+    _, (bad,) = await paused(still_ledger, within=HOUR / 2)
+    _, (dead,) = await paused(still_ledger, within=HOUR)
+    store = still_ledger.store
+    await store.client.set(f"{store.prefix}approval:{bad.id}", "9 x {}")
+    clock.advance(HOUR + timedelta(seconds=5))
+    assert len(await still_ledger.due()) == 2
+    assert await lag(still_ledger) == Lag(timedelta(seconds=5), dead.id)
