@@ -9,7 +9,6 @@ from typing import TypeGuard
 from pydantic import JsonValue
 
 from signoff.channels.foresight import Rulebook
-from signoff.channels.router import facts
 from signoff.core.approval import Approval
 from signoff.core.levels import Asking
 from signoff.core.policy import Terms, choose
@@ -57,7 +56,7 @@ def _changed(approval: Approval, rules: Rulebook) -> Changed | None:
     frozen = approval.terms
     if frozen is None:
         return None
-    known = facts(approval)
+    known = approval.facts
     choice = choose(rules.policies, rules.default, rules.directory, known)
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
