@@ -45,7 +45,7 @@ class Rules:
     channel_names = ("email",)
 
     def __init__(self, policies: tuple[Policy, ...], default: Fallback, *people: Person) -> None:
-        self.policies, self.default, self.directory = policies, default, Directory(people)
+        self.policies, self.default, self.everybody = policies, default, Directory(people)
 
 
 async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, list[Event]]:
@@ -54,8 +54,8 @@ async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, li
     prefix = f"{{test-{secrets.token_hex(4)}}}:"
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     try:
-        desk = Desk(ledger, rules.directory)
-        channels = Channels(ledger, desk, rules.directory, FakeChannel())
+        desk = Desk(ledger, rules.everybody)
+        channels = Channels(ledger, desk, rules.everybody, FakeChannel())
         channels.policies, channels.fallback = rules.policies, rules.default
         opened = await channels.open(**call)
         clockwork = Reconciler(desk)

@@ -29,8 +29,8 @@ class Rulebook(Protocol):
         ...
 
     @property
-    def directory(self) -> Directory:
-        """The people."""
+    def everybody(self) -> Directory:
+        """The people, with their queues and schedules."""
         ...
 
     @property
@@ -77,7 +77,7 @@ def timeline_of(
     return foresee(
         rules.policies,
         rules.default,
-        directory or rules.directory,
+        directory or rules.everybody,
         facts,
         start=start,
         reach=reach,

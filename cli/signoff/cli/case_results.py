@@ -54,7 +54,7 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
     try:
         timeline = timeline_of(
-            rules, facts, start=start, directory=_without(rules.directory, case.away, start)
+            rules, facts, start=start, directory=_without(rules.everybody, case.away, start)
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)

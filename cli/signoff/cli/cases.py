@@ -162,7 +162,7 @@ def _parsed(text: str, file: Path) -> Cases:
 
 def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
     """Find what is said of people, policies and moments that there are not."""
-    people = [one.id for one in rules.directory]
+    people = [one.id for one in rules.everybody]
     policies = [*(one.name for one in rules.policies), rules.default.terms({}).policy]
     names: dict[str, int] = {}
     for index, case in enumerate(cases.cases):
@@ -178,7 +178,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         delegates = [one for one in case.away.values() if one]
         found += [(("away",), one) for one in (*case.away, *delegates)]
         for way, person in found:
-            if rules.directory.get(person) is None:
+            if rules.everybody.get(person) is None:
                 message = f"{person!r} is not the id of anybody in [[people]]"
                 yield (*loc, *way), Fault("", message, suggest(person, people))
         if expect.policy is not None and expect.policy not in policies:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from signoff.channels.email.servers import is_loopback
 from signoff.cli.config_channels import check as added_channels_in
+from signoff.cli.config_people import check as people_in
+from signoff.cli.config_people import reference
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
+from signoff.core.levels import Level
 from signoff.core.people import normal_address
 from signoff.core.policy import EmailProof, Rules
 
@@ -26,6 +29,7 @@ def check(settings: Settings) -> list[Fault]:
     found: list[Found] = []
     for rule in (
         _people,
+        people_in,
         _policies,
         _default,
         _long_running,
@@ -102,6 +106,7 @@ def _policies(settings: Settings) -> Iterator[Found]:
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _condition(("policies", index, "second_step"), policy.second_step)
         yield from _asked(settings, ("policies", index, "ask"), policy.ask)
+        yield from _levels(settings, ("policies", index), policy.levels)
         yield from _provable(settings, ("policies", index, "email"), policy.email)
         if catch_all is None and policy.when.strip() in {"", "true"}:
             catch_all = index
@@ -118,20 +123,31 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
 
 
 def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
-    known = [person.id for person in settings.people]
-    for person in ask:
-        if person not in known:
-            remedy = suggest(person, known) or "Add a [[people]] table with this id."
-            yield loc, _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+    for one in ask:
+        if fault := reference(settings, one):
+            yield loc, fault
     if len(set(ask)) < len(ask):
         yield loc, _warning("somebody is named twice", "Once is enough.")
 
 
+def _levels(settings: Settings, loc: Loc, levels: Iterable[Level]) -> Iterator[Found]:
+    for index, level in enumerate(levels):
+        yield from _asked(settings, (*loc, "levels", index, "ask"), level.ask)
+
+
+def _person(settings: Settings, loc: Loc, person: str) -> Iterator[Found]:
+    known = [one.id for one in settings.people]
+    if person not in known:
+        remedy = suggest(person, known) or "Add a [[people]] table with this id."
+        yield loc, _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+
+
 def _default(settings: Settings) -> Iterator[Found]:
     yield from _asked(settings, ("default", "ask"), settings.default.ask)
+    yield from _levels(settings, ("default",), settings.default.levels)
     yield from _condition(("default", "second_step"), settings.default.second_step)
     yield from _provable(settings, ("default", "email"), settings.default.email)
-    if settings.default.ask:
+    if settings.default.ask or settings.default.levels:
         return
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"
     remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
@@ -212,7 +228,7 @@ def _authentication(settings: Settings) -> Iterator[Found]:
 def _gateway(settings: Settings) -> Iterator[Found]:
     gateway = settings.gateway
     if gateway.local_person:
-        yield from _asked(settings, ("gateway", "local_person"), (gateway.local_person,))
+        yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
     if gateway.local_person and gateway.tokens:
         message = "it means nothing where there are tokens"
         remedy = "Give one of them a `person`, or take this out."
@@ -232,7 +248,7 @@ def _gateway(settings: Settings) -> Iterator[Found]:
             message = f"it is the token of gateway.tokens[{first}]"
             yield (*loc, "sha256"), _error(message, "Make another: openssl rand -base64 32.")
         if token.person:
-            yield from _asked(settings, (*loc, "person"), (token.person,))
+            yield from _person(settings, (*loc, "person"), token.person)
         if token.person and token.users:
             message = "whoever has it can submit a request and approve it"
             remedy = "Use one token to submit (`users`) and another to answer (`person`)."

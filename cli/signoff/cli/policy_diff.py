@@ -57,7 +57,7 @@ def _changed(approval: Approval, rules: Rulebook) -> Changed | None:
     if frozen is None:
         return None
     known = approval.facts
-    choice = choose(rules.policies, rules.default, rules.directory, known)
+    choice = choose(rules.policies, rules.default, rules.everybody, known)
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
         # It went on to the default because nobody of its policy could be reached.

@@ -62,7 +62,7 @@ def build(settings: Settings) -> Parts:
     celery = make_celery(settings.broker_url)
     store = Store.open(settings.redis.url, prefix=settings.redis.prefix)
     ledger = Ledger(store, CeleryBell(celery))
-    return Parts(settings, celery, ledger, Desk(ledger, settings.directory))
+    return Parts(settings, celery, ledger, Desk(ledger, settings.everybody))
 
 
 def make_bell(broker_url: str) -> CeleryBell:

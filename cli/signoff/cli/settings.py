@@ -24,10 +24,13 @@ from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.ways import EMAIL, SLACK
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
+from signoff.cli.sources import DirectorySettings, sourced, text_of
 from signoff.core.longrunning import LongRunning
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.core.queues import Queue
+from signoff.core.schedules import Schedule
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApps
 
@@ -169,12 +172,16 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
     people: tuple[Person, ...] = ()
+    directory: DirectorySettings = DirectorySettings()
+    queues: tuple[Queue, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
     policies: tuple[Policy, ...] = ()
     default: Fallback = Fallback()
     long_running: tuple[LongRunning, ...] = ()
     log: LogSettings = LogSettings()
 
     _file: Path | None = PrivateAttr(default=None)
+    _places: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def file(self) -> Path | None:
@@ -216,9 +223,9 @@ class Settings(BaseSettings):
         return place if "://" in place else (self.home / place).resolve().as_uri()
 
     @property
-    def directory(self) -> Directory:
-        """The people, as the domain takes them."""
-        return Directory(self.people)
+    def everybody(self) -> Directory:
+        """The people with their queues and schedules, as the domain takes them."""
+        return Directory(self.people, queues=self.queues, schedules=self.schedules)
 
     @property
     def channel_names(self) -> frozenset[str]:
@@ -290,11 +297,35 @@ def load_settings(path: Path | None = None) -> Settings:
     if faults:
         raise ConfigErrors(faults)
     settings._file = file  # noqa: SLF001 -- this module makes the value, and nobody has it yet
-    return settings
+    return _completed(settings)
+
+
+def _completed(settings: Settings) -> Settings:
+    """Return the settings with what stands in other files: people, and calendars."""
+    found = sourced(settings.directory, settings.home)
+    faults, schedules = found.faults, []
+    for index, schedule in enumerate(settings.schedules):
+        text = text_of(settings.home / schedule.ics) if schedule.ics else schedule.calendar
+        if isinstance(text, Fault):
+            place = source_of(settings, ("schedules", index, "ics"))
+            faults.append(Fault(f"schedules[{index}].ics", text.message, text.remedy, place))
+        else:
+            schedules.append(schedule.model_copy(update={"calendar": text}))
+    if faults:
+        raise ConfigErrors(faults)
+    people = (*settings.people, *found.people)
+    after = settings.model_copy(update={"people": people, "schedules": tuple(schedules)})
+    after._places = tuple(found.places)  # noqa: SLF001 -- as above
+    return after
 
 
 def source_of(settings: Settings, loc: Loc) -> str:
     """Return where a setting was read: the variable, or the file and line; "" for a default."""
+    if loc[:1] == ("people",) and len(loc) > 1 and isinstance(loc[1], int):
+        # People of other sources stand behind those of the file.
+        further = loc[1] - (len(settings.people) - len(settings._places))  # noqa: SLF001 -- as above
+        if further >= 0:
+            return settings._places[further]  # noqa: SLF001 -- as above
     text = _read(settings.file) if settings.file is not None else ""
     return _source(loc, text, settings.file)
 

@@ -128,9 +128,9 @@ def _require_possible(
         raise AbsenceRefused(f"It would have ended on {absence.end}, and today is {today}.")
     if not absence.delegate:
         return
-    if directory.get(absence.delegate) is None:
+    if directory.find(absence.delegate) is None:
         raise AbsenceRefused(
-            f"{absence.delegate!r} is not the id of anybody in the directory; "
+            f"{absence.delegate!r} is not the id or an address of anybody in the directory; "
             "`signoff people list` shows them."
         )
     if way := circle(directory, person.id, absence):

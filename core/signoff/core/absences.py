@@ -84,7 +84,7 @@ def circle(directory: Directory, person_id: str, absence: Absence) -> tuple[str,
 
 
 def _circle(directory: Directory, way: tuple[str, ...], absence: Absence) -> tuple[str, ...]:
-    following = directory.get(absence.delegate)
+    following = directory.find(absence.delegate)
     if following is None:
         return ()
     if following.id in way:

@@ -104,7 +104,7 @@ class _Search:
             return None
         acting, way = person, [person.id]
         while (absence := acting.absence(self.now)) is not None:
-            following = self.directory.get(absence.delegate)
+            following = self.directory.find(absence.delegate)
             if following is None:
                 known = f"; {absence.delegate} is not in the directory" * bool(absence.delegate)
                 self.notes.append(f"{acting.shown} is away until {absence.end}{known}")
@@ -146,7 +146,7 @@ class _Search:
             self.notes.append(f"{self.requester or 'nobody'} is not in the directory: no manager")
         while person is not None:
             seen.add(person.id)
-            manager = self.directory.get(person.manager)
+            manager = self.directory.find(person.manager)
             if manager is None:
                 self.notes.append(f"{person.shown} has no manager in the directory")
             elif manager.id in seen:

@@ -140,7 +140,7 @@ class Absence(Value):
     Attributes:
         start: The first day, in the time zone of the person.
         end: The last day.
-        delegate: The id of whoever decides instead, "" for nobody.
+        delegate: The id or an address of whoever decides instead, "" for nobody.
     """
 
     model_config = ConfigDict(

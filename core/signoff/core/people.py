@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import Self
+from typing import Protocol, Self
 
 from pydantic import Field, field_validator
 
@@ -37,7 +37,7 @@ class Person(Value):
         slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
             somebody of another organisation who answers in a shared channel.
         addresses: Where this person is reached by channels of one's own, by the channel's name.
-        manager: The id of the person's manager, whom ``requester.manager`` asks.
+        manager: The id or an address of the person's manager, whom ``requester.manager`` asks.
         time_zone: Where the person works, ``Europe/Berlin``.
         hours: When: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``. Times
             in business hours count these; a person without any has none.
@@ -91,6 +91,16 @@ class Person(Value):
         """Say whether an address, an alias or the id is this person's."""
         wanted = normal_address(identity)
         return wanted in {normal_address(own) for own in (self.id, self.email, *self.aliases)}
+
+
+class PeopleSource(Protocol):
+    """Where people come from who do not stand in the settings: a directory service, a database."""
+
+    def people(self) -> Iterable[Person]:
+        """Return everybody; called once when a process starts.
+
+        Whatever it raises keeps the process from starting, with its message as the reason.
+        """
 
 
 class Directory:

@@ -64,7 +64,7 @@ def explain(
         rungs = [one.model_dump(mode="json") for one in timeline.rungs]
         write_json(timeline.model_dump(mode="json") | {"levels": rungs})
     else:
-        print_timeline(timeline, settings.directory, place)
+        print_timeline(timeline, settings.everybody, place)
 
 
 @app.command("test")

@@ -77,7 +77,7 @@ async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *
         bell = CeleryBell(make_celery(settings.broker_url))
     ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix), bell)
     try:
-        return await work(Desk(ledger, settings.directory))
+        return await work(Desk(ledger, settings.everybody))
     finally:
         await ledger.close()
 

@@ -1,0 +1,202 @@
+"""Where people come from beside the settings file: CSV files, and sources of one's own."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import Field, JsonValue, ValidationError
+
+from signoff.cli.faults import Fault, faults_of, suggest
+from signoff.core.errors import ConfigError
+from signoff.core.model import Value
+from signoff.core.people import PeopleSource, Person
+
+ADDRESS: Final = "address."
+"""Begins the name of a column with addresses in a channel of one's own: ``address.mattermost``."""
+
+_LISTS: Final = ("aliases", "hours")
+_AWAY: Final = {"away_from": "from", "away_to": "to", "delegate": "delegate"}
+_PLAIN: Final = ("id", "name", "email", "slack", "manager", "time_zone", "holidays")
+COLUMNS: Final = (*_PLAIN, *_LISTS, *_AWAY)
+"""The columns of a CSV file of people, in any order; `id` and `email` must be there."""
+
+
+class DirectorySettings(Value):
+    """[directory]: people who do not stand in this file. They are read when a process starts."""
+
+    csv: str = Field(
+        "",
+        description="A CSV file of people, relative to the settings file: one row for each, with "
+        "the columns " + ", ".join(f"`{one}`" for one in COLUMNS) + " in any order. Several values "
+        "of one field have `|` between them. Addresses in channels of your own have a column each, "
+        f"`{ADDRESS}NAME`.",
+    )
+    factory: str = Field(
+        "",
+        pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
+        description="What makes a source of your own, `package.module:name`: it is called with "
+        "`options`, and has a method `people` that returns `signoff.core.people.Person` values.",
+    )
+    options: dict[str, JsonValue] = Field(
+        default_factory=dict, description="What the factory is called with."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """People from outside the settings file.
+
+    Attributes:
+        people: Those who could be read.
+        places: Where each of them stands: file and line, or the source.
+        faults: What could not be read, each with its place.
+    """
+
+    people: list[Person]
+    places: list[str]
+    faults: list[Fault]
+
+
+def sourced(settings: DirectorySettings, home: Path) -> Sourced:
+    """Read the people of all sources.
+
+    Args:
+        settings: Which.
+        home: Where relative paths start.
+    """
+    found = Sourced([], [], [])
+    if settings.csv:
+        _read_csv(home / settings.csv, found)
+    if settings.factory:
+        _ask(settings, found)
+    return found
+
+
+class CsvPeople:
+    """A `PeopleSource` of the rows of a CSV file, for sources that have one written for them.
+
+    Args:
+        file: UTF-8, with a header; commas or semicolons between the fields.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def people(self) -> Iterable[Person]:
+        """Return everybody in the file.
+
+        Raises:
+            ConfigError: There are faults in it; all of them are in the message.
+        """
+        found = Sourced([], [], [])
+        _read_csv(self._file, found)
+        if found.faults:
+            raise ConfigError("\n".join(str(fault) for fault in found.faults))
+        return found.people
+
+
+def text_of(file: Path) -> str | Fault:
+    """Return what is in a text file, or what is wrong with it."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = "It must be UTF-8 text that this user may read."
+        return Fault("", f"{file} cannot be read: {error}", remedy)
+
+
+def _read_csv(file: Path, found: Sourced) -> None:
+    key = "directory.csv"
+    text = text_of(file)
+    if isinstance(text, Fault):
+        found.faults.append(Fault(key, text.message, text.remedy))
+        return
+    header = text.partition("\n")[0]
+    by = ";" if header.count(";") > header.count(",") else ","
+    rows = csv.reader(text.splitlines(keepends=True), delimiter=by, strict=True)
+    names: list[str] = []
+    try:
+        for row in rows:
+            place = f"{file}:{rows.line_num}"
+            if not any(cell.strip() for cell in row):
+                continue
+            if not names:
+                names = [name.strip().lower() for name in row]
+                found.faults.extend(_wrong_columns(names, place))
+                if found.faults:
+                    return
+                continue
+            _take_row(dict(zip_longest(names, row[: len(names)], fillvalue="")), place, found)
+            if len(row) > len(names):
+                message = f"this row has {len(row)} fields, and the header {len(names)}"
+                remedy = "Put a field with a comma in it between quotes."
+                found.faults.append(Fault(key, message, remedy, place))
+    except csv.Error as error:
+        place = f"{file}:{rows.line_num}"
+        found.faults.append(Fault(key, f"it is not CSV: {error}", "See RFC 4180.", place))
+    if not names:
+        message = "it has no header"
+        found.faults.append(Fault(key, message, f"Begin it with: {by.join(COLUMNS)}", str(file)))
+
+
+def _wrong_columns(names: list[str], place: str) -> Iterator[Fault]:
+    for at, name in enumerate(names):
+        if name not in COLUMNS and not name.startswith(ADDRESS):
+            message = f"there is no column {name!r}"
+            yield Fault("directory.csv", message, suggest(name, COLUMNS), place)
+        elif name in names[:at]:
+            message = f"the column {name!r} is there twice"
+            yield Fault("directory.csv", message, "Take one of them out.", place)
+    for name in ("id", "email"):
+        if name not in names:
+            remedy = f"The columns are: {', '.join(COLUMNS)}."
+            yield Fault("directory.csv", f"the column {name!r} is missing", remedy, place)
+
+
+def _take_row(row: Mapping[str, str], place: str, found: Sourced) -> None:
+    cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
+    person: dict[str, Any] = {name: cell for name, cell in cells.items() if name in _PLAIN}
+    for name in _LISTS:
+        if name in cells:
+            person[name] = [one.strip() for one in cells[name].split("|") if one.strip()]
+    person["addresses"] = {
+        name.removeprefix(ADDRESS): cell for name, cell in cells.items() if name.startswith(ADDRESS)
+    }
+    if away := {inner: cells[name] for name, inner in _AWAY.items() if name in cells}:
+        person["away"] = [away]
+    try:
+        found.people.append(Person.model_validate(person))
+        found.places.append(place)
+    except ValidationError as error:
+        for loc, fault in faults_of(error, Person):
+            column = next((name for name, inner in _AWAY.items() if inner == loc[-1]), str(loc[0]))
+            message = f"column {column}: {fault.message}"
+            found.faults.append(Fault("directory.csv", message, fault.remedy, place))
+
+
+def _ask(settings: DirectorySettings, found: Sourced) -> None:
+    module, _, attribute = settings.factory.partition(":")
+    key, name = "directory.factory", settings.factory
+    try:
+        factory: Callable[[Mapping[str, JsonValue]], PeopleSource] = getattr(
+            import_module(module), attribute
+        )
+    except Exception as error:  # noqa: BLE001 -- whatever the module raises
+        message = f"{name} cannot be loaded: {type(error).__name__}: {error}"
+        remedy = "It must be on the Python path of every process: installed, or PYTHONPATH."
+        found.faults.append(Fault(key, message, remedy))
+        return
+    try:
+        people = [Person.model_validate(one) for one in factory(settings.options).people()]
+    except Exception as error:  # noqa: BLE001 -- whatever the source raises
+        message = f"{name} has brought no people: {type(error).__name__}: {error}"
+        remedy = "See docs/how-to/connect-a-directory.md for what a source has to do."
+        found.faults.append(Fault(key, message, remedy))
+        return
+    found.people.extend(people)
+    found.places.extend(name for _ in people)
