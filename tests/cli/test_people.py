@@ -107,3 +107,35 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
         assert found.level == "good"
     finally:
         await ledger.close()
+
+
+def test_an_absence_is_set_and_ended(run) -> None:
+    """From today where no day is given; the list says who decides instead."""
+    said = run("people", "away", "Mara@example.com", "--until", "9999-12-31", "--delegate", "cleo")
+    assert "until 9999-12-31, cleo decides" in said
+    assert "until 9999-12-31, cleo" in " ".join(run("people", "list").split())
+    people = {one["id"]: one for one in json.loads(run("people", "list", "--json"))}
+    assert people["mara"]["away_now"]
+    assert people["mara"]["away"][0]["delegate"] == "cleo"
+    assert not people["cleo"]["away_now"]
+    assert "mara is back" in run("people", "back", "mara")
+    assert "Nothing was changed" in run("people", "back", "mara", code=1)
+    assert not json.loads(run("people", "list", "--json"))[0]["away_now"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("mara", "--until", "tomorrow"), "write it like 2026-12-24"),
+        (("mara", "--until", "2000-01-01"), "before"),
+        (("mara", "--from", "1999-01-01", "--until", "2000-01-01"), "would have ended"),
+        (("mara", "--until", "9999-12-31", "--delegate", "mara"), "mara → mara"),
+        (("mara", "--until", "9999-12-31", "--delegate", "tom"), "no person 'tom'"),
+        (("tom", "--until", "9999-12-31"), "no person 'tom'"),
+    ],
+)
+def test_an_absence_that_cannot_be_is_refused(run, words: tuple[str, ...], message: str) -> None:
+    """With what to do; nobody is away after that."""
+    code = 2 if "no person" in message else 1
+    assert message in " ".join(run("people", "away", *words, code=code).split())
+    assert not any(one["away_now"] for one in json.loads(run("people", "list", "--json")))

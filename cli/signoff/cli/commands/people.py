@@ -1,21 +1,25 @@
-"""`signoff people`: who is in the directory, and who has a second factor."""
+"""`signoff people`: who is in the directory, who is away, and who has a second factor."""
 
 from __future__ import annotations
 
 import getpass
+from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
-from signoff.core.errors import ConfigError
+from signoff.core.errors import AbsenceRefused, ConfigError
+from signoff.core.hours import Absence
 
 if TYPE_CHECKING:
+    from signoff.broker.absences import People
     from signoff.broker.desk import Desk
     from signoff.channels.inbox.factors import Factors
 
 app = typer.Typer(
-    no_args_is_help=True, help="The people, and the second factors with which they sign in."
+    no_args_is_help=True,
+    help="The people, when they are away, and the second factors with which they sign in.",
 )
 
 Who = Annotated[
@@ -26,23 +30,93 @@ Who = Annotated[
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the people, and whether they are enrolled for the inbox page."""
+    """List the people, who of them is away, and whether they are enrolled for the inbox page."""
 
     async def work(desk: Desk) -> None:
         from signoff.channels.inbox.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
         found = set(await enrolled(desk.ledger))
+        now = await desk.ledger.now()
+        directory = await _people(desk, ctx).directory()
+        away = {one.id: one.absence(now) for one in directory}
         if as_json:
-            people = [{**one.model_dump(), "enrolled": one.id in found} for one in desk.directory]
-            write_json(people)
+            write_json(
+                [
+                    {
+                        **one.model_dump(mode="json"),
+                        "enrolled": one.id in found,
+                        "away_now": away[one.id] is not None,
+                    }
+                    for one in directory
+                ]
+            )
             return
-        made = shows.table("id", "name", "address", "enrolled")
-        for one in desk.directory:
-            shows.add(made, one.id, one.name, one.email, "yes" if one.id in found else "")
+        made = shows.table("id", "name", "address", "away", "enrolled")
+        for one in directory:
+            words = _words(away[one.id])
+            shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         shows.console().print(made)
 
     with_desk(ctx, work)
+
+
+@app.command()
+def away(
+    ctx: typer.Context,
+    person: Who,
+    *,
+    until: Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, YYYY-MM-DD.")],
+    start: Annotated[
+        str, typer.Option("--from", metavar="DAY", help="The first day; today where not given.")
+    ] = "",
+    delegate: Annotated[
+        str,
+        typer.Option(
+            "--delegate", metavar="PERSON", help="Who decides instead; nobody where not given."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Say that somebody is away, in whole days where they work. It takes effect at once.
+
+    What they are asked from now on goes to the delegate; what they have been asked stays with them.
+    """
+
+    async def work(desk: Desk) -> Absence:
+        who = person_of(desk.directory, person)
+        stands_in = person_of(desk.directory, delegate).id if delegate else ""
+        first = _day(start, "--from") if start else who.day(await desk.ledger.now())
+        last = _day(until, "--until")
+        if last < first:
+            raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
+        absence = Absence(start=first, end=last, delegate=stands_in)
+        more = {"channel": "cli"}
+        return await _people(desk, ctx).leave(who, absence, by=_operator(), more=more)
+
+    absence = with_desk(ctx, work)
+    if as_json:
+        write_json({"person": person, **absence.model_dump(mode="json")})
+    else:
+        typer.echo(f"{person} is away from {absence.start} {_words(absence)}.")
+
+
+@app.command()
+def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+    """Say that somebody is back, also where the settings say otherwise. It takes effect at once.
+
+    Absences that have not begun yet stay.
+    """
+
+    async def work(desk: Desk) -> None:
+        who = person_of(desk.directory, person)
+        await _people(desk, ctx).come_back(who, by=_operator(), more={"channel": "cli"})
+
+    with_desk(ctx, work)
+    if as_json:
+        write_json({"person": person, "away_now": False})
+    else:
+        typer.echo(f"{person} is back.")
 
 
 @app.command()
@@ -102,6 +176,25 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "enrolled": False})
     else:
         typer.echo(f"{person} has no second factor any more.")
+
+
+def _people(desk: Desk, ctx: typer.Context) -> People:
+    from signoff.broker.absences import People  # noqa: PLC0415 -- redis takes a while to import
+
+    return People(desk.ledger, settings_of(ctx).everybody)
+
+
+def _words(absence: Absence | None) -> str:
+    if absence is None:
+        return ""
+    return f"until {absence.end}" + (f", {absence.delegate} decides" if absence.delegate else "")
+
+
+def _day(text: str, option: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise AbsenceRefused(f"{option} {text!r} is no day: write it like 2026-12-24.") from error
 
 
 def _operator() -> str:
