@@ -63,6 +63,8 @@ COMMANDS = {
     "policy test",
     "people list",
     "people unenroll",
+    "queue list",
+    "queue show",
     "run",
     "runs list",
     "runs show",

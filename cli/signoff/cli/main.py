@@ -24,6 +24,7 @@ from signoff.cli.commands import (
     mailbox,
     people,
     policy,
+    queue,
     runs,
     serve,
     slack,
@@ -88,6 +89,7 @@ def demo(
 app.command()(runs.run)
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(queue.app, name="queue")
 app.add_typer(people.app, name="people")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")

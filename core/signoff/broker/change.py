@@ -81,7 +81,8 @@ def entries(record: Record | None) -> set[Entry]:
                 (f"inbox:{person}", record.id, to_us(record.opened_at))
                 for person in record.approvers
             }
-            return {("waiting", record.id, due), *inboxes}
+            queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
+            return {("waiting", record.id, due), *inboxes, *queues}
         case _:
             ended = record.decision.at if record.decision else record.opened_at
             found = {("decided", record.id, to_us(ended)), *_proposals(record)}

@@ -166,16 +166,16 @@ class Ledger:
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that wait and can be read, the next due first."""
-        return await self._existing(await self.store.members("waiting", limit=limit))
+        return await self.readable(await self.store.members("waiting", limit=limit))
 
     async def inbox(self, person: str) -> list[Approval]:
         """Return the approvals that wait for one person, the oldest first."""
-        return await self._existing(await self.store.members(f"inbox:{person}"))
+        return await self.readable(await self.store.members(f"inbox:{person}"))
 
     async def decided(self, *, limit: int | None = None) -> list[Approval]:
         """Return the approvals that have ended, the latest first."""
         ids = await self.store.members("decided", newest_first=True, limit=limit)
-        return await self._existing(ids)
+        return await self.readable(ids)
 
     async def recent_runs(self, *, limit: int | None = None) -> list[Run]:
         """Return the runs, the latest first."""
@@ -190,7 +190,7 @@ class Ledger:
     async def proposer(self, origin: Origin, digest: str) -> Approval | None:
         """Return the latest rejection that said it would approve this call, if not taken up yet."""
         members = await self.store.prefixed("proposals", proposal_key(origin, digest))
-        found = await self._existing([member.rpartition("\0")[2] for member in members])
+        found = await self.readable([member.rpartition("\0")[2] for member in members])
         return max(found, key=lambda one: one.opened_at, default=None)
 
     async def raw(self, key: str) -> tuple[int, str] | None:
@@ -385,7 +385,8 @@ class Ledger:
             found.append(legible(one, record))
         return found
 
-    async def _existing(self, ids: Sequence[str]) -> list[Approval]:
+    async def readable(self, ids: Sequence[str]) -> list[Approval]:
+        """Return approvals in the order of their ids, without those that cannot be read."""
         records = await self.store.read([f"approval:{one}" for one in ids])
         found = []
         for approval_id, record in zip(ids, records, strict=True):

@@ -36,7 +36,7 @@ _INDEXES = {
     "sessions": "run",
     "grants": "grant",
 }
-_MANY = {"inbox": "approval", "uses": "approval", "scope": "grant"}
+_MANY = {"inbox": "approval", "queue": "approval", "uses": "approval", "scope": "grant"}
 """Indexes of which there are many, by how their names begin."""
 
 

@@ -111,9 +111,21 @@ def to_us(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
+def from_us(score: float) -> datetime:
+    """Return the moment of a score that `to_us` made."""
+    return _EPOCH + timedelta(microseconds=score)
+
+
 def to_ms_after(moment: datetime) -> int:
     """Return the first whole millisecond since the epoch that is not before this moment."""
     return -((_EPOCH - moment) // _MS)
+
+
+def _score(first: list[Any]) -> float | None:
+    """Return the score of a member, which comes beside it (RESP2) or in a pair with it (RESP3)."""
+    if not first:
+        return None
+    return float(first[0][1] if isinstance(first[0], list) else first[1])
 
 
 class Store:
@@ -266,6 +278,20 @@ class Store:
             return await self._commands.zrangebyscore(
                 self.prefix + key, "-inf", score, start=0, num=limit
             )
+
+    async def extents(self, keys: Sequence[str]) -> list[tuple[int, float | None]]:
+        """Return how many members each index has, and its lowest score; None where it is empty."""
+        asked = [
+            command
+            for key in keys
+            for command in (
+                ("ZCARD", self.prefix + key),
+                ("ZRANGE", self.prefix + key, 0, 0, "WITHSCORES"),
+            )
+        ]
+        found = await self._all(*asked) if asked else []
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [(int(count), _score(first)) for count, first in pairs]
 
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""

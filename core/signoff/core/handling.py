@@ -23,6 +23,9 @@ from signoff.core.text import clean_text
 CLAIM: Final = timedelta(minutes=30)
 """How long a claim holds where nobody says."""
 
+QUEUE: Final = "queue:"
+"""What a reference to a queue begins with."""
+
 LONGEST_CLAIM: Final = timedelta(hours=24)
 LONGEST_TEXT: Final = 2_000
 MOST_COMMENTS: Final = 50
@@ -256,6 +259,12 @@ class Handled(Question):
         self._must_be_requester(person, directory, "answer for them")
         sort = Sort.COMMENT if self.open_question is None else Sort.ANSWER
         return self._with_comment(person.id, text, sort, now=now)
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues in which it waits at its present level: ``queue:finance``."""
+        here = (one for one in self.seats if (one.level, one.round) == (self.level, self.round))
+        return tuple(dict.fromkeys(one.via for one in here if one.via.startswith(QUEUE)))
 
     @property
     def open_question(self) -> Comment | None:

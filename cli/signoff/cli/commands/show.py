@@ -85,7 +85,7 @@ def approvals_table(approvals: Iterable[Approval], directory: Directory, now: da
             made,
             one.id,
             state_text(one.state.value),
-            f"{one.origin.app}: {_asked_for(one)}",
+            f"{one.origin.app}: {asked_for(one)}",
             _name(directory, one.origin.user),
             ", ".join(people) if pending else "",
             coarse(now - one.opened_at),
@@ -254,7 +254,7 @@ def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
     out.print(made)
 
 
-def _asked_for(approval: Approval) -> str:
+def asked_for(approval: Approval) -> str:
     """Return the question of a request for input, the call of everything else."""
     if approval.kind is not Kind.INPUT:
         return f"{approval.call.name}()"

@@ -1,0 +1,206 @@
+"""`signoff queue`: what waits, how long and on whom, by queue and by person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from rich.table import Table
+
+    from signoff.broker.desk import Desk
+    from signoff.core.approval import Approval
+    from signoff.core.people import Directory
+    from signoff.core.waiting import Waiting
+
+app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")
+
+_ALL = "all"
+_EVERY = 2.0
+_MOST = 1_000
+
+Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds.")]
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) -> None:
+    """List the queues, and the people for whom anything waits.
+
+    Oldest and count are exact; the rest is read off the 1,000 approvals that are due next.
+    """
+
+    async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
+        found, now = await _summaries(desk)
+        if as_json:
+            return [one.model_dump(mode="json") for one in found]
+        return _table(found, desk.directory, now)
+
+    _shown(ctx, look, watch=watch, as_json=as_json)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A queue, a person, or `all`.")],
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    watch: Watch = False,
+    as_json: Json = False,
+) -> None:
+    """Show what waits in one queue or for one person, the oldest first."""
+
+    async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        ledger = desk.ledger
+        index = _index(desk.directory, name)
+        if index == _ALL:
+            found = sorted(await ledger.pending(limit=limit), key=lambda one: one.opened_at)
+        else:
+            found = await ledger.readable(await ledger.store.members(index, limit=limit))
+        if as_json:
+            return [shows.as_json(one) for one in found]
+        return _details(found, desk.directory, await ledger.now())
+
+    _shown(ctx, look, watch=watch, as_json=as_json)
+
+
+def _index(directory: Directory, name: str) -> str:
+    """Return the index of a queue or a person.
+
+    Raises:
+        ConfigError: There is neither a queue nor a person of this name.
+    """
+    plain = name.removeprefix("queue:")
+    if name == _ALL:
+        return _ALL
+    if plain in directory.queues:
+        return f"queue:{plain}"
+    if name.startswith("queue:") or directory.find(name) is None:
+        queues = ", ".join(directory.queues) or "none"
+        raise ConfigError(
+            f"There is no queue and no person {name!r}. Queues: {queues}. `signoff people list` "
+            "shows the people."
+        )
+    return f"inbox:{person_of(directory, name).id}"
+
+
+async def _summaries(desk: Desk) -> tuple[list[Waiting], datetime]:
+    """Return what waits altogether, in each queue, and for each person who has anything."""
+    from signoff.broker.store import from_us  # noqa: PLC0415
+    from signoff.core.waiting import Waiting  # noqa: PLC0415
+
+    ledger, directory = desk.ledger, desk.directory
+    pending = await ledger.pending(limit=_MOST)
+    now = await ledger.now()
+    queues = [f"queue:{name}" for name in directory.queues]
+    people = [one.id for one in directory]
+    extents = await ledger.store.extents(["waiting", *queues, *(f"inbox:{one}" for one in people)])
+    rows = [Waiting.of(_ALL, pending, now=now)]
+    rows += [
+        Waiting.of(name, [one for one in pending if name in one.queues], now=now) for name in queues
+    ]
+    rows += [
+        Waiting.of(name, [one for one in pending if name in one.approvers], now=now)
+        for name in people
+    ]
+    found = []
+    for row, (count, oldest) in zip(rows, extents, strict=True):
+        exact: dict[str, object] = {"waiting": count}
+        if row.name != _ALL:
+            exact["oldest"] = None if oldest is None else from_us(oldest)
+        if count or row.name == _ALL or row.name in queues:
+            found.append(row.model_copy(update=exact))
+    return found, now
+
+
+def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
+    for one in found:
+        claimed = (f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed)
+        shows.add(
+            made,
+            one.name,
+            str(one.waiting),
+            "" if one.oldest is None else shows.coarse(now - one.oldest),
+            "" if one.next_due is None else shows.coarse(one.next_due - now),
+            str(one.overdue) if one.overdue else "",
+            ", ".join(_name(directory, person) for person in one.on),
+            ", ".join(claimed),
+        )
+    return made
+
+
+def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
+    for one in found:
+        claim, question = one.claim_at(now), one.open_question
+        people = [_name(directory, person) for person in sorted(one.approvers)]
+        if question is not None:
+            people = [f"{_name(directory, one.origin.user)} (asked back)", *people]
+        shows.add(
+            made,
+            one.id,
+            shows.asked_for(one),
+            _name(directory, one.origin.user),
+            ", ".join(people),
+            shows.coarse(now - one.opened_at),
+            "" if one.deadline is None else shows.coarse(one.deadline - now),
+            ""
+            if claim is None
+            else f"{_name(directory, claim.by)}, {shows.coarse(claim.until - now)} left",
+        )
+    return made
+
+
+def _name(directory: Directory, identity: str) -> str:
+    person = directory.find(identity)
+    return person.shown if person else identity
+
+
+def _shown(
+    ctx: typer.Context,
+    look: Callable[[Desk], Awaitable[Any]],
+    *,
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Write what a look returns: once, or again and again until interrupted."""
+
+    async def once(desk: Desk) -> None:
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        found = await look(desk)
+        if as_json:
+            write_json(found)
+        else:
+            shows.console().print(found)
+
+    async def again(desk: Desk) -> None:
+        from rich.live import Live  # noqa: PLC0415
+
+        from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+        if as_json:
+            while True:
+                typer.echo(json.dumps(await look(desk), ensure_ascii=False, default=str))
+                await asyncio.sleep(_EVERY)
+        with Live(console=shows.console(), auto_refresh=False, screen=False) as live:
+            while True:
+                live.update(await look(desk), refresh=True)
+                await asyncio.sleep(_EVERY)
+
+    with_desk(ctx, again if watch else once)

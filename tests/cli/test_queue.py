@@ -1,0 +1,115 @@
+"""`signoff queue`: what waits, by queue and by person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from builders import paused
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger, waiting
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.broker.rebuild import rebuild
+from signoff.cli.settings import Settings
+from signoff.core.approval import Approval
+from signoff.core.levels import Seat
+from signoff.core.people import Directory
+from signoff.core.queues import Queue
+
+__all__ = ["on_ledger", "waiting"]
+
+FINANCE = Queue(name="finance", members=("mara", "cleo"))
+
+
+async def _queued(ledger: Ledger) -> Approval:
+    """Put an approval into the queue, as the router does: by its seats."""
+    _, (was,) = await paused(ledger)
+    seats = tuple(Seat(person=one, via="queue:finance") for one in ("mara", "cleo"))
+    await ledger.commit(Change().put(was.model_copy(update={"seats": seats}), was=was))
+    return await ledger.approval(was.id)
+
+
+@pytest.fixture
+def queued(settings_file: Path, on_ledger: OnLedger, monkeypatch: pytest.MonkeyPatch) -> Approval:
+    """An approval that waits in the queue `finance`."""
+    assert settings_file.exists()
+    made = property(lambda settings: Directory(settings.people, queues=[FINANCE]))
+    monkeypatch.setattr(Settings, "directory", made)
+    found = on_ledger(_queued)
+    assert isinstance(found, Approval)
+    return found
+
+
+def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
+    """Altogether, by queue and by person; with who has claimed it, and what was asked back."""
+    assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0
+    assert invoke("approvals", "ask", queued.id, "why?", "--as", "mara").exit_code == 0
+    rows = {one["name"]: one for one in json.loads(invoke("queue", "list", "--json").output)}
+    assert set(rows) == {"all", "queue:finance", "mara", "cleo"}
+    for row in rows.values():
+        assert (row["waiting"], row["questions"]) == (1, 1)
+        assert row["on"] == ["cleo", "mara"]
+        assert [one["by"] for one in row["claimed"]] == ["mara"]
+    assert f"Mara Lind ({queued.id})" in invoke("queue", "list").output
+    for name in ("finance", "queue:finance", "cleo", "all"):
+        shown = invoke("queue", "show", name).output
+        assert queued.id in shown
+        assert "Riley Voss (asked back)" in shown
+        assert "Mara Lind, " in shown
+        assert [
+            one["id"] for one in json.loads(invoke("queue", "show", name, "--json").output)
+        ] == [queued.id]
+
+
+def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None:
+    """The queue is still listed, empty; the people are not."""
+    assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
+    rows = json.loads(invoke("queue", "list", "--json").output)
+    assert [(one["name"], one["waiting"]) for one in rows] == [("all", 0), ("queue:finance", 0)]
+    assert json.loads(invoke("queue", "show", "finance", "--json").output) == []
+
+
+def test_an_unknown_name_is_refused(invoke: Invoke, queued: Approval) -> None:
+    """It says which queues there are."""
+    assert queued.state == "pending"
+    for name in ("sales", "queue:sales"):
+        result = invoke("queue", "show", name)
+        assert result.exit_code == 2
+        assert "Queues: finance" in result.stderr
+
+
+def test_watching_looks_until_it_is_interrupted(
+    invoke: Invoke, queued: Approval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line of JSON a look; Ctrl-C ends it."""
+    looks = []
+
+    async def interrupted(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("signoff.cli.commands.queue.asyncio.sleep", interrupted)
+    result = invoke("queue", "show", "finance", "--watch", "--json")
+    lines = [json.loads(line) for line in result.output.splitlines() if line.startswith("[")]
+    assert [[one["id"] for one in line] for line in lines] == [[queued.id], [queued.id]]
+
+
+def test_the_index_is_made_anew(
+    on_ledger: Callable[[Callable[[Ledger], Awaitable[object]]], object], queued: Approval
+) -> None:
+    """What was lost comes back, and what does not belong there goes."""
+
+    async def lose_and_rebuild(ledger: Ledger) -> list[str]:
+        key = f"{ledger.store.prefix}queue:finance"
+        await ledger.store.client.delete(key)
+        await ledger.store.client.zadd(f"{ledger.store.prefix}queue:ghost", {queued.id: 1})
+        await rebuild(ledger)
+        assert await ledger.store.members("queue:ghost") == []
+        return await ledger.store.members("queue:finance")
+
+    assert on_ledger(lose_and_rebuild) == [queued.id]

@@ -1,0 +1,55 @@
+"""What waits, summed up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, ask, make_approval, make_origin, people
+from signoff.core.approval import Approval
+from signoff.core.policy import OnTimeout
+from signoff.core.waiting import Waiting
+
+HOUR = timedelta(hours=1)
+
+
+def opened(hours: int, *, number: int = 0) -> Approval:
+    """Return an approval that was opened so many hours after noon, and is open for four."""
+    at = NOON + hours * HOUR
+    origin = make_origin(confirmation=f"adk-{number}")
+    return ask(make_approval(origin=origin, now=at), now=at)
+
+
+def test_how_much_how_long_and_on_whom() -> None:
+    """Counts, the oldest, the next due, those who may answer, the claims and the questions."""
+    first, _ = opened(0).claim(MARA, people(), now=NOON, length=3 * HOUR)
+    second = ask(make_approval(origin=make_origin(confirmation="adk-1"), now=NOON + HOUR), CLEO)
+    second, _ = second.ask_back(CLEO, people(), text="why?", now=NOON)
+    found = Waiting.of("all", [second, first], now=NOON + 2 * HOUR)
+    assert (found.waiting, found.oldest, found.next_due) == (2, NOON, NOON + 4 * HOUR)
+    assert (found.on, found.questions, found.overdue) == (("cleo", "mara"), 1, 0)
+    assert [(one.id, one.by) for one in found.claimed] == [(first.id, "mara")]
+    assert Waiting.of("all", [first], now=NOON + 3 * HOUR).claimed == ()
+    assert Waiting.of("none", [], now=NOON) == Waiting(name="none")
+
+
+def test_what_stays_open_is_overdue() -> None:
+    """Beyond its deadline it has no next one, before and after the sweeper has seen it."""
+    late = ask(make_approval(), on_timeout=OnTimeout.STAY)
+    seen, _ = late.time_out(now=NOON + 5 * HOUR)
+    for one in (late, seen):
+        found = Waiting.of("all", [one], now=NOON + 5 * HOUR)
+        assert (found.waiting, found.overdue, found.next_due) == (1, 1, None)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=48), max_size=8), st.integers(0, 60))
+def test_nothing_is_counted_twice_or_left_out(hours: list[int], later: int) -> None:
+    """Each that waits is counted once, and those due are due after now."""
+    now = NOON + later * HOUR
+    waiting = [opened(hour, number=at) for at, hour in enumerate(hours)]
+    found = Waiting.of("all", waiting, now=now)
+    assert found.waiting == len(hours)
+    assert found.next_due is None or found.next_due > now
+    assert found.overdue == sum(one.is_late(now) for one in waiting)
