@@ -18,11 +18,11 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.delivery import Delivery
 from signoff.channels.outbox import drain
-from signoff.channels.router import Router, facts
+from signoff.channels.router import Router
 from signoff.channels.tokens import Holder, issue
 from signoff.channels.ways import EMAIL
+from signoff.core.choosing import choose
 from signoff.core.parts import Asked
-from signoff.core.policy import choose
 from signoff.testing import FakeChannel
 
 _BATCH = 200
@@ -162,9 +162,11 @@ def _delivered(opened: Opened) -> Change:
     """Return one commit that leaves behind what opening, routing and delivering leave behind."""
     now = opened.approval.opened_at
     change = Change(writes=opened.change.writes[:1], audit=list(opened.change.audit))
-    choice = choose(POLICIES, DEFAULT, DIRECTORY, facts(opened.approval))
+    choice = choose(POLICIES, DEFAULT, DIRECTORY, opened.approval.facts, now=now)
     asked = tuple(Asked(person=one.id, channel=EMAIL, address=one.email) for one in choice.people)
-    approval, routed = opened.approval.ask(choice.terms, asked, now=now, notes=choice.notes)
+    approval, routed = opened.approval.ask(
+        choice.terms, asked, now=now, notes=choice.notes, start=choice.start
+    )
     change.note(routed)
     for person in choice.people:
         issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length)

@@ -143,13 +143,15 @@ PUBLIC = {
         "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
         "approval_id"
     ),
-    "signoff.core.policy": "Choice Fallback OnTimeout Policy Terms choose",
+    "signoff.core.choosing": "Choice choose",
+    "signoff.core.policy": "Fallback OnTimeout Policy Terms",
     "signoff.core.people": "Directory Person",
     "signoff.core.run": "RUN_TRANSITIONS Run RunState",
     "signoff.core.digest": "digest",
     "signoff.core.card": "Card Row card",
     "signoff.broker.change": "Change Item",
-    "signoff.broker.desk": "Desk settle",
+    "signoff.broker.consequences": "settle",
+    "signoff.broker.desk": "Desk",
     "signoff.broker.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
     "signoff.broker.store": "Clock Store",
     "signoff.broker.celery": "CeleryBell make_celery queues",

@@ -11,7 +11,7 @@ from signoff.broker.change import Change
 from signoff.channels import outbox
 from signoff.channels.port import Delivered, Refused
 from signoff.channels.tokens import find_holder, is_token, token_key
-from signoff.core import policy
+from signoff.core import choosing
 from signoff.core.approval import State
 from signoff.core.events import What
 from signoff.core.policy import Fallback, Policy
@@ -144,10 +144,10 @@ async def test_one_that_cannot_be_routed_stops_nobody(channels, monkeypatch):
     first = await channels.open(purpose="poison")
     second = await channels.open(purpose="fine")
 
-    def choose(policies, fallback, directory, facts):
+    def choose(policies, fallback, directory, facts, **rest):
         if facts["args"]["purpose"] == "poison":
             raise ZeroDivisionError("a policy of the third kind")
-        return policy.choose(policies, fallback, directory, facts)
+        return choosing.choose(policies, fallback, directory, facts, **rest)
 
     monkeypatch.setattr("signoff.channels.router.choose", choose)
 
@@ -163,7 +163,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock,
     channels = still_channels
     approval = await channels.open()
 
-    def choose(*_):
+    def choose(*_, **__):
         raise ZeroDivisionError("a policy of the third kind")
 
     monkeypatch.setattr("signoff.channels.router.choose", choose)

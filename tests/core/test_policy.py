@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from builders import people
+from builders import NOON, people
+from signoff.core.choosing import Choice, choose
 from signoff.core.durations import Duration, format_duration, parse_duration
 from signoff.core.errors import ConditionError
 from signoff.core.people import Directory, Person
 from signoff.core.policy import (
-    Choice,
     Fallback,
     Policy,
     Terms,
-    choose,
 )
 
 FALLBACK = Fallback(ask=("cleo",))
@@ -38,7 +37,7 @@ def pick(
         "args": args,
         "user": user,
     }
-    return choose(policies, fallback, people(), facts)
+    return choose(policies, fallback, people(), facts, now=NOON)
 
 
 @pytest.mark.parametrize(

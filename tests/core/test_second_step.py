@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
 from signoff.core.approval import Approval, State
+from signoff.core.choosing import choose
 from signoff.core.errors import (
     AlreadyDecided,
     ApprovalError,
@@ -21,7 +22,7 @@ from signoff.core.errors import (
 )
 from signoff.core.events import What
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy, Terms, choose
+from signoff.core.policy import Fallback, Policy, Terms
 from signoff.core.steps import FIRST, SECOND, mark_of
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -194,9 +195,11 @@ def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -
 def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
     """By the arguments of the call; what cannot be evaluated is needed."""
     policy = Policy(name="p", ask=("mara",), second_step=second_step)
-    choice = choose([policy], Fallback(), people(), FACTS)
+    choice = choose([policy], Fallback(), people(), FACTS, now=NOON)
     assert choice.terms.second_step is needed
-    default = choose([], Fallback(ask=("mara",), second_step=second_step), people(), FACTS)
+    default = choose(
+        [], Fallback(ask=("mara",), second_step=second_step), people(), FACTS, now=NOON
+    )
     assert default.terms.second_step is needed
 
 
@@ -204,11 +207,11 @@ def test_the_default_asks_for_what_the_policy_asked_for() -> None:
     """Where a policy leaves nobody, or cannot be evaluated, its second step is not lost."""
     fallback = Fallback(ask=("cleo",))
     nobody = Policy(name="p", ask=("gone",), second_step="true")
-    assert choose([nobody], fallback, people(), FACTS).terms.second_step
+    assert choose([nobody], fallback, people(), FACTS, now=NOON).terms.second_step
     broken = Policy(name="p", when="args.amount > 'x'", ask=("mara",), second_step="true")
-    assert choose([broken], fallback, people(), FACTS).terms.second_step
+    assert choose([broken], fallback, people(), FACTS, now=NOON).terms.second_step
     other = Policy(name="p", when="tool == 'x'", ask=("mara",), second_step="true")
-    assert not choose([other], fallback, people(), FACTS).terms.second_step
+    assert not choose([other], fallback, people(), FACTS, now=NOON).terms.second_step
 
 
 def test_refusals_say_what_to_do() -> None:

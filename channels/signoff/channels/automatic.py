@@ -57,7 +57,7 @@ class AutomaticMail:
             except ApprovalNotFound:
                 continue
             for asked in approval.asked:
-                holder = Holder(approval.id, asked.person, asked.channel)
+                holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
                 if is_caused_by(one, holder.card):
                     return holder
         return None
@@ -117,12 +117,13 @@ def _change(
                 )
                 change.put(after, was=approval).note(events)
                 if not after.reachable:
-                    route_again(change, after.id)
+                    route_again(change, after)
                 return change
     why = f"no person wrote it: {mail.automatic}"
     return change.note([approval.note(What.IGNORED_MAIL, now=now, by=person, why=why)])
 
 
 def _asked(approval: Approval, holder: Holder) -> Asked | None:
-    same = (holder.person, holder.channel)
-    return next((one for one in approval.asked if (one.person, one.channel) == same), None)
+    same = (holder.person, holder.channel, holder.turn)
+    found = (one for one in approval.asked if (one.person, one.channel, one.turn) == same)
+    return next(found, None)

@@ -11,7 +11,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.ledger import Ledger
-from signoff.channels import phrases
+from signoff.channels import level_phrases, phrases
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.outbox import (
     MOST_ATTEMPTS,
@@ -155,16 +155,18 @@ class Delivery:
         mine = self._directory.same(asked.person, approval.origin.user)
         return mine or any(one.person == asked.person for one in approval.asked)
 
-    def _words(
+    def _words(  # noqa: PLR0911 -- one for each kind
         self, kind: Kind, item: Item, approval: Approval, asked: Asked
     ) -> phrases.Words | None:
         match kind:
             case Kind.CARD:
-                # A question that is settled is not asked any more.
-                return phrases.Words("") if approval.state is State.PENDING else None
+                return phrases.Words("") if _asks_still(item, approval, asked) else None
             case Kind.OUTCOME | Kind.END:
-                if not asked.receipt:
+                # Who was asked anew since has another card, which is not that of an earlier level.
+                if not asked.receipt or item.body.get("moved", asked.turn) != asked.turn:
                     return None
+                if "moved" in item.body and approval.state is State.PENDING:
+                    return level_phrases.went_on(approval)
                 if problem := str(item.body.get("problem", "")):
                     return phrases.unheard(approval, problem)
                 if item.body.get("end"):
@@ -214,7 +216,9 @@ class Delivery:
             log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
             result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
         change = Change().ack(item)
-        is_card = item.body.get("kind") == Kind.CARD
+        asked, turn = self._asked(item, approval), str(item.body.get("turn", ""))
+        # A card of an earlier level says nothing about the one that was asked for since.
+        is_card = item.body.get("kind") == Kind.CARD and asked is not None and asked.turn == turn
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
             if is_card:
@@ -231,6 +235,13 @@ class Delivery:
         return change
 
 
+def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:
+    """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
+    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
+    same = str(item.body.get("turn", "")) == asked.turn
+    return approval.state is State.PENDING and may and same
+
+
 def refuse(
     change: Change, approval: Approval, person: str, *, channel: str, reason: str, now: datetime
 ) -> None:
@@ -241,7 +252,7 @@ def refuse(
     after, events = approval.undelivered(person, channel, reason, now=now)
     change.put(after, was=approval).note(events)
     if after.state is State.PENDING and not after.reachable:
-        route_again(change, after.id)
+        route_again(change, after)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 
 from signoff.channels.ways import ways
 from signoff.core.approval import Asked
+from signoff.core.levels import Asking
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy, Terms
+from signoff.core.policy import Fallback, Policy
 from signoff.core.timeline import Timeline, foresee
 
 
@@ -71,8 +72,8 @@ def timeline_of(
     """
     enabled = frozenset(rules.channel_names)
 
-    def reach(people: Sequence[Person], terms: Terms) -> tuple[Asked, ...]:
-        return ways(people, terms, enabled)
+    def reach(people: Sequence[Person], rules: Asking) -> tuple[Asked, ...]:
+        return ways(people, rules, enabled)
 
     return foresee(
         rules.policies,

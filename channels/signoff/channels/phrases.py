@@ -13,7 +13,14 @@ from signoff.core.answering import example_of_yes, refusal_of_input
 from signoff.core.approval import Approval, Decision, Kind, State
 from signoff.core.asides import is_withdrawal
 from signoff.core.card import one_line, shown, topic
-from signoff.core.errors import AlreadyDecided, Claimed, DecisionRefused, MoveRefused, TooLate
+from signoff.core.errors import (
+    AlreadyDecided,
+    Claimed,
+    DecisionRefused,
+    Escalated,
+    MoveRefused,
+    TooLate,
+)
 from signoff.core.people import Directory, Person
 from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
 
@@ -49,6 +56,7 @@ class About(StrEnum):
     CLAIMED = "claimed"
     NOT_DONE = "not_done"
     DONE = "done"
+    VOTED = "voted"
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
@@ -101,6 +109,14 @@ def ended(approval: Approval, person: str, said: str, directory: Directory) -> W
     if approval.state is not State.APPROVED:
         ran = "was not run"
     return Words(f"{tool[:1].upper()}{tool[1:]} {ran}", "\n\n".join(parts))
+
+
+def escalated(approval: Approval, problem: str) -> Words:
+    """Return that an answer came after its level was over."""
+    return Words(
+        f"Too late here: {topic(approval)} went on to others",
+        f"{one_paragraph(problem)} Your answer changed nothing.",
+    )
 
 
 def unheard(approval: Approval, problem: str) -> Words:
@@ -171,6 +187,8 @@ def refusal(
             return late(approval)
         case Claimed() | MoveRefused():
             return not_done(approval, str(error))
+        case Escalated():
+            return escalated(approval, str(error))
     return not_yours(approval, str(error))
 
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 import structlog
 from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
+from signoff.broker.consequences import follow
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import Ledger
 from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
-from signoff.channels.tokens import Holder, issue
+from signoff.channels.reminders import remind, time_left
+from signoff.channels.tokens import Holder, card_item, issue
 from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
 from signoff.core.approval import Approval, Asked, State
+from signoff.core.choosing import Choice, again, choose
 from signoff.core.digest import digest
 from signoff.core.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
+from signoff.core.escalation import move_on
 from signoff.core.events import What
+from signoff.core.levels import Order, Start
 from signoff.core.people import Directory
-from signoff.core.policy import Choice, Edits, Fallback, Policy, Terms, choose
+from signoff.core.policy import Edits, Fallback, Policy, Terms
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +41,7 @@ class Router:
         fallback: Who is asked when no policy matches, or nobody of it can be asked or reached.
         directory: The people.
         channels: The names of the channels that are set up.
+        owners: By the name of an agent or its folder, who owns it and never decides what it asks.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class Router:
         fallback: Fallback,
         directory: Directory,
         channels: Collection[str] = (EMAIL,),
+        owners: Mapping[str, str] | None = None,
     ) -> None:
         self._channels = frozenset(channels)
         self._ledger = ledger
@@ -54,7 +61,7 @@ class Router:
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
-        self._directory = directory
+        self._owned = dict(owners or {})
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -66,6 +73,7 @@ class Router:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
+        await self._desk.look()
         rest = [
             item
             for item in items
@@ -90,7 +98,7 @@ class Router:
             decision = before.decision
             if decision is None or decision.proposal is None:
                 return False
-            person = self._directory.get(decision.by)
+            person = self._desk.directory.get(decision.by)
             same = digest(before.call.name, decision.proposal) == approval.digest
             if person is None or not same:
                 return False
@@ -121,45 +129,104 @@ class Router:
 
     def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         """Return how a call would be asked about now, and the ids of those asked first."""
-        del now
-        choice = choose(self._policies, self._fallback, self._directory, approval.facts)
+        choice = self._choose(approval, now)
         return choice.terms, [person.id for person in choice.people]
 
     def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
-        if item.body.get("moved"):
-            return tell_move(item, approval, self._directory, now=now)
-        again = bool(item.body.get("fallback"))
+        body = item.body
+        if body.get("moved"):
+            return tell_move(item, approval, self._desk.directory, now=now)
         if approval.state is not State.PENDING:
             return Change().ack(item)
-        if again:
-            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
-            return (
-                Change().ack(item)
-                if approval.reachable
-                else self._ask_fallback(item, approval, now)
-            )
-        if item.body.get("edit"):
-            return self._send_cards(Change().ack(item), approval)
+        if "turn" in body or body.get("fallback"):
+            return self._of_level(item, approval, now)
+        if body.get("edit"):
+            return self._send_cards(Change().ack(item), approval, now=now)
         if approval.terms is not None:
             return Change().ack(item)
-        choice = choose(self._policies, self._fallback, self._directory, approval.facts)
-        return self._ask(item, approval, choice, choice.notes, now)
+        choice, barred = self._choose(approval, now), self._owners(approval)
+        return self._ask(item, approval, choice, choice.notes, now, barred=barred)
 
-    def _ask_fallback(self, item: Item, approval: Approval, now: datetime) -> Change:
-        if (mails := self._not_mailed(approval)) and approval.terms is not None:
-            why = "nobody can be reached as the policy wants; they are asked by mail"
-            return self._put(item, approval, approval.terms, mails, notes=(why,), now=now)
-        choice = choose((), self._fallback, self._directory, approval.facts)
-        before = approval.approvers
-        fresh = tuple(person for person in choice.people if person.id not in before)
+    def _choose(self, approval: Approval, now: datetime, *, default: bool = False) -> Choice:
+        """Choose whom to ask, by the policies or by the default alone."""
+        return choose(
+            () if default else self._policies,
+            self._fallback,
+            self._desk.directory,
+            approval.facts,
+            now=now,
+            barred=(*approval.barred, *self._owners(approval)),
+            turns=self._desk.turns.known,
+        )
+
+    def _owners(self, approval: Approval) -> tuple[str, ...]:
+        """Return the owners of the agent, and of the agent that called the tool."""
+        names = (approval.origin.app, approval.origin.agent)
+        return tuple(dict.fromkeys(self._owned[name] for name in names if name in self._owned))
+
+    def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Deliver the cards, or the reminders, of a level that has begun; or ask others."""
+        change = Change().ack(item)
+        if item.body.get("turn", approval.turn) != approval.turn or approval.terms is None:
+            return change
+        if item.body.get("fallback"):
+            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+            return change if approval.reachable else self._ask_others(item, approval, now)
+        if item.body.get("remind"):
+            return remind(change, approval, nth=str(item.body["remind"]), now=now)
+        fresh = self._cards_due(approval)
         if not fresh:
+            return change
+        after, events = approval.asked_too(fresh, now=now)
+        log.info("approval.asked", approval=approval.id, people=[one.key for one in fresh])
+        return self._send_cards(
+            change.put(after, was=approval).note(events), after, only=fresh, now=now
+        )
+
+    def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
+        """Return the cards that those whose answer is awaited at this level have not got yet."""
+        if approval.terms is None:
+            return ()
+        here = [one for one in approval.asked if one.turn == approval.turn]
+        if any(not one.person for one in here):
+            return ()
+        ballot, has = approval.ballot, {one.person for one in here}
+        people = [
+            person
+            for one in ballot.awaited
+            if one in ballot.own and one not in has
+            if (person := self._desk.directory.get(one)) is not None
+        ]
+        return ways(people, ballot.rules, self._channels)
+
+    def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask by mail, at the next level, or the default: nobody can be reached as it stands."""
+        terms = approval.terms
+        if terms is not None and (mails := self._not_mailed(approval)):
+            start = again(approval, self._desk.directory, now=now)
+            why = "nobody can be reached as the policy wants; they are asked by mail"
+            return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
+        why = "nobody who was asked can be reached"
+        moved = move_on(
+            approval, self._desk.directory, now=now, why=why, turns=self._desk.turns.known
+        )
+        if moved is not None:
+            after, events = moved
+            change = Change().put(after, was=approval).note(events).ack(item)
+            return follow(change, approval, after, turns=self._desk.turns)
+        choice = self._choose(approval, now, default=True)
+        before = approval.approvers
+        if choice.start is None or not {one.id for one in choice.people} - before:
             why = "nobody who can be asked can be reached; the deadline will end it"
             log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
         # Without policies the first note only says that none of them matches.
         notes = ("nobody who was asked can be reached; the default is asked", *choice.notes[1:])
-        return self._ask(item, approval, choice.model_copy(update={"people": fresh}), notes, now)
+        fresh = choice.start.without(before).in_round(approval.round + 1)
+        people = tuple(one for one in choice.people if one.id not in before)
+        choice = choice.model_copy(update={"people": people, "start": fresh})
+        return self._ask(item, approval, choice, notes, now)
 
     def _ask(
         self,
@@ -168,33 +235,65 @@ class Router:
         choice: Choice,
         notes: tuple[str, ...],
         now: datetime,
+        *,
+        barred: tuple[str, ...] = (),
     ) -> Change:
-        fresh = ways(choice.people, choice.terms, self._channels)
-        return self._put(item, approval, choice.terms, fresh, notes=notes, now=now)
+        start = choice.start or Start(0, 0, (), now + choice.terms.within.length)
+        rules = choice.terms.asking(start.level)
+        people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+        fresh = ways(people, rules, self._channels)
+        return self._put(
+            item,
+            approval,
+            choice.terms,
+            start,
+            fresh,
+            notes=notes,
+            now=now,
+            barred=barred,
+            stranded=choice.stranded,
+        )
 
     def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
         """Return the mails that can still be sent to those whom no other channel has reached."""
-        if all(one.channel == EMAIL for one in approval.asked):
+        here = [one for one in approval.asked if one.turn == approval.turn]
+        if all(one.channel == EMAIL for one in here):
             return ()
-        # In the order of the policy; the requester is never among them.
-        people = (self._directory.get(one) for one in sorted(approval.approvers))
+        # In the order of the policy; those who may not decide are never among them.
+        people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
         requester = approval.origin.user
         able = [one for one in people if one is not None and not one.owns(requester)]
-        return other_ways(approval.asked, able)
+        return other_ways(here, able)
 
     def _put(
         self,
         item: Item,
         approval: Approval,
         terms: Terms,
+        start: Start,
         fresh: tuple[Asked, ...],
         *,
         notes: tuple[str, ...],
         now: datetime,
+        barred: tuple[str, ...] = (),
+        stranded: bool = False,
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
-        after, events = approval.ask(terms, (*approval.asked, *fresh), now=now, notes=notes)
-        change = Change().put(after, was=approval).note(events).ack(item)
+        asked = approval.also_asked(fresh, start.turn)
+        after, events = approval.ask(
+            terms,
+            asked,
+            now=now,
+            notes=notes,
+            start=start,
+            barred=barred,
+            stranded=stranded,
+        )
+        change = Change().put(after, was=approval).ack(item)
+        self._desk.turns.take(change, start.seats, now=now)
+        if stranded:
+            log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
+        change.note(events)
         edited = approval.supersedes and not approval.origin.again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
             # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
@@ -202,7 +301,7 @@ class Router:
                 stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
             )
         else:
-            self._send_cards(change, after, only=fresh)
+            self._send_cards(change, after, only=fresh, now=now)
         if fresh:
             log.info(
                 "approval.asked",
@@ -222,16 +321,24 @@ class Router:
 
     @staticmethod
     def _send_cards(
-        change: Change, approval: Approval, *, only: Sequence[Asked] | None = None
+        change: Change,
+        approval: Approval,
+        *,
+        now: datetime,
+        only: Sequence[Asked] | None = None,
     ) -> Change:
-        within = approval.terms.within.length if approval.terms else timedelta(days=1)
+        turn = approval.turn
         for asked in approval.asked if only is None else only:
-            holder = Holder(approval.id, asked.person, asked.channel)
+            holder = Holder(approval.id, asked.person, asked.channel, turn=turn)
+            within = time_left(approval, now)
             token = issue(change, holder, within=within) if asked.channel in TOKENS else ""
             body: dict[str, JsonValue] = {"kind": "card", "approval": approval.id}
             body |= {"person": asked.key, "token": token}
-            stage = stages.deliver(asked.channel)
-            change.send(stage, f"card:{approval.id}:{asked.key}", body)
+            if turn:
+                body["turn"] = turn
+            change.send(
+                stages.deliver(asked.channel), card_item(approval.id, asked.key, turn), body
+            )
         return change
 
     @staticmethod
@@ -243,8 +350,8 @@ class Router:
         return change
 
 
-def route_again(change: Change, approval: str) -> Change:
-    """Add to a change that an approval which reaches nobody is put to the default."""
-    return change.send(
-        stages.ROUTE, f"route:{approval}:again", {"approval": approval, "fallback": True}
-    )
+def route_again(change: Change, approval: Approval) -> Change:
+    """Add to a change that an approval which reaches nobody is put to others."""
+    body: dict[str, JsonValue] = {"approval": approval.id, "fallback": True, "turn": approval.turn}
+    item = ":".join(filter(None, ("route", approval.id, "again", approval.turn)))
+    return change.send(stages.ROUTE, item, body)

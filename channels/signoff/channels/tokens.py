@@ -38,17 +38,23 @@ class Role(StrEnum):
 
 
 class Holder(NamedTuple):
-    """Who may answer what with a token."""
+    """Who may answer what with a token; `turn` is when they were asked, see `Asked.turn`."""
 
     approval: str
     person: str
     channel: str
     role: Role = Role.APPROVER
+    turn: str = ""
 
     @property
     def card(self) -> str:
         """What the delivery of the card is called, however often it is tried."""
-        return f"{_CARD}:{self.approval}:{self.person}"
+        return card_item(self.approval, self.person, self.turn)
+
+
+def card_item(approval: str, key: str, turn: str) -> str:
+    """Return what the delivery of a card is called; each level has cards of its own."""
+    return ":".join(filter(None, (_CARD, approval, key, turn)))
 
 
 def new_token() -> str:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from signoff.core.approval import Asked
+from signoff.core.levels import Asking
 from signoff.core.people import Person
-from signoff.core.policy import Terms
 
 EMAIL: Final = "email"
 SLACK: Final = "slack"
@@ -15,22 +15,22 @@ TOKENS: Final = frozenset({EMAIL})
 """The channels whose answers prove by a token what they are about."""
 
 
-def ways(people: Sequence[Person], terms: Terms, enabled: Collection[str]) -> tuple[Asked, ...]:
+def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> tuple[Asked, ...]:
     """Return a delivery for each person and channel, or one for all of them in a Slack channel.
 
     Args:
         people: Who is asked.
-        terms: By which rules.
+        rules: How they are asked.
         enabled: The channels that are set up.
     """
     if not people:
         return ()
-    if terms.slack_channel and SLACK in enabled:
-        address = "+".join(filter(None, (terms.slack_channel, terms.slack_group)))
+    if rules.slack_channel and SLACK in enabled:
+        address = "+".join(filter(None, (rules.slack_channel, rules.slack_group)))
         here = Asked(person="", channel=SLACK, address=address)
-        mails = people if EMAIL in terms.channels else ()
+        mails = people if EMAIL in rules.channels else ()
         return (here, *(_way(one, EMAIL) for one in mails))
-    return tuple(_way(one, channel) for one in people for channel in _channels(one, terms, enabled))
+    return tuple(_way(one, channel) for one in people for channel in _channels(one, rules, enabled))
 
 
 def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
@@ -47,8 +47,8 @@ def address_of(person: Person, channel: str) -> str:
     return person.email if channel == EMAIL else person.addresses.get(channel, "")
 
 
-def _channels(person: Person, terms: Terms, enabled: Collection[str]) -> tuple[str, ...]:
-    wanted: tuple[str, ...] = terms.channels or ((SLACK,) if person.slack else (EMAIL,))
+def _channels(person: Person, rules: Asking, enabled: Collection[str]) -> tuple[str, ...]:
+    wanted: tuple[str, ...] = rules.channels or ((SLACK,) if person.slack else (EMAIL,))
     able = (one for one in dict.fromkeys(wanted) if one in enabled and address_of(person, one))
     return tuple(able) or (EMAIL,)
 

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 
 from signoff.channels.foresight import Rulebook
 from signoff.core.approval import Approval
+from signoff.core.choosing import choose
 from signoff.core.levels import Asking
-from signoff.core.policy import Terms, choose
+from signoff.core.policy import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _changed(approval: Approval, rules: Rulebook) -> Changed | None:
     if frozen is None:
         return None
     known = approval.facts
-    choice = choose(rules.policies, rules.default, rules.everybody, known)
+    choice = choose(rules.policies, rules.default, rules.everybody, known, now=approval.opened_at)
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
         # It went on to the default because nobody of its policy could be reached.

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
+import structlog
 from pydantic import JsonValue, ValidationError
 
-from signoff.broker import stages
+from signoff.broker.absences import People
 from signoff.broker.change import Change
+from signoff.broker.consequences import moved, send_work
 from signoff.broker.ledger import Ledger
+from signoff.broker.turns import TurnKeeper
 from signoff.core.approval import Approval, State
-from signoff.core.errors import Conflict, InvalidRun
+from signoff.core.errors import Conflict, InvalidRun, RecordUnreadable
+from signoff.core.escalation import advance, is_due
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Resume
-from signoff.core.run import Run, RunState, Watch
+from signoff.core.run import Run, Watch
+
+log = structlog.get_logger(__name__)
 
 Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
 """A move of an approval, given the present."""
@@ -36,6 +41,21 @@ class Desk:
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self.ledger = ledger
         self.directory = directory
+        self.turns = TurnKeeper({})
+        self._people = People(ledger, directory)
+
+    async def look(self) -> None:
+        """Take in who is away by now, and whose turn it is in the queues.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        try:
+            self.directory = await self._people.directory()
+        except RecordUnreadable as error:
+            # Who was away when it could be read still is, and questions go on.
+            log.error("desk.absences_unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
+        self.turns = await TurnKeeper.read(self.ledger, self.directory)
 
     async def submit(
         self,
@@ -173,17 +193,17 @@ class Desk:
         """Return the change that does what is due at this moment; None where nothing is.
 
         Args:
-            approval: As it stands.
+            approval: As it stands; `look` is to be called before the first of many.
             run: Its run.
             now: The present, by the ledger's clock.
 
         Raises:
             IllegalMove: Its run does not wait for it.
         """
-        if approval.state is not State.PENDING or not approval.is_late(now):
+        if not is_due(approval, now):
             return None
-        after, events = approval.time_out(now=now)
-        return _moved(Change(), approval, after, events, run)
+        after, events = advance(approval, self.directory, now=now, turns=self.turns.known)
+        return moved(Change(), approval, after, events, run, turns=self.turns)
 
     async def time_out(self, approval_id: str) -> Approval | None:
         """Do what is due of one approval; None if somebody was faster, or nothing is.
@@ -193,6 +213,7 @@ class Desk:
         """
 
         async def attempt() -> Approval | None:
+            await self.look()
             approval, run, now = await self.ledger.standing(approval_id)
             change = self.tick(approval, run, now)
             if change is None:
@@ -249,14 +270,20 @@ class Desk:
     ) -> Approval:
         async def attempt() -> Approval:
             was, run, now = await self.ledger.standing(approval_id)
-            approval, events = step(was, now)
+            # An answer is judged against where it stands now, whether or not a sweeper has run.
+            if is_due(was, now):
+                await self.look()
+            here, due = advance(was, self.directory, now=now, turns=self.turns.known)
+            if here.state is not State.PENDING:
+                here, due = was, ()
+            approval, events = step(here, now)
             if more:
                 events = tuple(_with_more(event, more) for event in events)
             change = Change() if also is None else also.copy()
-            _moved(change, was, approval, events, run, watched=watched)
-            if in_time and not was.stays_open:
+            moved(change, was, approval, (*due, *events), run, watched=watched, turns=self.turns)
+            if in_time and not here.stays_open:
                 # The clock goes on between the reading and the commit; the commit looks again.
-                change.before(was.deadline)
+                change.before(here.deadline)
             if noted is not None:
                 noted(change, approval)
             await self.ledger.commit(change)
@@ -267,61 +294,3 @@ class Desk:
 
 def _with_more(event: Event, more: Mapping[str, JsonValue]) -> Event:
     return event.model_copy(update={"more": {**more, **event.more}})
-
-
-def _moved(
-    change: Change,
-    was: Approval,
-    after: Approval,
-    events: Iterable[Event],
-    run: Run,
-    *,
-    watched: Watch = Watch.NO,
-) -> Change:
-    """Add a move of an approval to a change, and what follows if that has ended it."""
-    change.put(after, was=was).note(events)
-    if after.state is not State.PENDING:
-        settle(change, after, run, watched=watched)
-    return change
-
-
-def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
-    """Add to a change what follows from the end of an approval.
-
-    Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
-    where the terms say so, with each answer.
-    """
-    each = approval.terms is not None and approval.terms.resume is Resume.EACH
-    after = run.answered(approval.id, each=each)
-    if watched:
-        after = after.model_copy(update={"watched": watched})
-    change.put(after, was=run)
-    send_work(change, after)
-    tell_outcome(change, approval)
-
-
-def tell_outcome(change: Change, approval: Approval) -> None:
-    """Add to a change that everybody who was asked is told how it ended."""
-    for asked in approval.asked:
-        if not asked.problem:
-            change.send(
-                stages.deliver(asked.channel),
-                f"outcome:{approval.id}:{asked.key}",
-                {"kind": "outcome", "approval": approval.id, "person": asked.key},
-            )
-
-
-def send_work(change: Change, run: Run) -> Change:
-    """Add to a change the work that a run in its present state waits for.
-
-    While the work is still there, this puts in nothing: its id is a function of the run.
-    """
-    match run.state:
-        case RunState.QUEUED:
-            change.send(stages.run(run.app), run.id, {"run": run.id})
-        case RunState.ANSWERED:
-            item = f"{run.id}:{run.pause}"
-            change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
-        case _:
-            pass
-    return change

@@ -9,7 +9,8 @@ import structlog
 from pydantic import JsonValue
 
 from signoff.broker.change import Change, scope_key
-from signoff.broker.desk import Desk, settle
+from signoff.broker.consequences import settle
+from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.records import legible_grant
 from signoff.broker.store import to_ms

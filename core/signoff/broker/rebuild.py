@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from signoff.broker import audit
 from signoff.broker.change import Change, Record, entries
-from signoff.broker.desk import send_work
+from signoff.broker.consequences import send_work
 from signoff.broker.ledger import Ledger
 from signoff.broker.records import read_approval, read_grant, read_run
 from signoff.broker.store import to_ms

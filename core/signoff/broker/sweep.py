@@ -58,6 +58,7 @@ class Sweep:
         return count
 
     async def _do(self, due: Sequence[str]) -> None:
+        await self._desk.look()
         left = due
         for round_ in range(_ROUNDS):
             if not left:

@@ -7,22 +7,27 @@ the diagrams in the documentation are rendered from them, and each legal move is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Self
 
 from pydantic import JsonValue
 
 from signoff.core.answering import meaning_of_yes, refusal_of_input, template_of
+from signoff.core.counting import Counted
 from signoff.core.digest import digest, require_canonical
-from signoff.core.errors import IllegalMove, SecondStepNeeded, StepChanged
+from signoff.core.errors import (
+    IllegalMove,
+    SecondStepNeeded,
+    StepChanged,
+)
 from signoff.core.events import Event, What
-from signoff.core.handling import Handled
+from signoff.core.levels import STAYS, Outcome, Seat, Start
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
-from signoff.core.steps import FIRST, SECOND, mark_of
+from signoff.core.steps import SECOND, mark_of
 
 __all__ = [
     "HANDOFFS",
@@ -40,7 +45,7 @@ __all__ = [
 ]
 
 
-class Approval(Handled):
+class Approval(Counted):
     """A question with all its moves: each returns the next value and the events to record."""
 
     @classmethod
@@ -80,37 +85,106 @@ class Approval(Handled):
         return approval, (approval.note(What.OPENED, now=now, by=origin.agent, more=more),)
 
     def ask(
-        self, terms: Terms, asked: tuple[Asked, ...], *, now: datetime, notes: tuple[str, ...] = ()
+        self,
+        terms: Terms,
+        asked: tuple[Asked, ...],
+        *,
+        now: datetime,
+        notes: Sequence[str] = (),
+        start: Start | None = None,
+        barred: tuple[str, ...] = (),
+        stranded: bool = False,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Put the terms and the people in force; the deadline counts from now.
 
+        Under the terms that rule already this asks by other ways, at the level where it stands.
+
         A second step that was needed before stays needed: a mail that bounces must not lower the
         bar.
+
+        Args:
+            terms: The rules.
+            asked: Who is asked, by which channel, and was before.
+            now: The present.
+            notes: What stood in the way of others.
+            start: The level that begins; without one all who are asked may decide.
+            barred: Identities of those who never decide, besides the requester.
+            stranded: Whether these are others than the policy wants, because it has nobody.
 
         Raises:
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
+        seats: Sequence[Seat] = self.seats
+        if terms is not self.terms and start is not None:
+            # Whoever was asked so far could not be reached, and may still answer elsewhere.
+            seats = seats or [Seat(person=one) for one in sorted(self.approvers)]
+            seats = [one.model_copy(update={"level": STAYS}) for one in seats]
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
-        more: dict[str, JsonValue] = {
-            "policy": terms.policy,
-            "people": [one.key for one in asked],
-        }
+        more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
         if terms.second_step:
             more["second_step"] = True
-        approval = self.model_copy(
-            update={"terms": terms, "asked": asked, "deadline": now + terms.within.length}
+        begun = start or Start(0, 0, (), now + terms.within.length)
+        if called := terms.called(begun.level):
+            more["level"] = called
+        approval = self._begin(begun, seats if start else (), now=now).model_copy(
+            update={"terms": terms, "asked": asked, "barred": (*self.barred, *barred)}
         )
-        return approval, (
-            self.note(
-                What.ASKED if asked else What.UNROUTABLE,
-                now=now,
-                by="router",
-                why="; ".join(notes),
-                more=more,
-            ),
-        )
+        why = "; ".join(notes)
+        # That the default is there is no reason for nobody to mend the policy.
+        alarm = [self.note(What.UNROUTABLE, now=now, by="router", why=why)] if stranded else []
+        what = What.ASKED if asked else What.UNROUTABLE
+        event = self.note(what, now=now, by="router", why=why, more=more)
+        return approval, (*alarm, event) if asked else (event,)
+
+    def asked_too(self, fresh: Sequence[Asked], *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Note the cards of a level that has begun, or of those whose turn it is now.
+
+        Raises:
+            IllegalMove: It is not pending any more.
+        """
+        self._must_be_pending("ask")
+        asked = self.also_asked(fresh, self.turn)
+        more: dict[str, JsonValue] = {"people": [one.key for one in fresh]}
+        if self.terms is not None:
+            more["policy"] = self.terms.policy
+            if called := self.terms.called(self.level):
+                more["level"] = called
+        event = self.note(What.ASKED, now=now, by="router", more=more)
+        return self.model_copy(update={"asked": asked}), (event,)
+
+    def escalate(
+        self, start: Start, *, now: datetime, notes: Sequence[str] = ()
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Go on to another level; see `signoff.core.escalation`.
+
+        Raises:
+            IllegalMove: It is not pending any more, or was never routed.
+        """
+        self._must_be_pending("escalate")
+        if self.terms is None:
+            raise IllegalMove(f"Approval {self.id} has no levels yet.")
+        people = dict.fromkeys(seat.person for seat in start.seats)
+        more: dict[str, JsonValue] = {"people": list(people)}
+        if called := self.terms.called(start.level):
+            more["level"] = called
+        event = self.note(What.ESCALATED, now=now, by="deadline", why="; ".join(notes), more=more)
+        return self._begin(start, self.seats, now=now), (event,)
+
+    def remind(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Note that those who have not answered are reminded; nothing where it is not time.
+
+        Raises:
+            IllegalMove: It is not pending any more.
+        """
+        self._must_be_pending("remind")
+        reminded = sum(one <= now for one in self.reminders)
+        if reminded <= self.reminded:
+            return self, ()
+        more: dict[str, JsonValue] = {"people": list(self.ballot.awaited)}
+        event = self.note(What.REMINDED, now=now, by="deadline", more=more)
+        return self.model_copy(update={"reminded": reminded}), (event,)
 
     def approve(
         self,
@@ -138,6 +212,7 @@ class Approval(Handled):
                 are missing.
         """
         self.may_decide(person, directory, now=now)
+        self._needs_reason(Outcome.APPROVE, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
             by=person.id,
@@ -147,6 +222,7 @@ class Approval(Handled):
             payload=meaning.payload,
             proposal=meaning.proposal,
         )
+        self._agrees(decision, directory)
         return self._first_step(decision) if self.in_two_steps else self._yes(decision)
 
     def confirm(
@@ -175,6 +251,7 @@ class Approval(Handled):
                 f"Your answer to approval {self.id} has changed since you were shown it. "
                 "Look at it again before you confirm it."
             )
+        self._agrees(step, directory)
         update = {"at": now, "channel": channel, "first_step": step.channel}
         return self._yes(step.model_copy(update=update))
 
@@ -212,15 +289,17 @@ class Approval(Handled):
             PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
+        self._needs_reason(Outcome.REJECT, reason)
         no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
-        return self._end(
-            Move.REJECT,
-            Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload),
-        )
+        decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)
+        return self._vote(Outcome.REJECT, decision)
 
     def time_out(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Do what the deadline means: reject, or stay open without one.
+        """Do what the end of the last level means: reject, approve, or stay open without one.
+
+        It approves only what is under the policy's ceiling, has no values to fill, takes no second
+        step, and to which nobody has said no.
 
         Raises:
             IllegalMove: It is not pending, or not yet late.
@@ -231,10 +310,12 @@ class Approval(Handled):
         if self.stays_open:
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
-            return self.model_copy(update={"deadline": None}), (event,)
-        return self._end(
-            Move.TIME_OUT, Decision(at=now, channel="deadline", reason="nobody answered in time")
-        )
+            return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
+        late = Decision(at=now, channel="deadline", reason="nobody answered in time")
+        if not self._silence_approves():
+            return self._end(Move.TIME_OUT, late)
+        why = "nobody answered in time; by its policy that approves what is under the ceiling"
+        return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
@@ -289,54 +370,6 @@ class Approval(Handled):
         )
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
-
-    def _first_step(self, step: Decision) -> tuple[Self, tuple[Event, ...]]:
-        if step.channel not in FIRST:
-            raise SecondStepNeeded(self._two_steps())
-        others = tuple(one for one in self.steps if one.by != step.by)
-        event = self.note(
-            What.FIRST_STEP, now=step.at, by=step.by, why=step.reason, more=self._details(step)
-        )
-        return self.model_copy(update={"steps": (*others, step)}), (event,)
-
-    def _two_steps(self) -> str:
-        return (
-            f"Approval {self.id} takes two steps: answer the message that asked you, and then "
-            "confirm your answer on the inbox page."
-        )
-
-    def _yes(self, decision: Decision) -> tuple[Self, tuple[Event, ...]]:
-        return self._end(Move.APPROVE if decision.proposal is None else Move.REJECT, decision)
-
-    def _end(self, move: Move, decision: Decision) -> tuple[Self, tuple[Event, ...]]:
-        to = TRANSITIONS.get((self.state, move))
-        if to is None:
-            raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
-        approval = self.model_copy(
-            update={"state": to, "decision": decision, "handoff": Handoff.RECORDED}
-        )
-        event = self.note(
-            What(to.value),
-            now=decision.at,
-            by=decision.by,
-            why=decision.reason,
-            more=self._details(decision),
-        )
-        return approval, (event,)
-
-    def _details(self, decision: Decision) -> dict[str, JsonValue]:
-        more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
-        if decision.payload is not None:
-            more["payload"] = decision.payload
-        if decision.proposal is not None:
-            more["proposal"] = decision.proposal
-        if decision.first_step:
-            more["first_step"] = decision.first_step
-        if decision.grant:
-            more["grant"] = decision.grant
-        if decision.channel in SECOND:
-            more["second_factor"] = SECOND[decision.channel]
-        return more
 
 
 _HANDOFF_EVENTS = {

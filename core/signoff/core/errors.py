@@ -9,7 +9,9 @@ SignoffError
 │   ├── IllegalMove             the transition table does not have this move
 │   ├── DecisionRefused         the answer of a person does not count
 │   │   ├── NotAnApprover       not asked at this level
-│   │   ├── OwnRequest          the requester never decides
+│   │   ├── OwnRequest          the requester never decides, nor whoever owns the agent
+│   │   ├── NotYourTurn         others are asked first
+│   │   ├── Escalated           the level of the person is over, and another one is asked
 │   │   ├── AlreadyDecided
 │   │   ├── TooLate             after the deadline, also if no sweeper has run
 │   │   ├── Claimed             somebody else has reserved the decision for a while
@@ -18,7 +20,8 @@ SignoffError
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── GrantNotFound
 │   ├── GrantRefused            a grant cannot be given, or has ended already
-│   ├── PayloadError            the values do not fit the payload template
+│   ├── PayloadError            the values do not fit the payload template, or what others said
+│   │   └── ReasonNeeded        the policy wants a reason for this answer
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
 │   ├── InvalidRun              what was submitted cannot be a run
@@ -114,7 +117,15 @@ class NotAnApprover(DecisionRefused):
 
 
 class OwnRequest(DecisionRefused):
-    """The person asked for this himself."""
+    """The person asked for this himself, or owns the agent that asks."""
+
+
+class NotYourTurn(DecisionRefused):
+    """The policy asks one after the other, and it is somebody else's turn."""
+
+
+class Escalated(DecisionRefused):
+    """The level at which the person was asked is over; it went on to another one."""
 
 
 class AlreadyDecided(DecisionRefused):
@@ -178,6 +189,10 @@ class PayloadError(ApprovalError):
         self.key = key
         self.read = read
         self.example = example
+
+
+class ReasonNeeded(PayloadError):
+    """The policy wants a reason for this answer, and there is none."""
 
 
 class NotCanonical(ApprovalError):

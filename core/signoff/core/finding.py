@@ -100,7 +100,9 @@ class _Search:
     def _seat(self, person: Person, via: str) -> Seat | None:
         """Return the seat of a person, or of whoever stands in; None where nobody does."""
         if self._is_barred(person):
-            self.notes.append(f"{person.shown} may not decide this and is left out")
+            mine = self.directory.same(person.id, self.requester)
+            why = "asked for this" if mine else "may not decide this"
+            self.notes.append(f"{person.shown} {why} and is left out")
             return None
         acting, way = person, [person.id]
         while (absence := acting.absence(self.now)) is not None:

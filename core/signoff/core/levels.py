@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -115,6 +117,48 @@ class Seat(Value):
         return self.instead_of or self.person
 
 
+STAYS: Final = -1
+"""The level of those who could not be reached: they may still answer, wherever it went on to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The beginning of a level.
+
+    Attributes:
+        level: Its index.
+        round: How often the levels have been gone through before.
+        seats: Who may decide there.
+        deadline: When it ends (UTC).
+        reminders: When those who have not answered are reminded (UTC).
+    """
+
+    level: int
+    round: int
+    seats: tuple[Seat, ...]
+    deadline: datetime
+    reminders: tuple[datetime, ...] = ()
+
+    @property
+    def turn(self) -> str:
+        """See `turn_of`."""
+        return turn_of(self.level, self.round)
+
+    def without(self, people: Collection[str]) -> Start:
+        """Return the same level without the seats of some people."""
+        return replace(self, seats=tuple(one for one in self.seats if one.person not in people))
+
+    def in_round(self, round_: int) -> Start:
+        """Return the same level as another going."""
+        seats = tuple(one.model_copy(update={"round": round_}) for one in self.seats)
+        return replace(self, round=round_, seats=seats)
+
+
+def turn_of(level: int, round_: int) -> str:
+    """Return what stands for one going of one level: "" for the first level at the beginning."""
+    return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
+
+
 class Vote(Value):
     """An answer that by itself has not ended an approval.
 
@@ -130,6 +174,7 @@ class Vote(Value):
         payload: The values for the tool.
         proposal: For a no that says what would be approved: the arguments of that call.
         first_step: The channel of the first step, where it took two.
+        grant: The id of the grant that gave it, "" where a person did.
     """
 
     by: str
@@ -143,3 +188,4 @@ class Vote(Value):
     payload: JsonValue = None
     proposal: dict[str, JsonValue] | None = None
     first_step: str = ""
+    grant: str = ""

@@ -82,7 +82,9 @@ class Asked(Value):
         away: What an out-of-office reply to the card said, "" where none came.
         copy_state: What became of the card since, where the channel can say: ``reconciled``,
             ``updated``, ``lost``.
-        copies: Receipts of further copies, which a delivery whose answer was lost has left.
+        copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
+            earlier level at which the same person was asked.
+        turn: The level at which this was asked; see `Question.turn`.
     """
 
     person: str
@@ -93,6 +95,7 @@ class Asked(Value):
     away: str = ""
     copy_state: str = ""
     copies: tuple[str, ...] = ()
+    turn: str = ""
 
     @property
     def key(self) -> str:

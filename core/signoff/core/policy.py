@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -12,9 +12,7 @@ from pydantic_core import PydanticCustomError
 from signoff.core import conditions
 from signoff.core.errors import ConditionError
 from signoff.core.grantrules import GrantRules
-from signoff.core.levels import Asking, Level
-from signoff.core.model import Value
-from signoff.core.people import Directory, Person
+from signoff.core.levels import Asking, Earlier, Level
 
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
@@ -155,7 +153,7 @@ class Routing(Rules):
             ask=self.ask,
             levels=tuple(level.over(self) for level in self.levels),
             under_ceiling=_under(self.ceiling, facts),
-            second_step=_needed(self.second_step, facts),
+            second_step=second_step_needed(self.second_step, facts),
             **rules,
         )
 
@@ -185,6 +183,28 @@ class Terms(Rules):
         asking = {name: getattr(self, name) for name in Asking.model_fields}
         return (Level(ask=self.ask, **asking),)
 
+    def asking(self, level: int) -> Asking:
+        """Return how a level asks."""
+        return self.levels[level] if level < len(self.levels) else self
+
+    def stays(self, level: int) -> bool:
+        """Say whether those of earlier levels may still answer at this one."""
+        return level < len(self.levels) and self.levels[level].earlier is Earlier.STAY
+
+    def called(self, level: int) -> str:
+        """Return what a level is called, "" where there is only one."""
+        if len(self.levels) < 2:
+            return self.levels[0].name if self.levels else ""
+        name = self.levels[level].name if level < len(self.levels) else ""
+        return name or f"level {level + 1}"
+
+    def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
+        """Yield the levels that follow one, each with how often they were gone through before."""
+        count = len(self.ladder)
+        yield from ((index, round_) for index in range(level + 1, count))
+        for again in range(round_ + 1, self.repeat + 1):
+            yield from ((index, again) for index in range(count))
+
 
 class Policy(Routing):
     """One entry of the ordered list in signoff.toml; the first that matches wins.
@@ -212,65 +232,7 @@ class Fallback(Routing):
         return self._terms("default", facts)
 
 
-class Choice(Value):
-    """The terms that were chosen, the people to ask, and what stood in the way.
-
-    Attributes:
-        terms: The snapshot for the approval.
-        people: Who is asked, requester excluded; empty when nobody can be asked.
-        notes: In words: policies that could not be evaluated, people who were left out.
-    """
-
-    terms: Terms
-    people: tuple[Person, ...]
-    notes: tuple[str, ...] = ()
-
-
-def choose(
-    policies: Sequence[Policy],
-    fallback: Fallback,
-    directory: Directory,
-    facts: Facts,
-) -> Choice:
-    """Choose whom to ask about one call.
-
-    The first policy whose condition holds rules. A condition that cannot be evaluated ends the
-    search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
-    The requester (``facts["user"]``) is never among those who are asked; when nobody is left,
-    the fallback is asked instead. A second step that the policy wants is wanted there too.
-    """
-    notes: list[str] = []
-    second_step = False
-    chosen: Terms | None = None
-    for policy in policies:
-        try:
-            matches = not policy.when or conditions.holds(policy.when, facts)
-        except ConditionError as error:
-            notes.append(f"policy {policy.name}: {error}; the default is asked")
-            second_step = _needed(policy.second_step, facts)
-            break
-        if matches:
-            chosen = policy.terms(facts)
-            second_step = chosen.second_step
-            break
-    requester = str(facts.get("user", ""))
-    if chosen is not None:
-        people = _may_ask(chosen, directory, requester, notes)
-        if people:
-            return Choice(terms=chosen, people=people, notes=tuple(notes))
-        notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
-    elif not notes:
-        notes.append("no policy matches; the default is asked")
-    terms = fallback.terms(facts)
-    if second_step:
-        terms = terms.model_copy(update={"second_step": True})
-    people = _may_ask(terms, directory, requester, notes)
-    if not people:
-        notes.append("nobody can be asked: name somebody in [default] ask but the requester")
-    return Choice(terms=terms, people=people, notes=tuple(notes))
-
-
-def _needed(second_step: str, facts: Facts) -> bool:
+def second_step_needed(second_step: str, facts: Facts) -> bool:
     """Say whether a call needs a second step; one that cannot be evaluated needs it."""
     if not second_step:
         return False
@@ -286,18 +248,3 @@ def _under(ceiling: str, facts: Facts) -> bool:
         return bool(ceiling) and conditions.holds(ceiling, facts)
     except ConditionError:
         return False
-
-
-def _may_ask(
-    terms: Terms, directory: Directory, requester: str, notes: list[str]
-) -> tuple[Person, ...]:
-    people: list[Person] = []
-    for person_id in terms.ask:
-        person = directory.get(person_id)
-        if person is None:
-            notes.append(f"{person_id} is not in the directory")
-        elif person.owns(requester):
-            notes.append(f"{person.shown} asked for this and is left out")
-        elif person not in people:
-            people.append(person)
-    return tuple(people)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Self
 
 from pydantic import JsonValue
 
-from signoff.core.errors import AlreadyDecided, IllegalMove, NotAnApprover, OwnRequest, TooLate
+from signoff.core.errors import (
+    AlreadyDecided,
+    Escalated,
+    IllegalMove,
+    NotAnApprover,
+    NotYourTurn,
+    OwnRequest,
+    TooLate,
+)
 from signoff.core.events import Event, What
-from signoff.core.levels import Seat, Vote
+from signoff.core.levels import STAYS, Asking, Seat, Vote, turn_of
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnOutOfOffice, OnTimeout, Terms
+from signoff.core.voting import Ballot
+
+_NOBODY = Asking()
 
 
 class Question(Value):
@@ -42,6 +54,7 @@ class Question(Value):
         reminders: When those of this level are reminded (UTC).
         reminded: How many of these have come.
         barred: Identities that never decide, besides the requester: whoever owns the agent.
+        since: When this level began (UTC).
         deadline: When this level ends (UTC), None until routed, or when it stays open.
         steps: The first steps of those whose yes waits for their second, at most one of each.
         decision: What ended it.
@@ -74,6 +87,7 @@ class Question(Value):
     reminders: tuple[datetime, ...] = ()
     reminded: int = 0
     barred: tuple[str, ...] = ()
+    since: datetime | None = None
     deadline: datetime | None = None
     steps: tuple[Decision, ...] = ()
     decision: Decision | None = None
@@ -102,6 +116,18 @@ class Question(Value):
         changed = self._with_asked(key, channel, receipt=receipt, problem="", copy_state=copy_state)
         return changed, (event,)
 
+    def also_asked(self, fresh: Sequence[Asked], turn: str) -> tuple[Asked, ...]:
+        """Return who is asked when cards of a level are delivered too.
+
+        Whoever has had one by the same channel gets another; the receipt of the first is kept.
+        """
+        asked = {(one.key, one.channel): one for one in self.asked}
+        for one in fresh:
+            was = asked.get((one.key, one.channel))
+            copies = (*was.copies, *filter(None, [was.receipt])) if was is not None else ()
+            asked[one.key, one.channel] = one.model_copy(update={"copies": copies, "turn": turn})
+        return tuple(asked.values())
+
     def rewritten(self, key: str, channel: str, copy_state: str) -> Self:
         """Note what became of a card after the decision; see `Asked.copy_state`."""
         return self._with_asked(key, channel, copy_state=copy_state)
@@ -126,11 +152,44 @@ class Question(Value):
         return self._with_asked(key, channel, problem=problem), (event,)
 
     @property
+    def turn(self) -> str:
+        """The present level, as a text: see `signoff.core.levels.turn_of`."""
+        return turn_of(self.level, self.round)
+
+    @property
+    def ballot(self) -> Ballot:
+        """Where the present level stands."""
+        rules = self.terms.asking(self.level) if self.terms is not None else _NOBODY
+        here = (self.level, self.round)
+        own = [one.person for one in self.seats if (one.level, one.round) == here]
+        if not self.seats:
+            # Routed before there were seats: whoever has a card, or is asked in a place.
+            in_a_place = self.terms is not None and not all(one.person for one in self.asked)
+            own = list(self.terms.ask) if self.terms is not None and in_a_place else []
+            own += [one.person for one in self.asked if one.person]
+        stays = self.terms is not None and self.terms.stays(self.level)
+        others = [one for one in self.seats if (one.level, one.round) != here]
+        stay = tuple(one.person for one in others if stays or one.level == STAYS)
+        votes = (
+            self.votes if stays else [one for one in self.votes if (one.level, one.round) == here]
+        )
+        counted = {*own, *stay}
+        return Ballot(
+            rules=rules,
+            own=tuple(dict.fromkeys(own)),
+            stay=stay,
+            votes=tuple(vote for vote in votes if vote.by in counted),
+        )
+
+    @property
     def approvers(self) -> frozenset[str]:
-        """The ids of those who are asked: each by a card of their own, or all in one place."""
-        in_a_place = self.terms is not None and not all(one.person for one in self.asked)
-        everybody = self.terms.ask if self.terms is not None and in_a_place else ()
-        return frozenset({*everybody, *(one.person for one in self.asked if one.person)})
+        """The ids of those who may answer now."""
+        return frozenset(self.ballot.answering)
+
+    @property
+    def is_last_level(self) -> bool:
+        """Whether nothing follows the present level."""
+        return self.terms is None or not any(self.terms.after(self.level, self.round))
 
     @property
     def facts(self) -> dict[str, JsonValue]:
@@ -159,33 +218,63 @@ class Question(Value):
 
     @property
     def reachable(self) -> bool:
-        """Whether somebody who is asked got the card, or may still get it, and is heard from.
+        """Whether somebody whose answer is awaited got the card, or may still, and is heard from.
 
         By the policy's word a person with an out-of-office reply is none of these.
         """
         moves_on = self.terms is not None and (self.terms.on_out_of_office is OnOutOfOffice.DEFAULT)
-        return any(not (asked.problem or (moves_on and asked.away)) for asked in self.asked)
+        awaited = self.ballot.awaited
+        return any(
+            not (asked.problem or (moves_on and asked.away))
+            for asked in self.asked
+            if (asked.person in awaited if asked.person else asked.turn == self.turn)
+        )
 
     def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
         """Refuse whoever may not decide, or may not any more.
 
         Raises:
-            OwnRequest: The person is the requester, by any of his identities.
-            NotAnApprover: The person is not asked at this level.
+            OwnRequest: The person is the requester or owns the agent, by any of their identities.
+            NotAnApprover: The person was never asked.
             AlreadyDecided: It has been decided.
-            TooLate: The deadline has passed, whether or not anybody has noticed yet.
+            Escalated: The person's level is over, whether or not anybody has noticed yet.
+            NotYourTurn: Somebody else is asked first.
+            TooLate: The last level is over, whether or not anybody has noticed yet.
         """
-        if directory.same(person.id, self.origin.user) or person.owns(self.origin.user):
-            raise OwnRequest(f"{person.shown} asked for {self.call.name}() and cannot decide it.")
-        if person.id not in self.approvers:
+        call = f"{self.call.name}()"
+        if _is(person, self.origin.user, directory):
+            raise OwnRequest(f"{person.shown} asked for {call} and cannot decide it.")
+        if any(_is(person, one, directory) for one in self.barred):
+            raise OwnRequest(
+                f"{person.shown} owns the agent that asks for {call}, and cannot decide it."
+            )
+        ballot = self.ballot
+        seated = {one.person for one in self.seats} | {*ballot.own}
+        if person.id not in seated:
             raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
         if self.state is not State.PENDING:
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
-        if self.is_late(now) and not self.stays_open:
-            raise TooLate(
-                f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
-                "nothing was done. The request has to be made again."
-            )
+        if person.id not in {*ballot.own, *ballot.stay}:
+            raise Escalated(self._went_on(self.since))
+        if self.is_late(now):
+            following = next(self.terms.after(self.level, self.round), None) if self.terms else None
+            if following is not None and self.terms and not self.terms.stays(following[0]):
+                raise Escalated(self._went_on(self.deadline, to=following[0]))
+            if following is None and not self.stays_open:
+                raise TooLate(
+                    f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
+                    "nothing was done. The request has to be made again."
+                )
+        if person.id not in ballot.answering:
+            first = directory.get(ballot.awaited[0])
+            name = first.shown if first else ballot.awaited[0]
+            raise NotYourTurn(f"{name} is asked about approval {self.id} before {person.shown}.")
+
+    def _went_on(self, at: datetime | None, *, to: int | None = None) -> str:
+        """Say where it went when a level was over."""
+        called = self.terms.called(self.level if to is None else to) if self.terms else ""
+        when = f" at {at:%Y-%m-%d %H:%M} UTC" if at is not None else ""
+        return f"Approval {self.id} went on to {called or 'others'}{when}."
 
     @property
     def next_due(self) -> datetime | None:
@@ -213,15 +302,29 @@ class Question(Value):
     @property
     def stays_open(self) -> bool:
         """Whether its deadline only marks it overdue, so that no answer comes too late."""
-        return self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
+        stays = self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
+        return stays and self.is_last_level
 
     def outcome(self, directory: Directory | None = None) -> str:
         """Say in words how it ended, and by whom: "approved by Mara Lind"."""
         words = self.state.value.replace("_", " ")
         if self.decision is None or not self.decision.by:
             return words
-        person = directory.get(self.decision.by) if directory is not None else None
-        return f"{words} by {person.shown if person else self.decision.by}"
+        names = []
+        for one in self.decided_by:
+            person = directory.get(one) if directory is not None else None
+            names.append(person.shown if person else one)
+        return f"{words} by {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The ids of those who have decided it: all who said yes, or whoever said the last no."""
+        if self.decision is None or not self.decision.by:
+            return ()
+        last = self.decision.by
+        if self.state is not State.APPROVED:
+            return (last,)
+        return (*(one for one in self.ballot.yes if one != last), last)
 
     def note(
         self,
@@ -253,3 +356,7 @@ class Question(Value):
             for one in self.asked
         )
         return self.model_copy(update={"asked": asked})
+
+
+def _is(person: Person, identity: str, directory: Directory) -> bool:
+    return directory.same(person.id, identity) or person.owns(identity)

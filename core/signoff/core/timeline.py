@@ -15,17 +15,19 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
+from signoff.core.choosing import Choice, choose
+from signoff.core.escalation import advance
 from signoff.core.events import Event, What
-from signoff.core.levels import Seat
+from signoff.core.levels import Asking, Seat
 from signoff.core.matching import Considered, consider
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Choice, Facts, Fallback, Policy, Terms, choose
+from signoff.core.policy import Facts, Fallback, Policy, Terms
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
 
-Reach = Callable[[Sequence[Person], Terms], tuple[Asked, ...]]
+Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
 """By which channels people are asked; the channels know."""
 
 
@@ -156,7 +158,7 @@ class Timeline(Value):
         return 0
 
 
-ASKING: Final = frozenset({What.ASKED, What.UNROUTABLE})
+ASKING: Final = frozenset({What.ASKED, What.ESCALATED, What.UNROUTABLE})
 """What stands in the audit where people are asked, or should have been."""
 
 _END: Final = {
@@ -190,9 +192,9 @@ def foresee(
     Raises:
         NotCanonical: The arguments have no digest.
     """
-    choice = choose(policies, fallback, directory, facts)
+    choice = choose(policies, fallback, directory, facts, now=start)
     approval, steps = _opened(facts, start), list[Step]()
-    for after, events in _moves(approval, choice, reach, start):
+    for after, events in _moves(approval, choice, directory, reach, start):
         steps += [_step(event, approval, after) for event in events]
         approval = after
     return Timeline(
@@ -221,25 +223,39 @@ def _opened(facts: Facts, start: datetime) -> Approval:
 
 
 def _moves(
-    approval: Approval, choice: Choice, reach: Reach, start: datetime
+    approval: Approval, choice: Choice, directory: Directory, reach: Reach, start: datetime
 ) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Route an approval, and do whatever is due until nothing is."""
-    asked = reach(choice.people, choice.terms)
-    approval, events = approval.ask(choice.terms, asked, now=start, notes=choice.notes)
+    level = choice.start.level if choice.start is not None else 0
+    asked = reach(choice.people, choice.terms.asking(level))
+    approval, events = approval.ask(
+        choice.terms,
+        approval.also_asked(asked, choice.start.turn if choice.start is not None else ""),
+        now=start,
+        notes=choice.notes,
+        start=choice.start,
+        stranded=choice.stranded,
+    )
     yield approval, events
     for _ in range(MOST_STEPS):
-        if approval.state is not State.PENDING or approval.deadline is None:
+        if approval.state is not State.PENDING or approval.next_due is None:
             return
-        approval, events = approval.time_out(now=approval.deadline)
-        yield approval, events
+        after, events = advance(approval, directory, now=approval.next_due)
+        if after.turn != approval.turn:
+            ids = after.ballot.awaited
+            people = [one for name in ids if (one := directory.get(name)) is not None]
+            asked = after.also_asked(reach(people, after.ballot.rules), after.turn)
+            after = after.model_copy(update={"asked": asked})
+        yield after, events
+        approval = after
     raise AssertionError("A policy has no end.")
 
 
 def _step(event: Event, was: Approval, now: Approval) -> Step:
     """Return what an event has changed."""
-    asking = event.what in ASKING
-    before = {(one.key, one.channel) for one in was.asked}
-    cards = [one for one in now.asked if (one.key, one.channel) not in before] if asking else []
+    asking = event.what in ASKING and (event.what is not What.UNROUTABLE or not now.asked)
+    before = {(one.key, one.channel, one.turn) for one in was.asked}
+    cards = [one for one in now.asked if asking and (one.key, one.channel, one.turn) not in before]
     return Step(
         at=event.at,
         what=event.what,

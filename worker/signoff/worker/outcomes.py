@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.change import Change
-from signoff.broker.desk import send_work, tell_outcome
+from signoff.broker.consequences import send_work, tell_outcome
 from signoff.core.approval import Approval
 from signoff.core.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.policy import InDoubt

@@ -1,0 +1,106 @@
+"""What follows from a move: who is told, which cards are rewritten, which work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.turns import TurnKeeper
+from signoff.core.approval import Approval, Asked, State
+from signoff.core.events import Event
+from signoff.core.policy import Resume
+from signoff.core.run import Run, RunState, Watch
+
+
+def moved(
+    change: Change,
+    was: Approval,
+    after: Approval,
+    events: Iterable[Event],
+    run: Run,
+    *,
+    turns: TurnKeeper,
+    watched: Watch = Watch.NO,
+) -> Change:
+    """Add a move of an approval to a change, and what follows from it."""
+    change.put(after, was=was).note(events)
+    if after.state is not State.PENDING:
+        settle(change, after, run, watched=watched)
+        return change
+    return follow(change, was, after, turns=turns)
+
+
+def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper) -> Change:
+    """Add to a change what follows where an approval is still open.
+
+    The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
+    reminders; the cards of those who cannot answer any more say so.
+    """
+    body: dict[str, JsonValue] = {"approval": after.id, "turn": after.turn}
+    if after.turn != was.turn or after.ballot.answering != was.ballot.answering:
+        item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
+        change.send(stages.ROUTE, item, body)
+    if after.turn != was.turn:
+        if after.since is not None:
+            here = (after.level, after.round)
+            begun = [one for one in after.seats if (one.level, one.round) == here]
+            turns.take(change, begun, now=after.since)
+        may = after.approvers
+        for asked in after.asked:
+            # A place is told when another level has a card there, or none has.
+            if asked.turn != after.turn and asked.person not in may and not asked.problem:
+                _tell(change, after, asked, moved=True)
+    if after.reminded > was.reminded:
+        item = f"remind:{after.id}:{after.turn}:{after.reminded}"
+        change.send(stages.ROUTE, item, body | {"remind": after.reminded})
+    return change
+
+
+def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
+    """Add to a change what follows from the end of an approval.
+
+    Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
+    where the terms say so, with each answer.
+    """
+    each = approval.terms is not None and approval.terms.resume is Resume.EACH
+    after = run.answered(approval.id, each=each)
+    if watched:
+        after = after.model_copy(update={"watched": watched})
+    change.put(after, was=run)
+    send_work(change, after)
+    tell_outcome(change, approval)
+
+
+def tell_outcome(change: Change, approval: Approval) -> None:
+    """Add to a change that everybody who was asked is told how it ended."""
+    for asked in approval.asked:
+        if not asked.problem:
+            _tell(change, approval, asked)
+
+
+def _tell(change: Change, approval: Approval, asked: Asked, *, moved: bool = False) -> None:
+    body: dict[str, JsonValue] = {"kind": "outcome", "approval": approval.id, "person": asked.key}
+    item = f"outcome:{approval.id}:{asked.key}"
+    if moved:
+        body["moved"] = asked.turn
+        item = f"moved:{approval.id}:{asked.key}:{asked.turn}"
+    change.send(stages.deliver(asked.channel), item, body)
+
+
+def send_work(change: Change, run: Run) -> Change:
+    """Add to a change the work that a run in its present state waits for.
+
+    While the work is still there, this puts in nothing: its id is a function of the run.
+    """
+    match run.state:
+        case RunState.QUEUED:
+            change.send(stages.run(run.app), run.id, {"run": run.id})
+        case RunState.ANSWERED:
+            item = f"{run.id}:{run.pause}"
+            change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+        case _:
+            pass
+    return change

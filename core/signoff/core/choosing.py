@@ -1,0 +1,171 @@
+"""Choosing: which policy rules a call, and who is asked at the level where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+from signoff.core import conditions
+from signoff.core.errors import ConditionError
+from signoff.core.finding import find
+from signoff.core.levels import Asking, Seat, Start
+from signoff.core.model import Value
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Facts, Fallback, Policy, Terms, second_step_needed
+from signoff.core.question import Question
+from signoff.core.queues import Turns
+from signoff.core.working import after
+
+NO_TURNS: Final[Turns] = {}
+
+
+class Choice(Value):
+    """The terms that were chosen, where they begin, and what stood in the way.
+
+    Attributes:
+        terms: The snapshot for the approval.
+        start: The first level that has anybody, None when nobody can be asked.
+        people: Who is asked there, those who may not decide excluded.
+        notes: In words: policies that could not be evaluated, people who were left out.
+        stranded: Whether a policy matched and has nobody at any level.
+    """
+
+    terms: Terms
+    start: Start | None
+    people: tuple[Person, ...]
+    notes: tuple[str, ...] = ()
+    stranded: bool = False
+
+
+def choose(
+    policies: Sequence[Policy],
+    fallback: Fallback,
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str] = (),
+    turns: Turns = NO_TURNS,
+) -> Choice:
+    """Choose whom to ask about one call.
+
+    The first policy whose condition holds rules. A condition that cannot be evaluated ends the
+    search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
+    The requester (``facts["user"]``) is never among those who are asked; when no level has anybody
+    left, the fallback is asked instead. A second step that the policy wants is wanted there too.
+
+    Args:
+        policies: In order.
+        fallback: Who is asked otherwise.
+        directory: The people, with the absences that are known now.
+        facts: What is known of the call.
+        now: The present (UTC).
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+    """
+    notes: list[str] = []
+    second_step = stranded = False
+    chosen: Terms | None = None
+    for policy in policies:
+        try:
+            matches = not policy.when or conditions.holds(policy.when, facts)
+        except ConditionError as error:
+            notes.append(f"policy {policy.name}: {error}; the default is asked")
+            second_step = second_step_needed(policy.second_step, facts)
+            break
+        if matches:
+            chosen = policy.terms(facts)
+            second_step = chosen.second_step
+            break
+    if chosen is not None:
+        start = first(chosen, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+        if start is not None:
+            return Choice(
+                terms=chosen, start=start, people=_people(start, directory), notes=tuple(notes)
+            )
+        notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
+        stranded = True
+    elif not notes:
+        notes.append("no policy matches; the default is asked")
+    terms = fallback.terms(facts)
+    if second_step:
+        terms = terms.model_copy(update={"second_step": True})
+    start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+    if start is None:
+        notes.append("nobody can be asked: name somebody in [default] ask but the requester")
+    return Choice(
+        terms=terms,
+        start=start,
+        people=_people(start, directory),
+        notes=tuple(dict.fromkeys(notes)),
+        stranded=stranded,
+    )
+
+
+def first(
+    terms: Terms,
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str],
+    turns: Turns,
+    notes: list[str],
+    behind: tuple[int, int] = (-1, 0),
+) -> Start | None:
+    """Return the beginning of the first level behind another one that has anybody to ask.
+
+    Args:
+        terms: The levels.
+        directory: The people.
+        facts: What is known of the call.
+        now: The present (UTC).
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+        notes: Added to: who was left out, and which levels had nobody.
+        behind: The index of the level that is over, and how often the levels were gone through.
+    """
+    never = (str(facts.get("user", "")), *barred)
+    for index, nth in terms.after(*behind):
+        level = terms.ladder[index]
+        found = find(level, directory, facts=facts, barred=never, now=now, turns=turns)
+        notes += found.notes
+        people = [one for seat in found.seats if (one := directory.get(seat.person)) is not None]
+        if not people:
+            if called := terms.called(index):
+                notes.append(f"{called} has nobody to ask and is passed over")
+            continue
+        if isinstance(level.quorum, int) and level.quorum > len(set(people)):
+            notes.append(f"{level.quorum} are wanted, and {len(set(people))} can be asked")
+        here = {"level": index, "round": nth}
+        seats = tuple(seat.model_copy(update=here) for seat in found.seats)
+        return _start(level, (index, nth), seats, people, now=now)
+    return None
+
+
+def again(approval: Question, directory: Directory, *, now: datetime) -> Start:
+    """Return the present level as one that begins now, with the same people."""
+    rules, ids = approval.ballot.rules, approval.ballot.own
+    people = [one for name in ids if (one := directory.get(name)) is not None]
+    here = (approval.level, approval.round)
+    seats = tuple(one for one in approval.seats if (one.level, one.round) == here)
+    return _start(rules, here, seats, people, now=now)
+
+
+def _start(
+    rules: Asking,
+    here: tuple[int, int],
+    seats: tuple[Seat, ...],
+    people: Sequence[Person],
+    *,
+    now: datetime,
+) -> Start:
+    deadline = after(now, rules.within, people)
+    reminders = sorted(after(now, one, people) for one in rules.remind)
+    return Start(*here, seats, deadline, tuple(one for one in reminders if one < deadline))
+
+
+def _people(start: Start | None, directory: Directory) -> tuple[Person, ...]:
+    ids = dict.fromkeys(seat.person for seat in start.seats) if start is not None else ()
+    return tuple(one for name in ids if (one := directory.get(name)) is not None)

@@ -1,0 +1,68 @@
+"""What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
+
+Whether a sweeper has run makes no difference to what an answer is worth: whoever takes an answer
+moves the approval on first, to where it stands at that moment.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from signoff.core.approval import Approval, State
+from signoff.core.choosing import NO_TURNS, first
+from signoff.core.events import Event
+from signoff.core.people import Directory
+from signoff.core.queues import Turns
+
+Moved = tuple[Approval, tuple[Event, ...]]
+
+
+def is_due(approval: Approval, now: datetime) -> bool:
+    """Say whether there is anything to do by now, whatever people do."""
+    due = approval.next_due
+    return approval.state is State.PENDING and due is not None and due <= now
+
+
+def advance(
+    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+) -> Moved:
+    """Move an approval on to where it stands by now.
+
+    A level that is over is followed by the next one that has anybody to ask, which begins now; the
+    last one by what the policy says about the end. Moments that were missed are not made up for:
+    of several reminders there is one.
+
+    Returns:
+        The approval as it is where nothing is due, and no events then.
+    """
+    if not is_due(approval, now):
+        return approval, ()
+    if not approval.is_late(now):
+        return approval.remind(now=now)
+    why = "nobody decided in time"
+    return move_on(approval, directory, now=now, why=why, turns=turns) or approval.time_out(now=now)
+
+
+def move_on(
+    approval: Approval,
+    directory: Directory,
+    *,
+    now: datetime,
+    why: str,
+    turns: Turns = NO_TURNS,
+) -> Moved | None:
+    """Go on to the next level that has anybody to ask, now; None where there is none."""
+    if approval.terms is None:
+        return None
+    notes = [why]
+    start = first(
+        approval.terms,
+        directory,
+        approval.facts,
+        now=now,
+        barred=approval.barred,
+        turns=turns,
+        notes=notes,
+        behind=(approval.level, approval.round),
+    )
+    return None if start is None else approval.escalate(start, now=now, notes=notes)

@@ -1,0 +1,84 @@
+"""Counting: how many yeses a level takes, whose answers count, and whose turn it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from signoff.core.levels import Asking, Order, Outcome, Seat, Vote
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """Where a level stands. A person counts once, however many seats and channels they have.
+
+    Attributes:
+        rules: How the level asks.
+        own: The ids of those with a seat of this level, in the order of `ask`.
+        stay: The ids of those of earlier levels who may still answer here.
+        votes: The answers that count here, at most one of each person.
+    """
+
+    rules: Asking
+    own: tuple[str, ...]
+    stay: tuple[str, ...]
+    votes: tuple[Vote, ...]
+
+    @property
+    def need(self) -> int:
+        """How many yeses it takes: at least one, and never more than there are people."""
+        people, quorum = len(self.own), self.rules.quorum
+        match quorum:
+            case "all":
+                wanted = people
+            case "majority":
+                wanted = people // 2 + 1
+            case _:
+                wanted = quorum
+        return max(1, min(wanted, people))
+
+    @property
+    def yes(self) -> tuple[str, ...]:
+        """The ids of those who have said yes."""
+        return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.APPROVE)
+
+    @property
+    def no(self) -> tuple[str, ...]:
+        """The ids of those who have said no."""
+        return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.REJECT)
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is approved."""
+        return len(self.yes) >= self.need
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is rejected: by a veto, or because the quorum cannot be reached any more."""
+        against = set(self.no)
+        if self.rules.veto:
+            return bool(against)
+        # One of an earlier level may still help, and never stands in the way.
+        return len([one for one in (*self.own, *self.stay) if one not in against]) < self.need
+
+    @property
+    def answering(self) -> tuple[str, ...]:
+        """The ids of those who may answer now; whoever has answered may change their mind."""
+        said = {vote.by for vote in self.votes}
+        own = self.own
+        if self.rules.order is Order.SEQUENCE:
+            next_one = next((at for at, one in enumerate(own) if one not in said), len(own))
+            own = own[: next_one + 1]
+        return tuple(dict.fromkeys((*own, *self.stay)))
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The ids of those from whom an answer is waited for now."""
+        said = {vote.by for vote in self.votes}
+        return tuple(one for one in self.answering if one not in said)
+
+
+def stands_for(person: str, seats: Sequence[Seat]) -> str:
+    """Return whose seat a person's answer fills: their own before that of somebody absent."""
+    mine = [seat.stands_for for seat in seats if seat.person == person]
+    return person if person in mine or not mine else mine[0]
