@@ -20,6 +20,7 @@ from signoff.cli.commands import (
     card,
     config,
     doctor,
+    grants,
     mail,
     mailbox,
     people,
@@ -90,6 +91,7 @@ app.command()(runs.run)
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(queue.app, name="queue")
+app.add_typer(grants.app, name="grants")
 app.add_typer(people.app, name="people")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")

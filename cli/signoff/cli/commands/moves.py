@@ -30,7 +30,12 @@ MaybeAs = Annotated[
 Reason = Annotated[str, typer.Option(help="Why.")]
 
 
-def _length(text: str) -> timedelta:
+def length_of(text: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        typer.BadParameter: It is no duration, or one of working time.
+    """
     from signoff.core.durations import parse_span  # noqa: PLC0415
 
     try:
@@ -53,7 +58,7 @@ def claim(
     as_json: Json = False,
 ) -> None:
     """Reserve the decision for somebody who is asked, for a while."""
-    span = _length(length)
+    span = length_of(length)
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.claim(approval_id, person_of(desk.directory, person), length=span)
@@ -138,7 +143,7 @@ def extend(
     as_json: Json = False,
 ) -> None:
     """Move the deadline, by at most as long as the policy gave."""
-    span = _length(by)
+    span = length_of(by)
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.extend(approval_id, _who(desk, person), by=span, reason=reason)

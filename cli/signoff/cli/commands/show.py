@@ -236,6 +236,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "run": origin.run,
         "outcome": "" if approval.state is State.PENDING else approval.outcome(directory),
         "reason": shown(decision.reason) if decision else "",
+        "grant": decision.grant if decision else "",
         "values": "" if decision is None or decision.payload is None else shown(decision.payload),
         "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
     }

@@ -1,0 +1,224 @@
+"""`signoff grants`: approving calls like one beforehand, and taking that back."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.moves import length_of
+from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.core.approval import Approval
+    from signoff.core.grants import Grant
+    from signoff.core.people import Directory
+
+app = typer.Typer(no_args_is_help=True, help='"Approve this and calls like it for 4 hours".')
+
+GrantId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The id: gr_ and 16 letters, or the approval it came from."),
+]
+
+
+@app.command()
+def give(
+    ctx: typer.Context,
+    approval_id: Annotated[
+        str, typer.Argument(metavar="APPROVAL", help="The call; one that waits is approved.")
+    ],
+    *,
+    length: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 4h, 1d.")
+    ],
+    uses: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many more calls; else as many as the policy allows."),
+    ] = None,
+    person: Annotated[
+        str,
+        typer.Option("--as", metavar="PERSON", help="Who gives it; else whoever has approved."),
+    ] = "",
+    limit: Annotated[
+        str, typer.Option(metavar="CEL", help="Cover less: 'args.amount <= 100'.")
+    ] = "",
+    reason: Annotated[str, typer.Option(help="Why.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Approve a call, and calls like it for a while."""
+    span = length_of(length)
+
+    async def work(desk: Desk) -> Grant:
+        from signoff.broker.grants import Grants  # noqa: PLC0415 -- redis takes a while to import
+
+        who = person or _approver(await desk.ledger.approval(approval_id))
+        return await Grants(desk).give(
+            approval_id,
+            person_of(desk.directory, who),
+            channel="cli",
+            span=span,
+            uses=uses,
+            limit=limit,
+            reason=reason,
+        )
+
+    done = with_desk(ctx, work, rings=True)
+    if as_json:
+        write_json(done.model_dump(mode="json"))
+        return
+    from signoff.cli.commands.show import moment  # noqa: PLC0415 -- rich
+
+    typer.echo(
+        f"{done.id}: {_covers(done)}, {done.uses} times until {moment(done.expires_at)}.\n"
+        f"`signoff grants revoke {done.id} --reason …` takes it back."
+    )
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the grants, the latest first."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.broker.grants import Grants  # noqa: PLC0415
+
+        now = await desk.ledger.now()
+        given = await Grants(desk).all()
+        found = [one for one in given if everything or one.state(now) == "open"][:limit]
+        if as_json:
+            write_json([_json(one, now) for one in found])
+        elif found:
+            _print_list(found, desk.directory, now)
+        else:
+            typer.echo("There are no grants." if everything else "No grant is open.")
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> None:
+    """Show one grant: what it covers, and what it has decided."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.broker.grants import Grants  # noqa: PLC0415
+
+        grants = Grants(desk)
+        grant = await grants.get(grant_id)
+        used = await grants.uses(grant)
+        now = await desk.ledger.now()
+        if as_json:
+            uses = [
+                {"approval": one.id, "run": one.origin.run, "args": one.call.args} for one in used
+            ]
+            write_json({**_json(grant, now), "decided": uses})
+        else:
+            _print(grant, used, desk.directory, now)
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context,
+    grant_id: GrantId,
+    *,
+    reason: Annotated[str, typer.Option(help="Why; it stands in the audit.")],
+    by: Annotated[str, typer.Option(help="Who does it; else who is logged in.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Take a grant back, at once: it decides nothing any more."""
+    who = by or f"{getpass.getuser()} (cli)"
+
+    async def work(desk: Desk) -> Grant:
+        from signoff.broker.grants import Grants  # noqa: PLC0415
+
+        return await Grants(desk).revoke(grant_id, by=who, why=reason)
+
+    done = with_desk(ctx, work)
+    if as_json:
+        write_json(done.model_dump(mode="json"))
+    else:
+        typer.echo(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
+
+
+def _approver(approval: Approval) -> str:
+    by = approval.decision.by if approval.decision is not None else ""
+    if not by:
+        raise typer.BadParameter(
+            f"nobody has approved {approval.id} yet; say who does", param_hint="--as"
+        )
+    return by
+
+
+def _covers(grant: Grant) -> str:
+    """Say which calls it covers, in one line."""
+    from signoff.core.card import one_line, shown  # noqa: PLC0415
+
+    scope = grant.scope
+    fixed = [f"{one_line(name)}={one_line(shown(scope.args[name]))}" for name in scope.args]
+    varied = [f"any {one_line(name)}" for name in scope.vary]
+    limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
+    return f"{one_line(scope.tool)}({', '.join([*fixed, *varied])}){limits}"
+
+
+def _json(grant: Grant, now: datetime) -> dict[str, Any]:
+    return {**grant.model_dump(mode="json"), "state": grant.state(now)}
+
+
+def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+
+    made = shows.table("id", "state", "by", "covers", "requester", "used", "until")
+    for one in found:
+        person = directory.get(one.by)
+        used = f"{one.used} of {one.uses}"
+        who = (person.shown if person else one.by, _covers(one), one.scope.user)
+        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at))
+    shows.console().print(made)
+
+
+def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+
+    person, scope = directory.get(grant.by), grant.scope
+    revoked = f"{shows.moment(grant.revoked_at)} by {grant.revoked_by}: {grant.revoked_why}"
+    facts = {
+        "id": grant.id,
+        "state": grant.state(now),
+        "covers": _covers(grant),
+        "of": f"{scope.app} ({scope.agent})" if scope.agent else scope.app,
+        "requester": scope.user,
+        "policy": scope.policy,
+        "given by": f"{person.shown if person else grant.by}, by {grant.channel}",
+        "reason": grant.reason,
+        "given": shows.moment(grant.at),
+        "until": shows.moment(grant.expires_at),
+        "used": f"{grant.used} of {grant.uses}",
+        "came from": grant.approval,
+        "revoked": revoked if grant.revoked_at else "",
+    }
+    made = shows.table("", "")
+    made.show_header = False
+    for name, value in facts.items():
+        if value:
+            shows.add(made, name, value)
+    out = shows.console()
+    out.print(made)
+    uses = shows.table("approval", "time (UTC)", "run", "call")
+    for one in used:
+        at = one.decision.at if one.decision else None
+        call = ", ".join(f"{name}={value}" for name, value in one.call.args.items())
+        shows.add(uses, one.id, shows.moment(at), one.origin.run, f"{one.call.name}({call})")
+    if uses.row_count:
+        out.print("\ndecided", style="bold")
+        out.print(uses)
