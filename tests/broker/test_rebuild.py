@@ -15,7 +15,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.rebuild import rebuild
 from signoff.core.run import RunState
 
-INDEXES = ("waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
+INDEXES = ("approvals", "waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
 
 
 async def indexes(ledger: Ledger) -> dict[str, Any]:

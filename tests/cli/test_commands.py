@@ -69,6 +69,9 @@ COMMANDS = {
     "runs list",
     "runs show",
     "slack manifest",
+    "tokens create",
+    "tokens list",
+    "tokens revoke",
     "up",
     "worker",
 }

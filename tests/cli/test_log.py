@@ -55,6 +55,7 @@ def test_no_secret_reaches_either_format(lines: io.StringIO) -> None:
     log.info(
         "card.sent",
         to=f"approvals+{TOKEN}@example.com",
+        bearer=f"Bearer signoff_abcdefghij_{TOKEN}{TOKEN}",
         args={"iban": IBAN, "amount": 1, "more": [{"IBAN": IBAN}, (("pin", "4711"),)]},
         url="redis://user:hunter2@host:6379/0",
         pin="4711",

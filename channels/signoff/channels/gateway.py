@@ -61,7 +61,7 @@ def make_gateway(
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
     ledger takes writes and its own ports are open. Where a mailbox or Slack cannot be reached, or
     the timers are late (``lag_seconds``), it says so, as ``degraded`` and with status 200. There
-    are no other pages, not even ones that describe these.
+    are no other pages, not even ones that describe these; what is added may describe itself.
 
     Args:
         ledger: Closed by whoever opened it.

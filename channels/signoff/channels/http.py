@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
+from pydantic import JsonValue
+
+PROBLEM: Final = "application/problem+json"
+"""The media type of a problem document."""
 
 _PATIENCE: Final = 30.0
 _DRAINED: Final = 16
@@ -21,11 +26,23 @@ class Problem(Exception):
         kind: What it is, the same each time; part of a URN.
         title: The kind in words.
         detail: What was wrong with this request, and what to do.
+        headers: Headers of the answer.
+        more: Further members of the document (RFC 9457, section 3.2).
     """
 
-    def __init__(self, status: int, kind: str, title: str, detail: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: JsonValue,
+    ) -> None:
         super().__init__(detail)
         self.status, self.kind, self.title = status, kind, title
+        self.headers, self.more = dict(headers or {}), more
 
     def response(self) -> JSONResponse:
         """Return the answer: a problem document (RFC 9457)."""
@@ -34,10 +51,11 @@ class Problem(Exception):
             "title": self.title,
             "status": self.status,
             "detail": str(self),
+            **self.more,
         }
-        headers = {"Retry-After": "5"} if self.status == _UNAVAILABLE else None
+        headers = {"Retry-After": "5"} if self.status == _UNAVAILABLE else {}
         return JSONResponse(
-            content, self.status, headers=headers, media_type="application/problem+json"
+            content, self.status, headers=headers | self.headers, media_type=PROBLEM
         )
 
 

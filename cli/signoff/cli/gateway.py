@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -12,10 +13,12 @@ from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.webhook import make_mail_router
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.rest.app import PATH, make_rest
 from signoff.cli.slack import slack_ways
 
 if TYPE_CHECKING:
     from signoff.cli.processes import Parts
+    from signoff.cli.settings import Settings
 
 
 def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
@@ -33,6 +36,14 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
     for router in (*slack.routers, *added_routes(settings.channels, parts.desk)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
+    if settings.gateway.api:
+        app.mount(PATH, make_rest(parts.desk, partial(_is_app, settings)))
     if settings.inbox.url:
         app.include_router(make_inbox_router(parts.desk, settings.inbox))
     return app, mail
+
+
+def _is_app(settings: Settings, name: str) -> bool:
+    """Say whether there is an agent; where the agents are on other machines, anything goes."""
+    folder = settings.agents_folder
+    return name in settings.agents.remote or not folder.is_dir() or (folder / name).is_dir()

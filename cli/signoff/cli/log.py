@@ -18,6 +18,7 @@ from signoff.cli.settings import LogSettings
 HIDDEN: Final = "[redacted]"
 
 _TOKEN: Final = re.compile(r"\+[a-z2-7]{26}(?=@)", re.IGNORECASE)
+_API_TOKEN: Final = re.compile(r"(signoff_[a-z2-7]{10}_)[a-z2-7]{20,}")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)")
 _DEEPEST: Final = 12
 _FOREIGN: Final = ("celery", "kombu", "mail.log", "uvicorn", "google_adk", "httpx", "asyncio")
@@ -74,8 +75,8 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
 class Redactor:
     """A structlog processor that takes secrets out, wherever they stand in an event.
 
-    Gone are reply tokens (``approvals+<26 letters>@…``), passwords in URLs, and the values of
-    configured tool arguments, in nested values and in JSON or Python text too.
+    Gone are reply tokens (``approvals+<26 letters>@…``), API tokens, passwords in URLs, and the
+    values of configured tool arguments, in nested values and in JSON or Python text too.
 
     Args:
         names: The names of the arguments, without regard to case.
@@ -121,6 +122,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return text without secrets."""
         clean = _TOKEN.sub(f"+{HIDDEN}", text)
+        clean = _API_TOKEN.sub(rf"\1{HIDDEN}", clean)
         clean = _URL_PASSWORD.sub(rf"\1:{HIDDEN}", clean)
         if self._in_text is not None:
             clean = self._in_text.sub(rf"\g<head>{HIDDEN}", clean)

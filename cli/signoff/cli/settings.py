@@ -112,6 +112,11 @@ class GatewaySettings(Value):
 
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="0 lets the system choose.")
+    api: bool = Field(
+        True,
+        description="Serve the REST API under /api/v1, for those to whom `signoff tokens create` "
+        "has given a token.",
+    )
     adk: bool = Field(
         False,
         description="Serve the API of ADK's own server, `/run_sse` and the sessions, in front of "

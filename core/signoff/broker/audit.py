@@ -11,9 +11,14 @@ from signoff.core.errors import AuditBroken
 _PAGE = 1000
 
 
-async def entries(store: Store) -> AsyncIterator[tuple[str, str, str]]:
-    """Yield stream id, JSON text and link of every entry, the oldest first."""
-    start = "-"
+async def entries(store: Store, *, after: str = "") -> AsyncIterator[tuple[str, str, str]]:
+    """Yield stream id, JSON text and link of every entry, the oldest first.
+
+    Args:
+        store: The ledger's store.
+        after: A stream id; only what comes behind it is yielded.
+    """
+    start = f"({after}" if after else "-"
     while True:
         async with store.translated_client() as client:
             rows = await client.xrange(f"{store.prefix}audit", start, "+", count=_PAGE)

@@ -74,21 +74,26 @@ def entries(record: Record | None) -> set[Entry]:
             # By its end: what has expired is passed over without being read.
             covers = scope_key(record.scope.app, record.scope.tool, record.scope.user)
             return {given, (covers, record.id, to_ms_after(record.expires_at))}
-        case Approval() if record.state is State.PENDING:
-            # Rounded up: whatever comes out of the index is really late.
-            due = FAR if record.next_due is None else to_ms_after(record.next_due)
-            inboxes = {
-                (f"inbox:{person}", record.id, to_us(record.opened_at))
-                for person in record.approvers
-            }
-            queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
-            return {("waiting", record.id, due), *inboxes, *queues}
-        case _:
-            ended = record.decision.at if record.decision else record.opened_at
-            found = {("decided", record.id, to_us(ended)), *_proposals(record)}
-            if record.decision and record.decision.grant:
-                found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
-            return found
+        case Approval():
+            opened = ("approvals", record.id, to_us(record.opened_at))
+            return {opened, *_standing(record)}
+
+
+def _standing(record: Approval) -> set[Entry]:
+    """Return where an approval stands by its state."""
+    if record.state is not State.PENDING:
+        ended = record.decision.at if record.decision else record.opened_at
+        found = {("decided", record.id, to_us(ended)), *_proposals(record)}
+        if record.decision and record.decision.grant:
+            found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
+        return found
+    # Rounded up: whatever comes out of the index is really late.
+    due = FAR if record.next_due is None else to_ms_after(record.next_due)
+    inboxes = {
+        (f"inbox:{person}", record.id, to_us(record.opened_at)) for person in record.approvers
+    }
+    queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
+    return {("waiting", record.id, due), *inboxes, *queues}
 
 
 def scope_key(app: str, tool: str, user: str) -> str:

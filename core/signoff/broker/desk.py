@@ -66,6 +66,7 @@ class Desk:
         session: str = "",
         run_id: str = "",
         watched: Watch = Watch.NO,
+        also: Change | None = None,
     ) -> Run:
         """Queue a message for an agent.
 
@@ -76,12 +77,14 @@ class Desk:
             session: The ADK session id; a new one is made where none is given.
             run_id: An id of the caller's own, so that submitting again is the same run.
             watched: How the caller looks on; see `signoff.broker.live`.
+            also: What must happen in the same commit.
 
         Returns:
             The run; the earlier one if the id was submitted before.
 
         Raises:
             InvalidRun: The message is empty or too long, or an id has forbidden characters.
+            LeaseLost: What `also` needs is held by somebody else.
         """
         now = await self.ledger.now()
         try:
@@ -99,7 +102,8 @@ class Desk:
             first = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
-        change = Change().put(run, was=None).note(run.submitted())
+        change = Change() if also is None else also.copy()
+        change.put(run, was=None).note(run.submitted())
         send_work(change, run)
         try:
             await self.ledger.commit(change)

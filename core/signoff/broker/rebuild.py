@@ -29,6 +29,7 @@ _READERS: dict[str, Callable[[int, str], Record]] = {
     "grant": read_grant,
 }
 _INDEXES = {
+    "approvals": "approval",
     "waiting": "approval",
     "decided": "approval",
     "proposals": "approval",

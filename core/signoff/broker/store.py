@@ -33,6 +33,7 @@ _SCRIPTS = {
         "overdue",
         "pair",
         "trail",
+        "behind",
         "count",
     )
 }
@@ -292,6 +293,22 @@ class Store:
         found = await self._all(*asked) if asked else []
         pairs = zip(found[::2], found[1::2], strict=True)
         return [(int(count), _score(first)) for count, first in pairs]
+
+    async def behind(
+        self, key: str, *, before: tuple[int, str] | None = None, limit: int
+    ) -> list[tuple[int, str]]:
+        """Return scores and members of an index, the highest first.
+
+        Whoever goes on behind the last one that he got sees each one once, whatever is added above.
+
+        Args:
+            key: The index.
+            before: Score and member of the place to go on behind; None begins with the highest.
+            limit: The most to return.
+        """
+        place = ("", "") if before is None else before
+        flat = await self.script("behind", key, limit, *place)
+        return [(int(score), one) for one, score in zip(flat[::2], flat[1::2], strict=True)]
 
     async def prefixed(self, key: str, start: str) -> list[str]:
         """Return the members of an index of equal scores that begin with this text."""

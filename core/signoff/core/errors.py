@@ -40,6 +40,9 @@ SignoffError
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
 │   ├── RecordUnreadable        a record does not hold what this version can read
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
+├── AccessError
+│   ├── InvalidToken            nobody may have such an API token
+│   └── TokenNotFound           no API token has this id
 ├── MailError
 │   ├── UnreadableMail
 │   │   ├── MailTooLarge
@@ -295,6 +298,23 @@ class AuditBroken(LedgerError):
     def __init__(self, message: str, *, entry: str) -> None:
         super().__init__(message)
         self.entry = entry
+
+
+class AccessError(SignoffError):
+    """Something about one API token."""
+
+
+class InvalidToken(AccessError):
+    """Nobody may have such a token: it would decide for nobody, or ask and answer at once."""
+
+
+class TokenNotFound(AccessError):
+    """No API token has this id."""
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(
+            f"There is no API token {token_id!r}. `signoff tokens list` shows all of them."
+        )
 
 
 class MailError(SignoffError):

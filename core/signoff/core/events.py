@@ -57,6 +57,8 @@ class What(StrEnum):
     UNENROLLED = "unenrolled"
     LEFT = "left"
     BACK = "back"
+    TOKEN_CREATED = "token_created"  # noqa: S105 -- a name
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105 -- the same
     COMPLETED = "completed"
     FAILED = "failed"
 

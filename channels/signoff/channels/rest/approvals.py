@@ -1,0 +1,242 @@
+"""The routes of approvals: what waits, what came of it, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+import structlog
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field, JsonValue
+
+from signoff.broker import listing
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.channels.http import Problem
+from signoff.channels.rest import shapes
+from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
+from signoff.channels.rest.once import once
+from signoff.channels.rest.pages import Paging, page
+from signoff.channels.rest.problems import not_found, responses
+from signoff.client import models
+from signoff.core.access import Access, Scope
+from signoff.core.approval import Approval, State
+from signoff.core.errors import ApprovalNotFound
+from signoff.core.people import Person
+
+log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "api"
+
+Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
+Move = Callable[[Approval, Change | None], Awaitable[Approval]]
+"""Does something to an approval, and a note of it in the same commit."""
+
+
+class Wanted(Paging):
+    """Which approvals are wanted; what is not said leaves them open."""
+
+    state: State | None = Field(None, description="Only those that stand so.")
+    app: str = Field("", max_length=128, description="Only those of this app.")
+    tool: str = Field("", max_length=128, description="Only calls of this tool.")
+    requester: str = Field("", max_length=128, description="Only what this ADK user asks for.")
+    run: str = Field("", max_length=128, description="Only those of this run.")
+    waiting_for: str = Field("", max_length=64, description="Only what waits for this person.")
+
+    def fits(self, one: Approval) -> bool:
+        """Say whether an approval is one of them."""
+        waits = one.state is State.PENDING and self.waiting_for in one.approvers
+        return (
+            self.state in {None, one.state}
+            and self.app in {"", one.origin.app}
+            and self.tool in {"", one.call.name}
+            and self.requester in {"", one.origin.user}
+            and self.run in {"", one.origin.run}
+            and (not self.waiting_for or waits)
+        )
+
+
+class Approvals:
+    """The routes, over the desk that decides."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+
+    async def search(
+        self, access: Reader, wanted: Annotated[Wanted, Query()]
+    ) -> models.Page[models.Approval]:
+        """List what the token may see, the newest first."""
+        # What waits for a person has an index of its own, which is as long as what waits.
+        index = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Approval | None]]:
+            return await listing.approvals(self._ledger, index=index, before=before, limit=most)
+
+        def keep(one: Approval) -> bool:
+            return wanted.fits(one) and access.sees(one, self._desk.directory)
+
+        found, then = await page(listed, keep, wanted)
+        items = tuple(shapes.approval(one) for one in found)
+        return models.Page[models.Approval](items=items, next=then)
+
+    async def show(
+        self, access: Reader, approval_id: Id, request: Request, response: Response
+    ) -> models.Approval | Response:
+        """Return one approval. With `If-None-Match`, only if it has changed."""
+        found = await self._seen(access, approval_id)
+        tag = f'"{found.version}"'
+        if tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers={"ETag": tag})
+        response.headers["ETag"] = tag
+        return shapes.approval(found)
+
+    async def timeline(self, access: Reader, approval_id: Id) -> list[models.Entry]:
+        """Return what happened to an approval, the oldest first."""
+        await self._seen(access, approval_id)
+        details = access.allows(Scope.AUDIT_READ)
+        events = await self._ledger.history(approval_id)
+        return [shapes.entry(one, details=details) for one in events]
+
+    async def approve(
+        self,
+        access: Decider,
+        approval_id: Id,
+        body: models.Approve,
+        request: Request,
+        response: Response,
+    ) -> models.Approval:
+        """Approve, as the token's person, exactly the call that has this digest."""
+
+        async def move(seen: Approval, also: Change | None) -> Approval:
+            if body.digest != seen.digest:
+                detail = "The digest is that of another call, so nothing was done. Look again."
+                raise Problem(409, "digest", "Another call was shown", detail)
+            return await self._desk.approve(
+                seen.id,
+                self._person(access),
+                channel=CHANNEL,
+                reason=body.reason.strip(),
+                values=body.values,
+                also=also,
+                more=_by(access),
+            )
+
+        return await self._once(access, approval_id, request, response, move)
+
+    async def reject(
+        self,
+        access: Decider,
+        approval_id: Id,
+        body: models.Reject,
+        request: Request,
+        response: Response,
+    ) -> models.Approval:
+        """Reject, as the token's person."""
+
+        async def move(seen: Approval, also: Change | None) -> Approval:
+            return await self._desk.reject(
+                seen.id,
+                self._person(access),
+                channel=CHANNEL,
+                reason=body.reason.strip(),
+                values=body.values,
+                also=also,
+                more=_by(access),
+            )
+
+        return await self._once(access, approval_id, request, response, move)
+
+    async def withdraw(
+        self,
+        access: Withdrawer,
+        approval_id: Id,
+        body: models.Withdraw,
+        request: Request,
+        response: Response,
+    ) -> models.Approval:
+        """Take a question back, as whoever has asked it, or as an administrator."""
+
+        async def move(seen: Approval, also: Change | None) -> Approval:
+            asked = access.has_asked(seen.origin.user, self._desk.directory)
+            if not (asked or access.is_admin):
+                raise Problem(
+                    403,
+                    "not-the-requester",
+                    "Only the requester takes it back",
+                    "Whoever is asked rejects it instead.",
+                )
+            by = access.person or access.shown
+            return await self._desk.withdraw(seen.id, by=by, reason=body.reason, also=also)
+
+        return await self._once(access, approval_id, request, response, move)
+
+    async def _once(
+        self, access: Access, approval_id: str, request: Request, response: Response, move: Move
+    ) -> models.Approval:
+        seen = await self._seen(access, approval_id)
+        async with once(self._ledger, access, request, response) as attempt:
+            if attempt.about:
+                return shapes.approval(seen)
+            done = await move(seen, attempt.done(seen.id))
+        log.info("rest.moved", approval=seen.id, state=done.state.value, token=access.id)
+        return shapes.approval(done)
+
+    async def _seen(self, access: Access, approval_id: str) -> Approval:
+        """Return an approval that the token may see.
+
+        Raises:
+            Problem: It may not, or there is none: the two are not told apart.
+        """
+        try:
+            found = await self._ledger.approval(approval_id)
+        except ApprovalNotFound:
+            raise not_found("approval", approval_id) from None
+        if not access.sees(found, self._desk.directory):
+            raise not_found("approval", approval_id)
+        return found
+
+    def _person(self, access: Access) -> Person:
+        found = self._desk.directory.get(access.person)
+        if found is None:
+            detail = "Only a token that was made with `--person` decides."
+            raise Problem(403, "no-person", "The token is of no person", detail)
+        return found
+
+
+def _by(access: Access) -> dict[str, JsonValue]:
+    return {"token": access.id}
+
+
+def make_approvals(desk: Desk) -> APIRouter:
+    """Return the routes of approvals."""
+    routes = Approvals(desk)
+    router = APIRouter(tags=["approvals"])
+    add, one = router.add_api_route, "/approvals/{approval_id}"
+    add("/approvals", routes.search, methods=["GET"], name="list_approvals", responses=responses())
+    add(
+        one,
+        routes.show,
+        methods=["GET"],
+        name="get_approval",
+        response_model=models.Approval,
+        responses={**responses(404), 304: {"description": "Not changed"}},
+    )
+    add(
+        f"{one}/timeline",
+        routes.timeline,
+        methods=["GET"],
+        name="get_timeline",
+        responses=responses(404),
+    )
+    for verb in ("approve", "reject", "withdraw"):
+        add(
+            f"{one}/{verb}",
+            getattr(routes, verb),
+            methods=["POST"],
+            name=f"{verb}_approval",
+            responses=responses(400, 404, 408, 409, 413, 415),
+        )
+    return router

@@ -1,0 +1,139 @@
+"""Errors as problem documents (RFC 9457), and what they look like in the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import JsonValue
+from starlette.exceptions import HTTPException
+
+from signoff.channels.http import PROBLEM, Problem
+from signoff.core.errors import (
+    AlreadyDecided,
+    Conflict,
+    DecisionRefused,
+    IllegalMove,
+    InvalidRun,
+    LeaseLost,
+    LedgerUnavailable,
+    NotAnApprover,
+    NotCanonical,
+    OwnRequest,
+    PayloadError,
+    RecordUnreadable,
+    SecondStepNeeded,
+    SignoffError,
+    TooLate,
+)
+
+log = structlog.get_logger(__name__)
+
+KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
+    OwnRequest: (403, "own-request", "Nobody decides his own request"),
+    NotAnApprover: (403, "not-an-approver", "This person is not asked"),
+    SecondStepNeeded: (403, "second-step-needed", "It takes a second step that is not taken here"),
+    AlreadyDecided: (409, "already-decided", "It has been decided before"),
+    TooLate: (409, "too-late", "The answer came after the deadline"),
+    DecisionRefused: (403, "refused", "The answer does not count"),
+    IllegalMove: (409, "not-pending", "It does not wait for an answer any more"),
+    Conflict: (409, "conflict", "Somebody else changed it at the same moment"),
+    LeaseLost: (409, "in-flight", "The same request is being carried out"),
+    PayloadError: (422, "payload", "The values do not fit the request"),
+    NotCanonical: (422, "payload", "The values cannot be kept"),
+    InvalidRun: (422, "invalid", "This cannot be submitted"),
+    RecordUnreadable: (500, "unreadable", "A record cannot be read"),
+    LedgerUnavailable: (503, "unavailable", "Signoff cannot reach its Redis"),
+}
+"""Status, type and title of the errors that a request can meet; every other one is ours (500)."""
+
+_WORDS: Final = {
+    304: "Not changed",
+    400: "Not JSON",
+    401: "No token that is known",
+    403: "Not allowed",
+    404: "Not there, or not for this token",
+    408: "Too slow",
+    409: "Decided before, too late, or the same request is being carried out",
+    413: "The body is too large",
+    415: "Not JSON",
+    422: "The wrong form, or values that do not fit",
+    500: "Signoff has failed",
+    503: "Signoff cannot reach its Redis",
+}
+
+
+def not_found(thing: str, name: str) -> Problem:
+    """Return the answer to whoever asks for what is not there, or not for him: the same."""
+    return Problem(
+        404,
+        "not-found",
+        f"There is no such {thing}",
+        f"There is no {thing} {name!r} that this token may see.",
+    )
+
+
+def problem_of(error: SignoffError) -> Problem:
+    """Return the problem that an error is for whoever made the request."""
+    for kind in type(error).__mro__:
+        if kind in KINDS:
+            status, name, title = KINDS[kind]
+            problem = Problem(status, name, title, str(error))
+            if isinstance(error, PayloadError):
+                problem.more |= {"key": error.key, "read": error.read, "example": error.example}
+            return problem
+    return Problem(500, "internal", "Signoff has failed", str(error))
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI document says about the problems of a route."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    usual = (401, 403, 422, 500, 503)
+    return {
+        status: {"description": _WORDS[status], "content": {PROBLEM: {"schema": schema}}}
+        for status in sorted({*usual, *statuses})
+    }
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Have every error of an application answered with a problem document."""
+
+    @app.exception_handler(Problem)
+    async def refused(request: Request, problem: Problem) -> JSONResponse:
+        del request
+        return problem.response()
+
+    @app.exception_handler(SignoffError)
+    async def translated(request: Request, error: SignoffError) -> JSONResponse:
+        problem = problem_of(error)
+        if problem.status >= 500:
+            log.warning("rest.failed", path=request.url.path, error=str(error))
+        return problem.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        del request
+        return _invalid(error.errors()).response()
+
+    @app.exception_handler(HTTPException)
+    async def foreign(request: Request, error: HTTPException) -> JSONResponse:
+        kind = {404: "not-found", 405: "method"}.get(error.status_code, "request")
+        detail = f"{request.method} {request.url.path}: {error.detail}."
+        title = "There is nothing of the kind here"
+        return Problem(error.status_code, kind, title, detail, headers=error.headers).response()
+
+
+def _invalid(errors: Sequence[Any]) -> Problem:
+    faults: list[dict[str, JsonValue]] = []
+    for one in errors[:20]:
+        where, *path = (str(part) for part in one["loc"])
+        pointer = "/".join(["", *(part.replace("~", "~0").replace("/", "~1") for part in path)])
+        faults.append(
+            {"pointer": pointer if where == "body" else "".join(path), "detail": one["msg"]}
+        )
+    words = "; ".join(f"{one['pointer']}: {one['detail']}".lstrip(": ") for one in faults)
+    return Problem(422, "invalid", "The request has the wrong form", words, errors=list(faults))

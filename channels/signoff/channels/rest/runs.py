@@ -1,0 +1,132 @@
+"""The routes of runs: giving an agent something to do, and what became of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+
+from signoff.broker import listing
+from signoff.broker.desk import Desk
+from signoff.channels.http import Problem
+from signoff.channels.rest import shapes
+from signoff.channels.rest.entrance import RunReader, Submitter
+from signoff.channels.rest.once import once
+from signoff.channels.rest.pages import Paging, page
+from signoff.channels.rest.problems import not_found, responses
+from signoff.client import models
+from signoff.core.errors import RunNotFound
+from signoff.core.run import Run, RunState
+
+log = structlog.get_logger(__name__)
+
+Id = Annotated[str, Path(max_length=128, description="The id of a run: run_ and 16 digits.")]
+
+
+class Wanted(Paging):
+    """Which runs are wanted; what is not said leaves them open."""
+
+    state: RunState | None = Field(None, description="Only those that stand so.")
+    app: str = Field("", max_length=128, description="Only those of this app.")
+    user: str = Field("", max_length=128, description="Only those of this ADK user.")
+
+    def fits(self, one: Run) -> bool:
+        """Say whether a run is one of them."""
+        return (
+            self.state in {None, one.state}
+            and self.app in {"", one.app}
+            and self.user in {"", one.user}
+        )
+
+
+class Runs:
+    """The routes, over the desk that submits.
+
+    Args:
+        desk: Submits.
+        is_app: Says whether there is an agent of this name, as far as is known here.
+    """
+
+    def __init__(self, desk: Desk, is_app: Callable[[str], bool]) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._is_app = is_app
+
+    async def submit(
+        self, access: Submitter, body: models.Submit, request: Request, response: Response
+    ) -> models.Run:
+        """Say something to an agent."""
+        user = body.user or access.person
+        if not user:
+            detail = "Say for whom it is: `user`."
+            raise Problem(422, "invalid", "This cannot be submitted", detail)
+        if not access.may_submit(body.app, user):
+            detail = f"This token submits nothing to {body.app!r} for {user!r}."
+            raise Problem(403, "not-for-this-user", "The token is not good for this", detail)
+        if not self._is_app(body.app):
+            detail = f"There is no agent {body.app!r} among those that are set up."
+            raise Problem(422, "no-such-app", "There is no such agent", detail)
+        async with once(self._ledger, access, request, response) as attempt:
+            if attempt.about:
+                done = await self._ledger.run(attempt.about)
+            else:
+                run_id = f"run_{secrets.token_hex(8)}"
+                done = await self._desk.submit(
+                    body.app,
+                    body.message,
+                    user=user,
+                    session=body.session,
+                    run_id=run_id,
+                    also=attempt.done(run_id),
+                )
+                log.info("rest.submitted", run=done.id, app=done.app, token=access.id)
+        response.headers["Location"] = f"{request.url.path}/{done.id}"
+        return shapes.run(done)
+
+    async def search(
+        self, access: RunReader, wanted: Annotated[Wanted, Query()]
+    ) -> models.Page[models.Run]:
+        """List what the token may see, the newest first."""
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Run | None]]:
+            return await listing.runs(self._ledger, before=before, limit=most)
+
+        def keep(one: Run) -> bool:
+            return wanted.fits(one) and access.sees_run(one, self._desk.directory)
+
+        found, then = await page(listed, keep, wanted)
+        return models.Page[models.Run](items=tuple(shapes.run(one) for one in found), next=then)
+
+    async def show(self, access: RunReader, run_id: Id) -> models.Run:
+        """Return one run."""
+        try:
+            found = await self._ledger.run(run_id)
+        except RunNotFound:
+            raise not_found("run", run_id) from None
+        if not access.sees_run(found, self._desk.directory):
+            raise not_found("run", run_id)
+        return shapes.run(found)
+
+
+def make_runs(desk: Desk, is_app: Callable[[str], bool]) -> APIRouter:
+    """Return the routes of runs; see `Runs` for the arguments."""
+    routes = Runs(desk, is_app)
+    router = APIRouter(tags=["runs"])
+    add = router.add_api_route
+    add(
+        "/runs",
+        routes.submit,
+        methods=["POST"],
+        name="submit_run",
+        status_code=201,
+        responses=responses(400, 408, 409, 413, 415),
+    )
+    add("/runs", routes.search, methods=["GET"], name="list_runs", responses=responses())
+    add("/runs/{run_id}", routes.show, methods=["GET"], name="get_run", responses=responses(404))
+    return router

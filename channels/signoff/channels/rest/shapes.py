@@ -1,0 +1,70 @@
+"""What the domain has, as the API gives it."""
+
+from __future__ import annotations
+
+import json
+
+from signoff.client import models
+from signoff.core.access import Access
+from signoff.core.approval import Approval
+from signoff.core.events import Event
+from signoff.core.run import Run
+
+
+def run(one: Run) -> models.Run:
+    """Return a run."""
+    return models.Run.model_validate(one.model_dump())
+
+
+def approval(one: Approval) -> models.Approval:
+    """Return an approval, without the addresses of those who are asked."""
+    decided = one.decision
+    return models.Approval(
+        id=one.id,
+        state=one.state,
+        handoff=one.handoff,
+        kind=one.kind,
+        call=models.Call(tool=one.call.name, args=one.call.args),
+        digest=one.digest,
+        hint=one.hint,
+        template=one.template,
+        requester=one.origin.user,
+        app=one.origin.app,
+        agent=one.origin.agent,
+        run=one.origin.run,
+        session=one.origin.session,
+        policy=one.terms.policy if one.terms else "",
+        level=one.level,
+        approvers=tuple(sorted(one.approvers)),
+        two_steps=one.in_two_steps,
+        opened_at=one.opened_at,
+        deadline=one.deadline,
+        decision=None if decided is None else models.Decision.model_validate(decided.model_dump()),
+        supersedes=one.supersedes,
+        version=one.version,
+    )
+
+
+def entry(one: Event, *, details: bool) -> models.Entry:
+    """Return what happened; details, which may have addresses in them, for those who may see."""
+    more = one.more if details else {}
+    return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
+
+
+def me(one: Access) -> models.Me:
+    """Return what a token is, but for its secret and its hash."""
+    return models.Me(
+        id=one.id,
+        name=one.name,
+        person=one.person,
+        users=one.users,
+        apps=one.apps,
+        scopes=tuple(sorted(one.scopes)),
+        expires_at=one.expires_at,
+    )
+
+
+def audit_line(entry_id: str, text: str, link: str) -> str:
+    """Return a line of the audit as `signoff audit export` writes it."""
+    line = {"id": entry_id, "entry": json.loads(text), "link": link}
+    return json.dumps(line, ensure_ascii=False) + "\n"

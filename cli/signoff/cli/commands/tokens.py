@@ -1,0 +1,156 @@
+"""`signoff tokens`: who may use the REST API, and for what."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.core.access import Access, Scope
+
+app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API, and what they are good for.")
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="What it is good for: runs:submit, runs:read, approvals:read, approvals:decide, "
+            "approvals:withdraw, audit:read, admin. May be given several times.",
+        ),
+    ],
+    person: Annotated[
+        str, typer.Option(metavar="PERSON", help="As whom it acts: an id or address in [[people]].")
+    ] = "",
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER",
+            help="Of a system: an ADK user for whom it submits, * for all. May be given several "
+            "times.",
+        ),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--app", metavar="APP", help="Only for this agent. May be given several times."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What it is for, as the audit calls it.")] = "",
+    expires: Annotated[
+        str, typer.Option(metavar="DURATION", help="For how long it is good: 90d.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a token; it is printed once, and kept as a hash.
+
+    A token of a person (--person) decides as that person. A system (--user) submits for others and
+    decides nothing.
+    """
+    scopes = frozenset(_scope(one) for one in scope)
+    within = _duration(expires) if expires else None
+
+    async def work(desk: Desk) -> tuple[str, Access]:
+        from signoff.broker.access import create as make  # noqa: PLC0415
+
+        now = await desk.ledger.now()
+        return await make(
+            desk.ledger,
+            scopes=scopes,
+            by=_operator(),
+            name=name,
+            person=person_of(desk.directory, person).id if person else "",
+            users=tuple(user or ()),
+            apps=tuple(agent or ()),
+            expires_at=now + within if within is not None else None,
+        )
+
+    token, access = with_desk(ctx, work)
+    if as_json:
+        write_json({"token": token, **_as_json(access)})
+    else:
+        typer.echo(token)
+        typer.echo(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List the tokens, without their secrets."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.broker.access import everyone  # noqa: PLC0415
+        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+
+        found, now = await everyone(desk.ledger), await desk.ledger.now()
+        if as_json:
+            write_json([_as_json(one) for one in found])
+            return
+        made = shows.table("id", "name", "of", "scopes", "apps", "expires")
+        for one in found:
+            of = one.person or ", ".join(one.users)
+            ends = "expired" if one.has_expired(now) else shows.moment(one.expires_at)
+            scopes = ", ".join(sorted(one.scopes))
+            shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
+        shows.console().print(made)
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The id: 10 letters and digits.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Make a token worthless, from the next request on."""
+
+    async def work(desk: Desk) -> Access:
+        from signoff.broker.access import revoke as take_away  # noqa: PLC0415
+
+        return await take_away(desk.ledger, token_id, by=_operator())
+
+    gone = with_desk(ctx, work)
+    if as_json:
+        write_json(_as_json(gone))
+    else:
+        typer.echo(f"{gone.shown} is worth nothing any more.")
+
+
+def _scope(text: str) -> Scope:
+    from signoff.core.access import Scope  # noqa: PLC0415
+
+    try:
+        return Scope(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
+
+
+def _duration(text: str) -> timedelta:
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+
+    from signoff.core.durations import Duration  # noqa: PLC0415
+
+    try:
+        made: timedelta = TypeAdapter(Duration).validate_python(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise typer.BadParameter(f"--expires: {first['msg']}") from error
+    return made
+
+
+def _as_json(access: Access) -> dict[str, object]:
+    return access.model_dump(mode="json", exclude={"sha256"})
+
+
+def _operator() -> str:
+    return f"{getpass.getuser()} (cli)"

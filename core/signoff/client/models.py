@@ -1,0 +1,314 @@
+"""What the REST API takes and gives, as the gateway writes it and the client reads it.
+
+Moments are in UTC. What the gateway gives may have more members in a later version: they are left
+alone here. What it takes has exactly these.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from signoff.core.access import Scope
+from signoff.core.command import LONGEST_REASON
+from signoff.core.lifecycle import Handoff, State
+from signoff.core.parts import Kind
+from signoff.core.run import RunState
+
+T = TypeVar("T")
+
+
+class Given(BaseModel):
+    """What the gateway gives."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Taken(BaseModel):
+    """What the gateway takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Fault(Given):
+    """One thing that is wrong with a request.
+
+    Attributes:
+        pointer: Where: a JSON pointer (RFC 6901) into the body, or the name of a parameter.
+        detail: What.
+    """
+
+    pointer: str
+    detail: str
+
+
+class Problem(Given):
+    """Why a request was not carried out (RFC 9457).
+
+    Attributes:
+        type: The kind, the same each time: ``urn:signoff:problem:already-decided``.
+        title: The kind in words.
+        status: The HTTP status.
+        detail: What was wrong with this request, and what to do.
+        errors: Each thing that is wrong, where it has the wrong form.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    errors: tuple[Fault, ...] = ()
+
+
+class Me(Given):
+    """Whose token it is, and what it is good for.
+
+    Attributes:
+        id: The token's id.
+        name: What the token is for.
+        person: The id of the person as whom it acts, "" for a system.
+        users: For a system: the ADK users for whom it submits; ``*`` for all.
+        apps: The agents it may use; all where none is named.
+        scopes: What it is good for.
+        expires_at: From when on it is worth nothing.
+    """
+
+    id: str
+    name: str = ""
+    person: str = ""
+    users: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    expires_at: datetime | None = None
+
+
+class Submit(Taken):
+    """Something to say to an agent.
+
+    Attributes:
+        app: The agent.
+        message: What the user says.
+        user: The ADK user id; a person's token always submits as that person.
+        session: An ADK session to go on with; a new one is made where none is given.
+    """
+
+    app: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
+    message: str = Field(min_length=1, max_length=100_000)
+    user: str = Field("", max_length=128)
+    session: str = Field("", max_length=128)
+
+
+class Run(Given):
+    """One run of an agent: from a message to the agent's last word.
+
+    Attributes:
+        id: Its id.
+        app: The agent.
+        user: The ADK user id: the requester.
+        session: The ADK session id.
+        message: What the user said.
+        state: Where it stands.
+        submitted_at: When.
+        approvals: The approvals of its present pause.
+        waiting: Those of them that are not decided yet.
+        text: The agent's last word.
+        problem: Why it failed or is in doubt.
+    """
+
+    id: str
+    app: str
+    user: str
+    session: str
+    message: str
+    state: RunState
+    submitted_at: datetime
+    approvals: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    text: str = ""
+    problem: str = ""
+
+
+class Call(Given):
+    """A tool call that waits.
+
+    Attributes:
+        tool: The name of the tool.
+        args: The arguments, as shown and as they will run.
+    """
+
+    tool: str
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Decision(Given):
+    """What ended an approval.
+
+    Attributes:
+        by: The id of the person; "" when the deadline or the requester ended it.
+        at: When.
+        channel: How it came: ``email``, ``slack``, ``api``, ``deadline``, ...
+        reason: In the person's own words.
+        payload: The values for the tool, or the answer to a request for input.
+        proposal: For a rejection that says what would be approved: the arguments of that call.
+    """
+
+    by: str = ""
+    at: datetime
+    channel: str = ""
+    reason: str = ""
+    payload: JsonValue = None
+    proposal: dict[str, JsonValue] | None = None
+
+
+class Approval(Given):
+    """What is asked, of whom, until when, and what came of it.
+
+    Attributes:
+        id: Its id.
+        state: Where it stands.
+        handoff: What became of the answer.
+        kind: What is asked for.
+        call: The tool and its arguments.
+        digest: SHA-256 over the canonical form of the call. Whoever approves sends it back.
+        hint: The tool's own words for the approver.
+        template: The values that an approval may fill in; null where there are none.
+        requester: The ADK user id of whoever asks.
+        app: The agent's app.
+        agent: The agent that called the tool.
+        run: The id of the run.
+        session: The ADK session id.
+        policy: By which policy, "" until it has been routed.
+        level: Which level is asked, counted from 0.
+        approvers: The ids of those who are asked.
+        two_steps: Whether a yes takes a second step on the inbox page, so that none counts here.
+        opened_at: When it was opened.
+        deadline: Until when the present level may answer; null until routed, or without an end.
+        decision: What ended it.
+        supersedes: The approval whose place it takes.
+        version: Counts its changes.
+    """
+
+    id: str
+    state: State
+    handoff: Handoff
+    kind: Kind
+    call: Call
+    digest: str
+    hint: str = ""
+    template: JsonValue = None
+    requester: str
+    app: str
+    agent: str = ""
+    run: str
+    session: str
+    policy: str = ""
+    level: int = 0
+    approvers: tuple[str, ...] = ()
+    two_steps: bool = False
+    opened_at: datetime
+    deadline: datetime | None = None
+    decision: Decision | None = None
+    supersedes: str = ""
+    version: int
+
+
+class Entry(Given):
+    """One thing that happened.
+
+    Attributes:
+        what: Its kind; see the reference of the events.
+        at: When.
+        by: The id of the person, or the part of Signoff, that caused it.
+        why: The reason in words.
+        more: Details, for those who may read the audit.
+    """
+
+    what: str
+    at: datetime
+    by: str = ""
+    why: str = ""
+    more: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class AuditEvent(Entry):
+    """One thing that happened, and to what.
+
+    Attributes:
+        approval: The id of the approval, "" when it is about the run alone.
+        run: The id of the run, "" when it is about none.
+    """
+
+    approval: str = ""
+    run: str = ""
+
+
+class AuditLine(Given):
+    """A line of the audit.
+
+    Attributes:
+        id: Its place; whoever goes on behind it passes it as `after`.
+        entry: What happened.
+        link: The link of the chain; see docs/explanation/audit.md.
+    """
+
+    id: str
+    entry: AuditEvent
+    link: str
+
+
+class Reason(Taken):
+    """Why.
+
+    Attributes:
+        reason: In the person's own words; the agent reads the reason of a rejection.
+    """
+
+    reason: str = Field("", max_length=LONGEST_REASON)
+
+
+class Approve(Reason):
+    """A yes.
+
+    Attributes:
+        reason: In the person's own words.
+        digest: Of the approval that the person was shown: only that call is approved.
+        values: For the approval's template, or the answer to a request for input.
+    """
+
+    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    values: dict[str, JsonValue] | None = None
+
+
+class Reject(Reason):
+    """A no.
+
+    Attributes:
+        reason: In the person's own words; the agent reads it.
+        values: For a request for input whose schema says no by values.
+    """
+
+    values: dict[str, JsonValue] | None = None
+
+
+class Withdraw(Taken):
+    """A question is taken back.
+
+    Attributes:
+        reason: Why; the agent reads it.
+    """
+
+    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
+
+
+class Page(Given, Generic[T]):
+    """Part of a list, the newest first.
+
+    Attributes:
+        items: What was found. It may be fewer than asked for, even none, before the end.
+        next: The `cursor` that goes on behind them; null at the end.
+    """
+
+    items: tuple[T, ...] = ()
+    next: str | None = None

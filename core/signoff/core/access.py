@@ -1,0 +1,138 @@
+"""What the holder of an API token may do, and for whom.
+
+A token stands either for one person or for a system. A person's token sees what that person is
+asked about or has asked for, submits in that person's name and decides as that person. A system's
+token submits for the ADK users that it names, sees what they have asked for, and decides nothing:
+nobody can ask under one name and answer under another with the same token.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Self
+
+from pydantic import Field, model_validator
+
+from signoff.core.approval import Approval
+from signoff.core.model import Value
+from signoff.core.people import Directory, Person
+from signoff.core.run import Run
+
+ANYBODY: Final = "*"
+"""In `users`: every user."""
+
+
+class Scope(StrEnum):
+    """What a token is good for."""
+
+    RUNS_SUBMIT = "runs:submit"
+    RUNS_READ = "runs:read"
+    APPROVALS_READ = "approvals:read"
+    APPROVALS_DECIDE = "approvals:decide"
+    APPROVALS_WITHDRAW = "approvals:withdraw"
+    AUDIT_READ = "audit:read"
+    ADMIN = "admin"
+    """Sees everything, and takes back any question. It does not submit, and it decides nothing."""
+
+
+_ADMIN: Final = frozenset(
+    {
+        Scope.ADMIN,
+        Scope.RUNS_READ,
+        Scope.APPROVALS_READ,
+        Scope.APPROVALS_WITHDRAW,
+        Scope.AUDIT_READ,
+    }
+)
+
+
+class Access(Value):
+    """An API token, but for its secret.
+
+    Attributes:
+        id: What it is called; it stands in the token itself and is no secret.
+        name: What it is for, in words.
+        person: The id of the person as whom its holder acts, "" for a system.
+        users: For a system: the ADK user ids for whom it submits; `ANYBODY` for all.
+        apps: The agents that it may use and see; all where none is named.
+        scopes: What it is good for.
+        sha256: Of its secret, in hexadecimal.
+        created_at: When it was made (UTC).
+        created_by: Who made it.
+        expires_at: From when on it is worth nothing (UTC); None where it does not expire.
+    """
+
+    id: str
+    name: str = Field("", max_length=64)
+    person: str = ""
+    users: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
+    scopes: frozenset[Scope] = Field(min_length=1)
+    sha256: str
+    created_at: datetime
+    created_by: str = ""
+    expires_at: datetime | None = None
+
+    @model_validator(mode="after")
+    def _whose(self) -> Self:
+        if self.person and self.users:
+            raise ValueError(
+                "a token is of a person or submits for users, not both: whoever has it could ask "
+                "and answer. Make two"
+            )
+        if Scope.APPROVALS_DECIDE in self.scopes and not self.person:
+            raise ValueError(f"only a person decides: {Scope.APPROVALS_DECIDE} needs a person")
+        if Scope.RUNS_SUBMIT in self.scopes and not (self.person or self.users):
+            raise ValueError(f"{Scope.RUNS_SUBMIT} needs a person, or the users it submits for")
+        return self
+
+    @property
+    def shown(self) -> str:
+        """What it is called in the audit and in the log."""
+        return self.name or f"token {self.id}"
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it sees everything."""
+        return Scope.ADMIN in self.scopes
+
+    def allows(self, scope: Scope) -> bool:
+        """Say whether it is good for something."""
+        return scope in self.scopes or (self.is_admin and scope in _ADMIN)
+
+    def has_expired(self, now: datetime) -> bool:
+        """Say whether it is worth nothing any more."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def may_submit(self, app: str, user: str) -> bool:
+        """Say whether it submits to an agent for a user."""
+        mine = user == self.person if self.person else bool({ANYBODY, user} & {*self.users})
+        return mine and self.may_use(app)
+
+    def may_use(self, app: str) -> bool:
+        """Say whether it may know of an agent."""
+        return not self.apps or app in self.apps
+
+    def has_asked(self, user: str, directory: Directory) -> bool:
+        """Say whether an ADK user is the person, or one of the users, that it stands for."""
+        if self.person:
+            return directory.same(self.person, user)
+        return bool({ANYBODY, user} & {*self.users})
+
+    def sees_run(self, run: Run, directory: Directory) -> bool:
+        """Say whether its holder may know of a run."""
+        return self.is_admin or (self.may_use(run.app) and self.has_asked(run.user, directory))
+
+    def sees(self, approval: Approval, directory: Directory) -> bool:
+        """Say whether its holder may know of an approval: who is asked about it, or has asked."""
+        if self.is_admin:
+            return True
+        concerned = self.has_asked(approval.origin.user, directory) or _is_asked(
+            approval, directory.get(self.person)
+        )
+        return concerned and self.may_use(approval.origin.app)
+
+
+def _is_asked(approval: Approval, person: Person | None) -> bool:
+    return person is not None and person.id in approval.approvers

@@ -1,0 +1,169 @@
+"""Who is let in, and what nobody finds out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import paused
+from signoff.broker import access as tokens
+from signoff.core.access import Scope
+from signoff.core.errors import InvalidToken, TokenNotFound
+from signoff.core.events import Event
+from signoff.core.people import Directory
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer x",
+        "Basic bWFyYTpwdw==",
+        "Bearer signoff_aaaaaaaaaa_" + "a" * 52,
+        "Bearer signoff_aaaaaaaaaa_" + "a" * 51,
+        "Bearer " + "x" * 5000,
+    ],
+)
+async def test_nobody_comes_in_without_a_token(office, header):
+    """A request without a token that is known is refused, whatever it asks for."""
+    headers = {} if header is None else {"Authorization": header}
+    for path in ("me", "approvals", "approvals/ap_x", "nothing-of-the-kind"):
+        answer = await office.http.get(path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert answer.json()["type"] == "urn:signoff:problem:unauthenticated"
+
+
+async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(office):
+    """Both parts of a token have to fit together."""
+    one, other = await office.token(person="mara"), await office.token(person="cleo")
+    name, secret = one.rsplit("_", 1)
+    mixed = other.rsplit("_", 1)[0] + "_" + secret
+    changed = f"{name}_{'b' if secret[0] != 'b' else 'c'}{secret[1:]}"
+    for token in (mixed, changed, one.upper(), one + "a"):
+        assert (await office.holding(token).get("me")).status_code == 401
+    assert (await office.holding(one).get("me")).json()["person"] == "mara"
+
+
+async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
+    still_ledger, still_desk, clock, office
+):
+    """From then on it is worth nothing, at once."""
+    office.desk.ledger.store._clock = clock
+    ends = clock.now() + timedelta(hours=1)
+    short = await office.token(person="mara", expires_at=ends)
+    long = await office.token(person="cleo")
+    assert (await office.holding(short).get("me")).status_code == 200
+    clock.advance(timedelta(hours=1))
+    assert (await office.holding(short).get("me")).status_code == 401
+    await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
+    assert (await office.holding(long).get("me")).status_code == 401
+    gone = await office.token(person="cleo")
+    office.desk.directory = Directory([one for one in office.desk.directory if one.id != "cleo"])
+    assert (await office.holding(gone).get("me")).status_code == 401
+    with pytest.raises(TokenNotFound, match="signoff tokens list"):
+        await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
+
+
+async def test_the_ledger_and_the_audit_know_no_secret(office, snapshot):
+    """What stands in Redis lets nobody in; the audit says who made which token."""
+    token = await office.token(person="mara", name="laptop")
+    stored = b"".join((await snapshot()).values())
+    assert token.rsplit("_", 1)[1].encode() not in stored
+    store = office.desk.ledger.store
+    async with store.translated_client() as client:
+        ((_, fields),) = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)
+    event = Event.model_validate_json(fields["e"])
+    assert (event.what, event.by, event.more["person"]) == ("token_created", "test", "mara")
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"scopes": {Scope.APPROVALS_DECIDE}}, "needs a person"),
+        ({"scopes": {Scope.APPROVALS_DECIDE}, "users": ("riley",)}, "needs a person"),
+        ({"scopes": {Scope.RUNS_SUBMIT}}, "needs a person, or the users"),
+        ({"person": "mara", "users": ("riley",)}, "could ask and answer"),
+        ({"person": "mara", "scopes": ()}, "at least 1"),
+    ],
+)
+async def test_nobody_gets_a_token_that_could_ask_and_answer(office, parts, words):
+    """A token decides as a person or submits for users, never both."""
+    with pytest.raises(InvalidToken, match=words):
+        await office.token(**parts)
+
+
+@pytest.mark.parametrize("scope", sorted(Scope))
+async def test_each_scope_is_good_for_its_own_requests_alone(office, scope):
+    """Without the scope of a request its answer is 403, and names the scope that it takes."""
+    _, (approval,) = await paused(office.desk.ledger)
+    person = await office.holder(person="mara", scopes={scope})
+    one, wrong = f"approvals/{approval.id}", "sha256:" + "0" * 64
+    requests = {
+        Scope.RUNS_SUBMIT: ("POST", "runs", {"app": "finance", "message": "x"}),
+        Scope.RUNS_READ: ("GET", "runs", None),
+        Scope.APPROVALS_READ: ("GET", one, None),
+        Scope.APPROVALS_DECIDE: ("POST", f"{one}/approve", {"digest": wrong}),
+        Scope.APPROVALS_WITHDRAW: ("POST", f"{one}/withdraw", {"reason": "x"}),
+        Scope.AUDIT_READ: ("GET", "audit", None),
+    }
+    reach = (
+        {scope}
+        if scope is not Scope.ADMIN
+        else {*requests}
+        - {
+            Scope.RUNS_SUBMIT,
+            Scope.APPROVALS_DECIDE,
+        }
+    )
+    for needed, (method, path, body) in requests.items():
+        answer = await person.request(method, path, json=body)
+        refused = answer.status_code == 403 and answer.json()["type"].endswith(":scope")
+        assert refused is (needed not in reach), (needed, answer.text)
+        if refused:
+            assert needed.value in answer.json()["detail"]
+
+
+async def test_what_one_may_not_see_is_as_if_it_were_not_there(office, mara, riley, admin):
+    """Approvals and runs of others have the answer of those that do not exist."""
+    run, (approval,) = await paused(office.desk.ledger)
+    stranger = await office.holder(users=("sam",))
+    other_app = await office.holder(person="mara", apps=("travel",))
+    for kind, name in (("approvals", approval.id), ("runs", run.id)):
+        assert (await admin.get(f"{kind}/{name}")).status_code == 200
+        assert (await riley.get(f"{kind}/{name}")).status_code == 200
+        for client in (stranger, other_app):
+            seen = await client.get(f"{kind}/{name}")
+            none = await client.get(f"{kind}/{name[:-1]}9")
+            assert seen.status_code == none.status_code == 404
+            assert seen.text.replace(name, "") == none.text.replace(f"{name[:-1]}9", "")
+            assert (await client.get(kind)).json() == {"items": [], "next": None}
+    assert (await mara.get(f"approvals/{approval.id}")).status_code == 200
+    assert (await mara.get(f"runs/{run.id}")).status_code == 404
+    for verb, body in (("approve", {"digest": approval.digest}), ("withdraw", {"reason": "x"})):
+        path = f"approvals/{approval.id}/{verb}"
+        client = other_app if verb == "approve" else stranger
+        assert (await client.post(path, json=body)).status_code == 404
+    assert (await office.desk.ledger.approval(approval.id)).state == "pending"
+
+
+async def test_a_body_over_the_limit_is_not_read_into_anything(office, mara):
+    """More than 1 MiB is refused, with or without a declared length; so is what is not JSON."""
+    large = b'{"message": "' + b"x" * 1024 * 1024 + b'"}'
+
+    async def chunks():
+        for at in range(0, len(large), 65536):
+            yield large[at : at + 65536]
+
+    kind = {"Content-Type": "application/json"}
+    for content in (large, chunks()):
+        assert (await mara.post("runs", content=content, headers=kind)).status_code == 413
+    deep = b"[" * 100_000
+    for bad in (b"{", b"\xff", b'{"a": NaN}', rb'{"message": "\ud800"}', deep, b"1" * 10_000):
+        answer = await mara.post("runs", content=bad, headers=kind)
+        assert (answer.status_code, answer.json()["title"]) == (400, "The body is not JSON")
+    assert (await mara.post("runs", content=b"a=1")).status_code == 415

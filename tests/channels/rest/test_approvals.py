@@ -1,0 +1,207 @@
+"""Approvals by the API: what it shows, and what an answer does."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+
+
+async def pending(office, **parts) -> Approval:
+    """Return an approval that waits for Mara and Cleo."""
+    _, (approval,) = await paused(office.desk.ledger, **parts)
+    return approval
+
+
+def yes(approval: Approval, **more) -> dict:
+    """Return the body of a yes."""
+    return {"digest": approval.digest, **more}
+
+
+async def test_a_yes_decides_as_the_persons_own(office, mara):
+    """It is recorded with channel and token, the run goes on, and the answer shows it."""
+    approval = await pending(office)
+    shown = (await mara.get(f"approvals/{approval.id}")).json()
+    assert shown["call"] == {"tool": "reimburse", "args": dict(approval.call.args)}
+    assert (shown["requester"], shown["approvers"]) == ("riley", ["cleo", "mara"])
+    body = yes(approval, reason=" fine ")
+    answer = await mara.post(f"approvals/{approval.id}/approve", json=body)
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["state"], told["decision"]["by"]) == ("approved", "mara")
+    assert (told["decision"]["channel"], told["decision"]["reason"]) == ("api", "fine")
+    run = await office.desk.ledger.run(approval.origin.run)
+    assert run.state == "answered"
+    lines = (await mara.get(f"approvals/{approval.id}/timeline")).json()
+    assert [one["what"] for one in lines] == ["opened", "approved"]
+    assert lines[-1]["more"]["token"]
+    again = await mara.post(f"approvals/{approval.id}/reject", json={})
+    assert (again.status_code, again.json()["type"]) == (409, "urn:signoff:problem:already-decided")
+
+
+async def test_values_go_into_the_template_or_are_refused_with_an_example(office, mara):
+    """What does not fit is told field by field, and changes nothing."""
+    approval = await pending(office, template={"amount": 2000})
+    path = f"approvals/{approval.id}/approve"
+    bad = await mara.post(path, json=yes(approval, values={"amount": "lots"}))
+    assert (bad.status_code, bad.json()["key"]) == (422, "amount")
+    assert bad.json()["example"]
+    good = await mara.post(path, json=yes(approval, values={"amount": 1500}))
+    assert good.json()["decision"]["payload"] == {"amount": 1500}
+
+
+async def test_only_the_call_that_was_shown_is_approved(office, mara):
+    """A digest of another call decides nothing, and so does a body without one."""
+    approval = await pending(office)
+    path = f"approvals/{approval.id}/approve"
+    wrong = await mara.post(path, json={"digest": "sha256:" + "0" * 64})
+    assert (wrong.status_code, wrong.json()["type"]) == (409, "urn:signoff:problem:digest")
+    assert (await mara.post(path, json={})).json()["errors"][0]["pointer"] == "/digest"
+    assert (await office.desk.ledger.approval(approval.id)).state == "pending"
+
+
+async def test_a_persons_rules_hold_as_by_any_channel(office, mara, riley):
+    """The requester, whoever is not asked, who is late, and a yes that takes two steps: refused."""
+    approval = await pending(office, asked=(CLEO, RILEY))
+    path = f"approvals/{approval.id}/approve"
+    own = await riley.post(path, json=yes(approval))
+    assert (own.status_code, own.json()["type"]) == (403, "urn:signoff:problem:own-request")
+    assert (await mara.post(path, json=yes(approval))).status_code == 404
+    mine = await pending(office)
+    body = {"reason": "I could not know"}
+    other = await office.holder(person="cleo", scopes=["admin", "approvals:decide"])
+    ended = await office.holder(person="mara", scopes=["approvals:decide"])
+    await other.post(f"approvals/{mine.id}/reject", json=body)
+    assert (await ended.post(f"approvals/{mine.id}/reject", json={})).status_code == 409
+    late = await pending(office, within=timedelta(milliseconds=1))
+    while await office.desk.ledger.now() < late.deadline:
+        pass
+    answer = await mara.post(f"approvals/{late.id}/approve", json=yes(late))
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:too-late")
+
+
+async def test_an_administrator_who_is_not_asked_decides_nothing(office):
+    """Seeing everything is no right to answer."""
+    approval = await pending(office, asked=(CLEO,))
+    boss = await office.holder(person="mara", scopes=["admin", "approvals:decide"])
+    assert (await boss.get(f"approvals/{approval.id}")).status_code == 200
+    for verb, body in (("approve", yes(approval)), ("reject", {})):
+        answer = await boss.post(f"approvals/{approval.id}/{verb}", json=body)
+        assert answer.json()["type"] == "urn:signoff:problem:not-an-approver"
+        assert answer.status_code == 403
+
+
+async def test_two_steps_are_not_passed_by(office, mara):
+    """A yes is refused where the policy wants a second step; a no counts at once."""
+    approval = ask(make_approval(origin=make_origin(confirmation="two")), MARA, second_step=True)
+    _, (other,) = await paused(office.desk.ledger)
+    was = await office.desk.ledger.approval(other.id)
+    two = was.model_copy(update={"terms": approval.terms})
+    await office.desk.ledger.commit(Change().put(two, was=was))
+    answer = await mara.post(f"approvals/{two.id}/approve", json=yes(two))
+    assert answer.json()["type"] == "urn:signoff:problem:second-step-needed"
+    assert (await mara.get(f"approvals/{two.id}")).json()["two_steps"] is True
+    assert (await office.desk.ledger.approval(two.id)).steps == ()
+    assert (await mara.post(f"approvals/{two.id}/reject", json={})).json()["state"] == "rejected"
+
+
+async def test_the_requester_takes_a_question_back(office, mara, riley, admin):
+    """Whoever asked may, and an administrator; whoever is asked rejects instead."""
+    first, second = await pending(office), await pending(office)
+    body = {"reason": "not needed any more"}
+    refused = await mara.post(f"approvals/{first.id}/withdraw", json=body)
+    assert refused.json()["type"] == "urn:signoff:problem:not-the-requester"
+    assert (await riley.post(f"approvals/{first.id}/withdraw", json={"reason": ""})).is_error
+    done = (await riley.post(f"approvals/{first.id}/withdraw", json=body)).json()
+    assert (done["state"], done["decision"]["by"]) == ("withdrawn", "riley")
+    assert (await admin.post(f"approvals/{second.id}/withdraw", json=body)).status_code == 200
+    gone = await riley.post(f"approvals/{first.id}/withdraw", json=body)
+    assert (gone.status_code, gone.json()["type"]) == (409, "urn:signoff:problem:not-pending")
+
+
+async def test_of_eight_who_decide_at_the_same_time_one_does(office):
+    """One answer is 200 and seven are 409, and the audit has one decision."""
+    approval = await pending(office)
+    clients = [await office.holder(person=one) for one in ("mara", "cleo") * 4]
+    bodies = [("approve", yes(approval)), ("reject", {"reason": "no"})] * 4
+    answers = await asyncio.gather(
+        *(
+            client.post(f"approvals/{approval.id}/{verb}", json=body)
+            for client, (verb, body) in zip(clients, bodies, strict=True)
+        )
+    )
+    assert sorted(one.status_code for one in answers) == [200] + [409] * 7
+    events = await office.desk.ledger.history(approval.id)
+    assert len([one for one in events if one.what in {"approved", "rejected"}]) == 1
+
+
+async def test_what_has_not_changed_is_not_sent_again(office, mara):
+    """With `If-None-Match` an approval comes again only when it has another version."""
+    approval = await pending(office)
+    path = f"approvals/{approval.id}"
+    tag = (await mara.get(path)).headers["etag"]
+    same = await mara.get(path, headers={"If-None-Match": f'"x", {tag}'})
+    assert (same.status_code, same.content) == (304, b"")
+    await mara.post(f"{path}/reject", json={})
+    assert (await mara.get(path, headers={"If-None-Match": tag})).status_code == 200
+
+
+async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(office):
+    """Addresses and values stay out for others."""
+    approval = await pending(office)
+    reader = await office.holder(person="mara", scopes=["approvals:read"])
+    lines = (await reader.get(f"approvals/{approval.id}/timeline")).json()
+    assert all(one["more"] == {} for one in lines)
+
+
+async def test_pages_hold_each_once_while_others_are_added(office, mara, admin):
+    """Whoever follows the cursors sees what was there at the start once, the newest first."""
+    there = [await pending(office, siblings=1) for _ in range(5)]
+    _, siblings = await paused(office.desk.ledger, siblings=7)
+    expected = {one.id for one in (*there, *siblings)}
+    for path in ("approvals", "approvals?state=pending", "approvals?waiting_for=mara"):
+        seen, cursor = [], ""
+        while cursor is not None:
+            answer = await mara.get(path, params={"limit": 2, "cursor": cursor} | _query(path))
+            page = answer.json()
+            seen += [one["id"] for one in page["items"]]
+            cursor = page["next"]
+            await pending(office)
+        assert len(seen) == len(set(seen)), path
+        assert expected <= set(seen) or path.startswith("approvals?"), path
+        assert expected <= set(seen)
+        at = [one["opened_at"] for one in page["items"]]
+        assert at == sorted(at, reverse=True)
+
+
+def _query(path: str) -> dict[str, str]:
+    """Return the query of a path, which `params` would replace."""
+    _, _, query = path.partition("?")
+    return dict([query.split("=")]) if query else {}
+
+
+async def test_a_page_that_looks_at_many_goes_on_where_it_ended(office, admin, monkeypatch):
+    """Where few of many fit, a page may be empty and still say where it goes on."""
+    monkeypatch.setattr("signoff.channels.rest.pages.SCANNED", 50)
+    await paused(office.desk.ledger, siblings=120)
+    first = (await admin.get("approvals?tool=nothing")).json()
+    assert first["items"] == []
+    pages = 1
+    while first["next"]:
+        first = (
+            await admin.get("approvals", params={"tool": "nothing", "cursor": first["next"]})
+        ).json()
+        pages += 1
+    assert pages == 3
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "MTIz", "IA", "LTEgYQ"])
+async def test_a_cursor_of_nobodys_is_refused(office, mara, cursor):
+    """A cursor that no page has given is no place."""
+    answer = await mara.get("approvals", params={"cursor": cursor})
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:signoff:problem:cursor")

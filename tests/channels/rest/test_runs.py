@@ -1,0 +1,169 @@
+"""Runs and the audit by the API, and requests that are sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from builders import paused
+from signoff.broker import audit
+from signoff.channels.rest import once as once_module
+from signoff.core.errors import LedgerUnavailable
+
+BODY = {"app": "finance", "message": "Reimburse me"}
+
+
+async def test_a_person_submits_as_himself_and_a_system_for_its_users(office, riley):
+    """The requester is the token's person, or a user that the system's token names."""
+    answer = await riley.post("runs", json=BODY)
+    assert answer.status_code == 201
+    run = answer.json()
+    assert (run["user"], run["state"]) == ("riley", "queued")
+    assert answer.headers["location"] == f"/api/v1/runs/{run['id']}"
+    assert (await riley.get(f"runs/{run['id']}")).json() == run
+    for user in ("mara", "riley@example.com", "*"):
+        refused = await riley.post("runs", json={**BODY, "user": user})
+        assert refused.json()["type"] == "urn:signoff:problem:not-for-this-user"
+    system = await office.holder(users=("sam", "kim"), apps=("finance",))
+    assert (await system.post("runs", json={**BODY, "user": "sam"})).status_code == 201
+    assert (await system.post("runs", json={**BODY, "user": "riley"})).status_code == 403
+    assert (await system.post("runs", json={**BODY, "user": "sam", "app": "x"})).status_code == 403
+    assert (await system.post("runs", json=BODY)).status_code == 422
+    assert [one["user"] for one in (await system.get("runs")).json()["items"]] == ["sam"]
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"message": ""}, "/message"),
+        ({"message": "x" * 100_001}, "/message"),
+        ({"app": "../x"}, "/app"),
+        ({"session": "a\0b"}, None),
+        ({"more": 1}, "/more"),
+        ({"app": "nothing"}, None),
+    ],
+)
+async def test_what_cannot_be_a_run_is_refused(office, riley, change, where):
+    """A faulty request says what is wrong with it, and nothing is submitted."""
+    answer = await riley.post("runs", json={**BODY, **change})
+    assert answer.status_code == 422
+    if where:
+        assert answer.json()["errors"][0]["pointer"] == where
+    assert await office.desk.ledger.recent_runs() == []
+
+
+async def test_a_request_that_is_sent_again_is_carried_out_once(office, riley):
+    """The same key and body bring the same run; another body is refused, another key is another."""
+    key = {"Idempotency-Key": "order-7"}
+    first = await riley.post("runs", json=BODY, headers=key)
+    again = await riley.post("runs", json=BODY, headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json()["id"] == again.json()["id"]
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    other = await riley.post("runs", json={**BODY, "message": "more"}, headers=key)
+    assert (other.status_code, other.json()["type"]) == (
+        422,
+        "urn:signoff:problem:idempotency-key-used",
+    )
+    system = await office.holder(users=("*",))
+    theirs = await system.post("runs", json={**BODY, "user": "sam"}, headers=key)
+    assert theirs.json()["id"] != first.json()["id"]
+    assert len(await office.desk.ledger.recent_runs()) == 2
+    for bad in ("", "a b", "x" * 256):
+        refused = await riley.post("runs", json=BODY, headers={"Idempotency-Key": bad})
+        assert refused.json()["type"] == "urn:signoff:problem:idempotency-key"
+
+
+async def test_of_many_that_come_at_once_one_is_carried_out(office, riley):
+    """Those that come while it is carried out are told so, and nothing is done twice."""
+    key = {"Idempotency-Key": "at-once"}
+    answers = await asyncio.gather(*(riley.post("runs", json=BODY, headers=key) for _ in range(8)))
+    codes = {one.status_code for one in answers}
+    assert codes <= {201, 409}
+    assert len({one.json()["id"] for one in answers if one.status_code == 201}) == 1
+    assert len(await office.desk.ledger.recent_runs()) == 1
+
+
+async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(office, riley, monkeypatch):
+    """The next attempt is in flight until the lease of the first has run out, and then done."""
+    commit, release = office.desk.ledger.commit, office.desk.ledger.release_lease
+
+    async def die(*args, **more):
+        raise LedgerUnavailable("gone")
+
+    monkeypatch.setattr(once_module, "LEASE", 0.2)
+    monkeypatch.setattr(office.desk.ledger, "commit", die)
+    monkeypatch.setattr(office.desk.ledger, "release_lease", die)
+    key = {"Idempotency-Key": "killed"}
+    assert (await riley.post("runs", json=BODY, headers=key)).status_code == 503
+    monkeypatch.setattr(office.desk.ledger, "commit", commit)
+    monkeypatch.setattr(office.desk.ledger, "release_lease", release)
+    while (answer := await riley.post("runs", json=BODY, headers=key)).status_code == 409:
+        assert answer.json()["type"] == "urn:signoff:problem:in-flight"
+    assert answer.status_code == 201
+    assert len(await office.desk.ledger.recent_runs()) == 1
+
+
+async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(office, riley, monkeypatch):
+    """The next attempt gets what the first has done: the note is part of the commit."""
+    commit = office.desk.ledger.commit
+
+    async def done_and_gone(change):
+        await commit(change)
+        raise LedgerUnavailable("gone")
+
+    key = {"Idempotency-Key": "killed"}
+    monkeypatch.setattr(office.desk.ledger, "commit", done_and_gone)
+    assert (await riley.post("runs", json=BODY, headers=key)).status_code == 503
+    monkeypatch.setattr(office.desk.ledger, "commit", commit)
+    again = await riley.post("runs", json=BODY, headers=key)
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+    (run,) = await office.desk.ledger.recent_runs()
+    assert run.id == again.json()["id"]
+
+
+async def test_a_decision_that_is_sent_again_is_told_as_it_was(office, mara):
+    """With its key a repeated yes is 200, without one it is 409; a refusal leaves the key free."""
+    _, (approval,) = await paused(office.desk.ledger)
+    path, key = f"approvals/{approval.id}/approve", {"Idempotency-Key": "yes"}
+    wrong = {"digest": "sha256:" + "0" * 64}
+    assert (await mara.post(path, json=wrong, headers=key)).status_code == 409
+    body = {"digest": approval.digest}
+    first = await mara.post(path, json=body, headers=key)
+    again = await mara.post(path, json=body, headers=key)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert (await mara.post(path, json=body)).status_code == 409
+    events = await office.desk.ledger.history(approval.id)
+    assert [one.what for one in events].count("approved") == 1
+
+
+async def test_the_audit_comes_as_lines_and_goes_on_behind_one(office, admin, monkeypatch):
+    """Every entry comes once, with its link, and a cursor goes on where somebody stopped."""
+    monkeypatch.setattr(audit, "_PAGE", 2)
+    await paused(office.desk.ledger, siblings=3)
+    answer = await admin.get("audit")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["entry"]["what"] for one in lines[-4:]] == ["submitted"] + ["opened"] * 3
+    assert lines[-1]["link"] == (await audit.verify(office.desk.ledger.store))[1]
+    rest = await admin.get("audit", params={"after": lines[1]["id"]})
+    assert [json.loads(line) for line in rest.text.splitlines()] == lines[2:]
+    assert (await admin.get("audit", params={"after": lines[-1]["id"]})).text == ""
+    for bad in ("x", "1", "-1-0", "1-0 2-0", "9" * 19 + "-0"):
+        assert (await admin.get("audit", params={"after": bad})).status_code == 422
+
+
+async def test_a_redis_that_is_away_is_a_problem_that_passes(office, mara, monkeypatch):
+    """The answer is 503 and says when to come again."""
+
+    async def gone(*args):
+        raise LedgerUnavailable("Redis cannot be reached.")
+
+    monkeypatch.setattr(office.desk.ledger.store, "read_now", gone)
+    answer = await mara.get("me")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["type"] == "urn:signoff:problem:unavailable"

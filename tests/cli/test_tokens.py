@@ -1,0 +1,45 @@
+"""`signoff tokens`: made, listed, revoked, and never shown twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_a_token_is_made_shown_once_listed_and_revoked(invoke, settings_file):
+    """The secret is printed when it is made, and by nothing else."""
+    scopes = ("--scope", "approvals:read", "--scope", "approvals:decide")
+    made = invoke("tokens", "create", "--person", "mara@example.com", *scopes, "--expires", "90d")
+    assert made.exit_code == 0, made.output
+    token = made.stdout.strip()
+    name = token.split("_")[1]
+    listed = invoke("tokens", "list", "--json").stdout
+    (one,) = json.loads(listed)
+    assert (one["id"], one["person"]) == (name, "mara")
+    assert token.split("_")[2] not in listed + invoke("tokens", "list").stdout
+    assert "sha256" not in one
+    gone = json.loads(invoke("tokens", "revoke", name, "--json").stdout)
+    assert gone["id"] == name
+    assert json.loads(invoke("tokens", "list", "--json").stdout) == []
+    again = invoke("tokens", "revoke", name)
+    assert again.exit_code == 1
+    assert "signoff tokens list" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--scope", "approvals:decide"), "needs a person"),
+        (("--scope", "everything"), "runs:submit"),
+        (("--person", "nobody", "--scope", "runs:read"), "nobody"),
+        (("--person", "mara", "--scope", "runs:read", "--expires", "soon"), "soon"),
+        (("--person", "mara", "--user", "x", "--scope", "runs:read"), "Make two"),
+    ],
+)
+def test_a_token_that_nobody_may_have_is_not_made(invoke, settings_file, arguments, words):
+    """What is wrong is said, and nothing is kept."""
+    refused = invoke("tokens", "create", *arguments)
+    assert refused.exit_code in {1, 2}
+    assert words in refused.stderr
+    assert json.loads(invoke("tokens", "list", "--json").stdout) == []
