@@ -40,6 +40,7 @@ class Answer:
         to: Where our answer goes, in the channel's terms; "" is where the card went. Whoever
             presses a button in a place gets an answer there, each time.
         more: What the audit shall know about whoever answered.
+        vouched: Whether the channel vouches that it is this person's, whatever a policy asks for.
     """
 
     holder: Holder
@@ -49,6 +50,7 @@ class Answer:
     also: Change
     to: str = ""
     more: Mapping[str, JsonValue] = field(default_factory=dict)
+    vouched: bool = True
 
 
 def answer_back(change: Change, answer: Answer, notice: Notice) -> None:

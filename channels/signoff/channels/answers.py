@@ -14,6 +14,7 @@ from signoff.broker.desk import Desk
 from signoff.channels import phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.asides import Asides
+from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
 from signoff.core.answering import example_of_yes
@@ -99,6 +100,7 @@ class Answers:
         self._desk = desk
         self._ledger = desk.ledger
         self._asides = Asides(desk)
+        self._leavings = Leavings(desk)
 
     async def take(self, answer: Answer, text: str, *, problem: str = "") -> None:
         """Do what the person who was asked says.
@@ -127,7 +129,10 @@ class Answers:
                 await self._asides.of_requester(answer, person, text)
                 return
             if command.verdict is Verdict.UNCLEAR:
-                if not problem and await self._asides.take(answer, person, text):
+                if not problem and (
+                    await self._asides.take(answer, person, text)
+                    or await self._leavings.take(answer, person, text)
+                ):
                     return
                 approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
                 await self._not_understood(answer, command.problem)

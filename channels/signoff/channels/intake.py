@@ -232,7 +232,15 @@ class Intake:
         else:
             token, holder = known[0]
             source = stored.id[:16]
-            answer = Answer(holder, token, source, mail.message_id, also, more=_kept(proof))
+            answer = Answer(
+                holder,
+                token,
+                source,
+                mail.message_id,
+                also,
+                more=_kept(proof),
+                vouched=self._vouched(proof, token),
+            )
             try:
                 await self._answered(item, answer, stored, mail, proof, several=len(known) > 1)
             except ApprovalNotFound as error:

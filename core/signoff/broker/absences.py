@@ -50,7 +50,13 @@ class People:
         return self._present
 
     async def leave(
-        self, person: Person, absence: Absence, *, by: str, more: Mapping[str, JsonValue]
+        self,
+        person: Person,
+        absence: Absence,
+        *,
+        by: str,
+        more: Mapping[str, JsonValue],
+        also: Change | None = None,
     ) -> Absence:
         """Note that somebody is away, over what was known of these days.
 
@@ -59,6 +65,7 @@ class People:
             absence: The days, and who decides instead.
             by: Who says so, for the audit.
             more: How, for the audit.
+            also: What must happen in the same commit.
 
         Raises:
             AbsenceRefused: It is over, the delegate is not known, or is stood in for by the person.
@@ -72,12 +79,19 @@ class People:
             presence = absences.get(person.id, Presence()).leave(absence)
             details: dict[str, JsonValue] = {"person": person.id, **absence.model_dump(mode="json")}
             event = Event(what=What.LEFT, at=now, by=by, more={**details, **more})
-            await self._write(version, {**absences, person.id: presence}, event)
+            await self._write(version, {**absences, person.id: presence}, event, also)
             return absence
 
         return await self._ledger.decide_again(attempt)
 
-    async def come_back(self, person: Person, *, by: str, more: Mapping[str, JsonValue]) -> None:
+    async def come_back(
+        self,
+        person: Person,
+        *,
+        by: str,
+        more: Mapping[str, JsonValue],
+        also: Change | None = None,
+    ) -> None:
         """Note that somebody is here from today on; what is still to come stays.
 
         Raises:
@@ -92,18 +106,21 @@ class People:
                 raise AbsenceRefused(f"{person.shown} is not away. Nothing was changed.")
             presence = absences.get(person.id, Presence()).returned(person.day(now))
             event = Event(what=What.BACK, at=now, by=by, more={"person": person.id, **more})
-            await self._write(version, {**absences, person.id: presence}, event)
+            await self._write(version, {**absences, person.id: presence}, event, also)
 
         await self._ledger.decide_again(attempt)
 
-    async def _write(self, version: int, absences: Absences, event: Event) -> None:
+    async def _write(
+        self, version: int, absences: Absences, event: Event, also: Change | None
+    ) -> None:
         kept = {
             one: presence
             for one, old in absences.items()
             if (presence := self._without_past(one, old, event)) is not None
         }
         data = _RECORD.dump_json(kept, exclude_defaults=True).decode()
-        await self._ledger.commit(Change().put_raw(_KEY, data, was=version).note([event]))
+        change = Change() if also is None else also.copy()
+        await self._ledger.commit(change.put_raw(_KEY, data, was=version).note([event]))
 
     def _without_past(self, person_id: str, presence: Presence, event: Event) -> Presence | None:
         """Return what is still worth keeping of a person, None for nothing."""

@@ -42,7 +42,7 @@ class Desk:
         self.ledger = ledger
         self.directory = directory
         self.turns = TurnKeeper({})
-        self._people = People(ledger, directory)
+        self.people = People(ledger, directory)
 
     async def look(self) -> None:
         """Take in who is away by now, and whose turn it is in the queues.
@@ -51,7 +51,7 @@ class Desk:
             LedgerUnavailable: Redis cannot be reached.
         """
         try:
-            self.directory = await self._people.directory()
+            self.directory = await self.people.directory()
         except RecordUnreadable as error:
             # Who was away when it could be read still is, and questions go on.
             log.error("desk.absences_unreadable", error=str(error))  # noqa: TRY400 -- the message says it all

@@ -13,7 +13,6 @@ from signoff.core.errors import AbsenceRefused, ConfigError
 from signoff.core.hours import Absence
 
 if TYPE_CHECKING:
-    from signoff.broker.absences import People
     from signoff.broker.desk import Desk
     from signoff.channels.inbox.factors import Factors
 
@@ -38,7 +37,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
         found = set(await enrolled(desk.ledger))
         now = await desk.ledger.now()
-        directory = await _people(desk, ctx).directory()
+        directory = await desk.people.directory()
         away = {one.id: one.absence(now) for one in directory}
         if as_json:
             write_json(
@@ -92,7 +91,7 @@ def away(
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await _people(desk, ctx).leave(who, absence, by=_operator(), more=more)
+        return await desk.people.leave(who, absence, by=_operator(), more=more)
 
     absence = with_desk(ctx, work)
     if as_json:
@@ -110,7 +109,7 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
 
     async def work(desk: Desk) -> None:
         who = person_of(desk.directory, person)
-        await _people(desk, ctx).come_back(who, by=_operator(), more={"channel": "cli"})
+        await desk.people.come_back(who, by=_operator(), more={"channel": "cli"})
 
     with_desk(ctx, work)
     if as_json:
@@ -176,12 +175,6 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "enrolled": False})
     else:
         typer.echo(f"{person} has no second factor any more.")
-
-
-def _people(desk: Desk, ctx: typer.Context) -> People:
-    from signoff.broker.absences import People  # noqa: PLC0415 -- redis takes a while to import
-
-    return People(desk.ledger, settings_of(ctx).everybody)
 
 
 def _words(absence: Absence | None) -> str:

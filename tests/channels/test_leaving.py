@@ -1,0 +1,105 @@
+"""Being away, said by mail: taken in where it is proven who says so, and refused elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import MARA
+from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
+from signoff.broker import audit
+from signoff.channels.texts import take_text
+from signoff.core.approval import State
+from signoff.core.events import Event, What
+from signoff.core.people import Directory
+from signoff.core.policy import EmailProof
+from zone import Zone, serving
+
+UNTIL = "9999-12-31"
+
+
+@pytest.fixture
+async def signed(channels):
+    """A function that takes in a signed mail with these words, and returns what is told."""
+    async with serving(Zone()) as zone:
+        zone.publish(COMPANY)
+        intake = intake_of(channels, zone)
+
+        async def says(token, text, **headers):
+            return await take(channels, COMPANY.sign(answer(token, text, **headers)), intake=intake)
+
+        yield says
+
+
+async def absence_of(channels, person="mara"):
+    """Return the absence that counts now."""
+    found = (await channels.desk.people.directory()).get(person)
+    return found.absence(await channels.ledger.now())
+
+
+async def test_a_signed_mail_says_who_is_away_and_who_decides(channels, signed):
+    """At once, told to the person, with its proof in the audit; the question stays open."""
+    approval, token = await channels.ask()
+    told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
+    assert told["mara"].headline == f"You are away until {UNTIL}"
+    assert "Cleo Park decides instead of you" in told["mara"].text
+    absence = await absence_of(channels)
+    assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
+    entries = [
+        Event.model_validate_json(one) async for _, one, _ in audit.entries(channels.ledger.store)
+    ]
+    (left,) = [one for one in entries if one.what is What.LEFT]
+    assert left.by == "mara"
+    assert left.more["proof"]["proven"] == "dmarc"
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+
+    back = await signed(told["mara"].token, "back", **{"Message-ID": "<2@mail.example>"})
+    assert back["mara"].headline == "You are back"
+    assert await absence_of(channels) is None
+
+
+@pytest.mark.parametrize("required", list(EmailProof))
+async def test_a_mail_that_nothing_proves_changes_nothing(channels, required):
+    """Whatever is enough for a decision: who may hand on decisions could hand on all of them."""
+    _, token = await channels.ask()
+    intake = intake_of(channels, required=required)
+    told = await take(channels, answer(token, f"away until {UNTIL}, delegate cleo"), intake=intake)
+    assert await absence_of(channels) is None
+    if required is not EmailProof.TOKEN_FROM_DMARC:
+        assert "nothing proves that this mail is yours" in told["mara"].text
+
+
+async def test_a_signed_mail_to_somebody_else_changes_nothing(channels, signed):
+    """Mara has told Cleo that she is away, and Cleo sends it on to Mara's card."""
+    _, token = await channels.ask()
+    told = await signed(token, f"away until {UNTIL}, delegate cleo", To="cleo@example.com")
+    assert await absence_of(channels) is None
+    assert "mara" not in told or "You are away" not in told["mara"].headline
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("away until some day", "is no day"),
+        ("away until 2020-01-01", "today is"),
+        (f"away until {UNTIL}, delegate somebody", "nobody called 'somebody'"),
+        (f"away until {UNTIL}, delegate mara", "stand in for each other"),
+        ("back", "is not away"),
+    ],
+)
+async def test_what_cannot_be_is_told(channels, signed, text, words):
+    """And nothing has changed."""
+    _, token = await channels.ask()
+    told = await signed(token, text)
+    assert words in told["mara"].text
+    assert await absence_of(channels) is None
+
+
+async def test_a_channel_that_vouches_for_people_is_believed(channels):
+    """In a channel of one's own it is the platform that says who writes."""
+    approval, _ = await channels.ask()
+    mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
+    channels.desk.directory = Directory(
+        [mara, *(one for one in channels.directory if one.id != "mara")]
+    )
+    await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
+    assert (await absence_of(channels)).delegate == ""
