@@ -116,7 +116,7 @@ class Router:
 
     async def _taken_by_grant(self, item: Item) -> bool:
         """Approve a call that somebody has approved beforehand; if not, the people are asked."""
-        if not self._may_be_granted or item.body.get("fallback") or item.body.get("edit"):
+        if not self._may_be_granted or item.body.keys() & {"fallback", "edit", "turn", "moved"}:
             return False
         try:
             done = await self._grants.decide(
@@ -130,7 +130,11 @@ class Router:
     def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         """Return how a call would be asked about now, and the ids of those asked first."""
         choice = self._choose(approval, now)
-        return choice.terms, [person.id for person in choice.people]
+        seats = choice.start.seats if choice.start is not None else ()
+        if choice.start and choice.terms.asking(choice.start.level).order is Order.SEQUENCE:
+            seats = seats[:1]
+        # A grant stands for its giver alone, not for whom they stand in.
+        return choice.terms, [seat.person for seat in seats if not seat.instead_of]
 
     def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
         body = item.body

@@ -8,6 +8,7 @@ policy allows at the moment of each call. Whatever it does not cover is asked ab
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -20,6 +21,7 @@ from signoff.core.durations import format_duration
 from signoff.core.errors import ConditionError, GrantRefused, NotCanonical
 from signoff.core.events import Event, What
 from signoff.core.grantrules import GrantRules
+from signoff.core.levels import Outcome
 from signoff.core.model import Value
 from signoff.core.people import Directory
 from signoff.core.policy import Terms
@@ -232,7 +234,7 @@ class Grant(Value):
         """
         if why := self.why_not(approval, terms, asked, directory, now=now):
             raise GrantRefused(f"Grant {self.id} does not decide approval {approval.id}: {why}.")
-        reason = f"a grant for calls like {self.approval}"
+        reason = self.reason or f"calls like {self.approval} were approved beforehand"
         approved, events = approval.take_grant(
             terms, by=self.by, grant=self.id, reason=reason, now=now
         )
@@ -288,7 +290,7 @@ class Grant(Value):
             return f"it is {state}"
         if terms.policy != self.scope.policy:
             return f"it falls under {terms.policy}"
-        if why := self._why_not_alone(approval, terms, asked, directory):
+        if why := self._giver_cannot(approval, terms, asked, directory):
             return why
         try:
             rules = _rules(approval, terms, self.by)
@@ -299,17 +301,16 @@ class Grant(Value):
             return "the policy lets fewer arguments vary by now"
         return self.scope.why_not(approval) or Scope.of(approval, rules).why_not(approval)
 
-    def _why_not_alone(
+    def _giver_cannot(
         self, approval: Approval, terms: Terms, asked: Collection[str], directory: Directory
     ) -> str:
-        """Say why a yes of the giver would not decide the call by itself."""
-        if any(level.quorum != 1 for level in terms.ladder):
-            return f"it takes more than one yes under {terms.policy}"
         person, user = directory.get(self.by), approval.origin.user
         if person is None or self.by not in asked:
             return f"{self.by} would not be asked"
-        asks = person.owns(user) or directory.same(self.by, user)
-        return f"{self.by} asks for it" if asks else ""
+        if person.owns(user) or directory.same(self.by, user):
+            return f"{self.by} asks for it"
+        unsaid = not self.reason and Outcome.APPROVE in terms.asking(0).reasons
+        return "a yes needs a reason, and it was given without one" if unsaid else ""
 
 
 def grant_id(approval_id: str) -> str:
@@ -328,6 +329,17 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     return _rules(approval, approval.terms, person)
 
 
+def givers(approval: Approval) -> tuple[str, ...]:
+    """Return the ids of those who may approve calls like this one beforehand."""
+    named = approval.terms.grants.who if approval.terms and approval.terms.grants else ()
+    able = []
+    for person in named:
+        with suppress(GrantRefused):
+            may_grant(approval, person)
+            able.append(person)
+    return tuple(able)
+
+
 def json_type(value: JsonValue) -> str:
     """Return the JSON type of a value; what is none has a name of its own, equal to no other."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
@@ -339,6 +351,8 @@ def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
         raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls beforehand.")
     if person not in rules.who:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
+    if any(level.quorum != 1 for level in terms.ladder):
+        raise GrantRefused("What takes more than one yes is approved one by one.")
     if terms.second_step or approval.in_two_steps:
         raise GrantRefused("A call that takes two steps is approved one by one.")
     if approval.kind is Kind.INPUT or approval.template is not None:
