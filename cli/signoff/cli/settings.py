@@ -33,6 +33,7 @@ from signoff.core.queues import Queue
 from signoff.core.schedules import Schedule
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApps
+from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
 """Read from the working directory unless another file is named."""
@@ -184,6 +185,7 @@ class Settings(BaseSettings):
     default: Fallback = Fallback()
     long_running: tuple[LongRunning, ...] = ()
     log: LogSettings = LogSettings()
+    ces: Rules = Rules()
 
     _file: Path | None = PrivateAttr(default=None)
     _places: tuple[str, ...] = PrivateAttr(default=())

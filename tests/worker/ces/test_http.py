@@ -1,0 +1,217 @@
+"""`ces_requests`: where sandboxed code may go, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from signoff.worker.ces.http import HttpRefused, facts, is_public, request
+from signoff.worker.ces.rules import Rules
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[str]:
+    """A server on the loopback: it echoes, redirects, is endless, or says nothing."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        path = head.split(" ")[1]
+        length = next(
+            (
+                int(line.split(":")[1])
+                for line in head.splitlines()
+                if line.lower().startswith("content-length")
+            ),
+            0,
+        )
+        body = (await reader.readexactly(length)).decode()
+        host = next(line for line in head.splitlines() if line.lower().startswith("host"))
+        match path.partition("?")[0]:
+            case "/endless":
+                said = "HTTP/1.1 200 OK\r\n\r\n" + "x" * 4096
+            case "/slow":
+                await reader.read()
+                said = ""
+            case "/out":
+                said = "HTTP/1.1 302 Found\r\nlocation: http://evil.example/\r\ncontent-length: 0\r\n\r\n"
+            case "/metadata":
+                said = "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
+            case "/around":
+                said = "HTTP/1.1 307 Go\r\nlocation: /around\r\ncontent-length: 0\r\n\r\n"
+            case "/moved":
+                said = "HTTP/1.1 303 See\r\nlocation: /echo\r\ncontent-length: 0\r\n\r\n"
+            case "/missing":
+                said = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+            case _:
+                text = f"{head.splitlines()[0]}|{host}|{body}"
+                said = f"HTTP/1.1 200 OK\r\ncontent-length: {len(text)}\r\n\r\n{text}"
+        writer.write(said.encode())
+        await writer.drain()
+        writer.close()
+
+    running = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = running.sockets[0].getsockname()[1]
+    async with running:
+        yield f"127.0.0.1:{port}"
+
+
+def rules(server: str, **more: Any) -> Rules:
+    """Rules under which the server may be reached, although its address is private."""
+    return Rules(internal_hosts=(server,), **more)
+
+
+async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
+    """Parameters, JSON and text arrive; text, status and reason come back."""
+    asked = {"method": "POST", "url": f"http://{server}/echo", "params": {"a": 1}, "json": {"b": 2}}
+    answer = await request(rules(server), asked)
+    assert answer["status_code"] == 200
+    assert answer["reason"] == "OK"
+    assert answer["text"] == f'POST /echo?a=1 HTTP/1.1|host: {server}|{{"b":2}}'.replace(
+        "host", answer["text"].split("|")[1].split(":")[0]
+    )
+
+
+async def test_data_is_a_form_or_text(server: str) -> None:
+    """`data` is sent as a form where it is a dictionary, and as it stands where it is text."""
+    asked = {"method": "PUT", "url": f"http://{server}/echo", "data": {"a": "b c"}}
+    assert (await request(rules(server), asked))["text"].endswith("|a=b+c")
+    assert (await request(rules(server), {**asked, "data": '{"x"'}))["text"].endswith('|{"x"')
+
+
+async def test_an_error_status_is_an_answer(server: str) -> None:
+    """A 404 is a response, and nothing is raised before the code asks for it."""
+    asked = {"method": "GET", "url": f"http://{server}/missing"}
+    assert await request(rules(server), asked) == {
+        "text": "",
+        "status_code": 404,
+        "reason": "Not Found",
+    }
+
+
+async def test_a_redirect_is_followed_under_the_same_rules(server: str) -> None:
+    """303 becomes a GET of the target; what leads to another host is refused."""
+    moved = {"method": "POST", "url": f"http://{server}/moved", "json": {}}
+    assert (await request(rules(server), moved))["text"].startswith("GET /echo")
+    for path, words in [
+        ("out", "evil.example is not an allowed host"),
+        ("metadata", "not an allowed host"),
+        ("around", "redirects more than"),
+    ]:
+        with pytest.raises(HttpRefused, match=words):
+            await request(rules(server), {"method": "GET", "url": f"http://{server}/{path}"})
+    kept = {"method": "GET", "url": f"http://{server}/out", "allow_redirects": False}
+    assert (await request(rules(server), kept))["status_code"] == 302
+
+
+async def test_a_redirect_to_a_private_address_of_an_allowed_host_is_refused(server: str) -> None:
+    """A host that is allowed and has a private address is refused behind a redirect too."""
+    allowed = rules(server, hosts=("169.254.169.254",))
+    with pytest.raises(HttpRefused, match="private address"):
+        await request(allowed, {"method": "GET", "url": f"http://{server}/metadata"})
+
+
+async def test_time_and_size_are_bounded(server: str) -> None:
+    """An answer that does not come, or does not end, is refused."""
+    slow = {"method": "GET", "url": f"http://{server}/slow"}
+    with pytest.raises(HttpRefused, match=r"longer than 0\.2 seconds"):
+        await request(rules(server, http_seconds=0.2), slow)
+    with pytest.raises(HttpRefused, match="more than 1000 bytes"):
+        await request(
+            rules(server, http_bytes=1000), {"method": "GET", "url": f"http://{server}/endless"}
+        )
+    large = {"method": "POST", "url": f"http://{server}/echo", "data": "x" * 2000}
+    with pytest.raises(HttpRefused, match="sent more than 1000 bytes"):
+        await request(rules(server, http_bytes=1000), large)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://other.example/",
+        "http://api.example.com.evil.example/",
+        "http://evil.example/@api.example.com",
+        "http://user:pw@api.example.com/",
+        "ftp://api.example.com/",
+        "file:///etc/passwd",
+        "http:///x",
+        "nonsense",
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://api.example.com:22/",
+    ],
+)
+async def test_only_allowed_hosts_are_reached(url: str) -> None:
+    """Anything but http and https to an allowed host at its usual port is refused."""
+    with pytest.raises(HttpRefused):
+        await request(Rules(hosts=("api.example.com",)), {"method": "GET", "url": url})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "::1",
+        "fe80::1%eth0",
+        "fd00::1",
+        "::ffff:10.0.0.1",
+        "2002:7f00:1::",
+        "64:ff9b::a00:1",
+    ],
+)
+def test_private_addresses_are_known(address: str) -> None:
+    """Private, local, shared, multicast and wrapped addresses are not public."""
+    assert not is_public(address)
+
+
+def test_public_addresses_are_known() -> None:
+    """The addresses of the public internet are."""
+    assert is_public("93.184.216.34")
+    assert is_public("2606:2800:220:1::1")
+
+
+async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
+    """An allowed host whose name points inside is refused: the address counts, not the name."""
+    with pytest.raises(HttpRefused, match="private address"):
+        await request(Rules(hosts=("localhost",)), {"method": "GET", "url": "http://localhost/"})
+
+
+async def test_what_it_does_not_take_is_said(server: str) -> None:
+    """An unknown keyword, data beside json, and an unknown method are refused with words."""
+    url = f"http://{server}/echo"
+    for asked, words in [
+        ({"method": "GET", "url": url, "verify": False}, "does not take verify"),
+        ({"method": "POST", "url": url, "data": "x", "json": {}}, "and not both"),
+        ({"method": "TRACE", "url": url}, "needs a url, and"),
+    ]:
+        with pytest.raises(HttpRefused, match=words):
+            await request(rules(server), asked)
+
+
+def test_an_approver_sees_no_secrets() -> None:
+    """What is shown of a request has its host, and no tokens."""
+    asked = {
+        "method": "POST",
+        "url": "https://api.example.com/x",
+        "headers": {"Authorization": "Bearer s", "X": "y"},
+        "cookies": {"a": "b"},
+    }
+    assert facts(asked) == {
+        "method": "POST",
+        "url": "https://api.example.com/x",
+        "host": "api.example.com",
+        "headers": {"Authorization": "(not shown)", "X": "y"},
+    }

@@ -1,0 +1,164 @@
+"""What code cannot do: get out, use up the machine, or be misunderstood in silence."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pydantic_monty import MontyCrashedError
+
+from signoff.worker.ces.errors import CodeError, CodeFailed, CodeRefused
+from signoff.worker.ces.lowering import lower
+from signoff.worker.ces.rules import Rules
+from worker.ces.studio import run, run_file
+
+TIGHT = Rules(seconds=0.5, memory=16 << 20, depth=60, output=10_000, http_seconds=0.2)
+
+BOMBS = {
+    "time": "while True:\n    pass",
+    "memory": "x = []\nwhile True:\n    x.append('a' * 100000)",
+    "one piece": "return 'a' * 10**10",
+    "power": "return 9**9**9",
+    "recursion": "def f():\n    return f()\nreturn f()",
+    "output": "while True:\n    print('x' * 1000)",
+    "result": "return 'x' * 20000",
+    "format": "return '{:>1000000000}'.format(1)",
+    "sleep": "import time\ntime.sleep(3600)",
+    "nesting": "import json\nreturn json.loads('[' * 100000)",
+    "calls": "while True:\n    tools.lookup({})",
+}
+
+ESCAPES = {
+    "class walk": "return ().__class__.__bases__[0].__subclasses__()",
+    "mro": "return type(1).mro()",
+    "format string": "return '{0.__class__.__mro__}'.format(1)",
+    "format map": "return '{a.__init__.__globals__}'.format_map({'a': context})",
+    "globals of a function": "return get_variable.__globals__",
+    "code of a function": "return get_variable.__code__",
+    "frames": "try:\n    1/0\nexcept Exception as e:\n    return e.__traceback__.tb_frame",
+    "builtins": "return __builtins__",
+    "import function": "return __import__('os')",
+    "getattr": "return getattr(getattr(context, '__class__'), '__mro__')",
+    "file": "return open('/etc/passwd').read()",
+    "write": "open('/tmp/x', 'w').write('x')",
+    "exec of an import": "exec('import os\\nx = os.environ')\nreturn x",
+    "eval of a file": "return eval(\"open('/etc/passwd').read()\")",
+    "process": "exec('import subprocess')",
+    "socket": "exec('import socket')",
+    "modules": "exec('import sys\\nx = sys.modules')\nreturn x",
+    "path": "exec('import pathlib\\nx = pathlib.Path(\"/etc/passwd\").read_text()')\nreturn x",
+    "own name": "return eval('signoff_host')('unknown', 1, 2)",
+}
+
+
+@pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS)
+async def test_a_bomb_is_one_failed_call(code: str) -> None:
+    """Time, memory, recursion, output and calls have limits; the next call goes on as ever."""
+    with pytest.raises(CodeFailed):
+        await run(code, rules=TIGHT)
+    assert await run("return 1") == 1
+
+
+@pytest.mark.parametrize("code", ESCAPES.values(), ids=ESCAPES)
+async def test_there_is_no_way_out(code: str) -> None:
+    """No attribute, frame, import, format string or file leads out of the sandbox."""
+    with pytest.raises(CodeError):
+        await run(code, rules=TIGHT)
+
+
+@pytest.mark.parametrize(
+    "module", ["os", "sys", "subprocess", "socket", "pathlib", "requests", "ctypes", ".x"]
+)
+def test_only_pure_modules_can_be_imported(module: str) -> None:
+    """An import of anything else is refused before the code runs, with its line."""
+    statement = "from . import x" if module == ".x" else f"import {module}"
+    with pytest.raises(CodeRefused, match=r"tool\.py, line 2: .* cannot be imported"):
+        lower(f"\n{statement}\n", "tool.py")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def main(:\n    pass", "line 1: this is not Python"),
+        ("x = 1\ndef main():\n    yield 1", "line 3: the sandbox does not have generators"),
+        ("class A(Exception):\n    pass", "line 1: the sandbox does not have classes that inherit"),
+        (
+            "class A:\n    @property\n    def x(self): pass",
+            "line 3: the sandbox does not have property",
+        ),
+        ("x = 1\ndel x", "line 2: the sandbox can delete entries"),
+        ("x = signoff_host", "line 1: the name signoff_host is Signoff's own"),
+        ("def f(e):\n    return _signoff_plain(e)", "line 2: the name _signoff_plain"),
+    ],
+)
+def test_what_the_sandbox_lacks_is_said_with_its_line(code: str, words: str) -> None:
+    """Code that the sandbox cannot run is refused when it is read; the error names the line."""
+    with pytest.raises(CodeRefused, match=words):
+        lower(code, "tool.py")
+
+
+async def test_what_is_raised_is_said_with_its_line() -> None:
+    """An exception that nothing catches names the file, the line, and itself."""
+    source = "def main():\n    x = {}\n    return helper(x)\n\ndef helper(x):\n    return x['id']\n"
+    with pytest.raises(CodeFailed, match=r"main\.py, line 6: KeyError: id"):
+        await run_file(source)
+
+
+async def test_a_status_error_keeps_its_name() -> None:
+    """A StatusError that nothing catches is called so."""
+    with pytest.raises(CodeFailed, match=r"line 2: StatusError: 404 Gone"):
+        await run_file("def main():\n    ExternalResponse('', 404, 'Gone').raise_for_status()")
+
+
+async def test_entries_are_deleted() -> None:
+    """`del x[key]` and `del x[a:b]` do what they do in Python."""
+    body = "d = {'a': 1, 'b': 2}\nl = [1, 2, 3, 4]\ndel d['a'], l[0]\ndel l[1:]\nreturn [d, l]"
+    assert await run(body) == [{"b": 2}, [2]]
+
+
+async def test_a_file_may_have_helpers_constants_and_imports() -> None:
+    """Whatever stands beside the function is there when it runs."""
+    source = (
+        "import json\nfrom typing import Any\nRATE = 2\n\n"
+        "def double(x: int) -> int:\n    return x * RATE\n\n"
+        "def main() -> dict[str, Any]:\n    return json.loads(json.dumps({'x': double(4)}))\n"
+    )
+    assert (await run_file(source)).result == {"x": 8}
+
+
+async def test_what_leaves_the_code_is_plain_data() -> None:
+    """A value that is not plain data cannot be handed to a tool."""
+    with pytest.raises(CodeFailed, match="only plain data"):
+        await run("tools.lookup({'x': {1, 2}})")
+
+
+async def test_a_crash_of_the_sandbox_is_one_failed_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the worker process of the sandbox is killed, the call fails, and the next one runs."""
+    import psutil
+
+    async def host(
+        kind: str, args: dict[str, object], state: dict[str, object]
+    ) -> dict[str, object]:
+        for child in psutil.Process(os.getpid()).children():
+            if "monty" in child.name():
+                child.kill()
+        return {}
+
+    from signoff.worker.ces import sandbox
+
+    async def settle() -> dict[str, object]:
+        return {}
+
+    code = lower("def main():\n    return tools.lookup({})", "main.py")
+    setup = {
+        "context": {"signoff": "ToolContext"},
+        "tools": ["lookup"],
+        "marked": False,
+        "objects": [],
+    }
+    with pytest.raises(CodeFailed, match="crashed") as caught:
+        await sandbox.Sandbox(Rules()).run(
+            code, "main", setup=setup, args={}, host=host, settle=settle
+        )
+    assert isinstance(caught.value.__cause__, MontyCrashedError)
+    assert await run("return 1") == 1

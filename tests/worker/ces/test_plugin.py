@@ -1,0 +1,142 @@
+"""Callbacks in a real agent, run by a real Runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signoff.core.errors import ConfigError
+from signoff.testing.model import ToolCall
+from signoff.worker.ces.errors import CodeRefused
+from signoff.worker.ces.plugin import CesCallbacks
+from signoff.worker.ces.rules import Rules
+from worker.ces.studio import Talk, app, result, write
+
+TOOL = {
+    "tools/greet.py": 'def greet(name: str) -> dict:\n    """Greets."""\n    return {"hi": name}\n'
+}
+
+
+def talk(folder: Path, callbacks: dict[str, str], rules: Rules | None = None) -> Talk:
+    """A talk with an agent that calls `greet`, under these callbacks."""
+    write(folder, {**TOOL, **{f"callbacks/{name}": text for name, text in callbacks.items()}})
+    call = ToolCall("greet", {"name": "Riley"})
+    return Talk(app(folder / "tools", call, callbacks=folder / "callbacks", rules=rules))
+
+
+def texts(events: list[Any]) -> list[str]:
+    """What the agent has said."""
+    return [
+        part.text for event in events if event.content for part in event.content.parts if part.text
+    ]
+
+
+async def test_a_model_callback_may_answer_in_its_place(tmp_path: Path) -> None:
+    """What `before_model_callback` returns is said, and the model is not asked."""
+    source = (
+        "def before_model_callback(callback_context, llm_request):\n"
+        "    for part in callback_context.get_last_user_input():\n"
+        "        if part.text == 'hello':\n"
+        "            return LlmResponse.from_parts(parts=[Part.from_text(text='Welcome.')])\n"
+    )
+    assert texts(await talk(tmp_path, {"a.py": source}).say("hello")) == ["Welcome."]
+
+
+async def test_a_model_callback_may_change_the_request(tmp_path: Path) -> None:
+    """A hidden tool is not offered, and a changed instruction is what the model is told."""
+    source = (
+        "def before_model_callback(callback_context, llm_request):\n"
+        "    llm_request.config.hide_tool('greet')\n"
+        "    llm_request.config.system_instruction = 'Be brief.'\n"
+        "    callback_context.variables['model'] = llm_request.config.tools[0].function_declarations[0].name\n"
+    )
+    one = talk(tmp_path, {"a.py": source})
+    seen: list[Any] = []
+    model = one.runner.agent.model  # type: ignore[union-attr] -- an LlmAgent
+    script = model.script
+    model.script = lambda turn: (seen.append(turn.tools), "no tools")[1] if script else ""
+    assert texts(await one.say("go")) == ["no tools"]
+    assert seen == [()]
+    assert (await one.state())["model"] == "greet"
+
+
+async def test_a_model_callback_may_change_what_was_said(tmp_path: Path) -> None:
+    """What `after_model_callback` returns takes the place of the model's words."""
+    source = (
+        "def after_model_callback(callback_context, llm_response):\n"
+        "    if llm_response.content.parts[0].text:\n"
+        "        return LlmResponse.from_parts([Part.from_text('Recorded.'), *llm_response.content.parts])\n"
+    )
+    said = texts(await talk(tmp_path, {"a.py": source}).say("go"))
+    assert said[0] == "Recorded."
+    assert said[1].startswith("It gave")
+
+
+async def test_tool_callbacks_see_and_change_what_a_tool_gives(tmp_path: Path) -> None:
+    """`before_tool_callback` may answer for a tool; `after_tool_callback` may change its result."""
+    before = "def before_tool_callback(tool, input, callback_context):\n    return {'asked': [tool.name, input['name']]}\n"
+    after = "def after_tool_callback(tool, input, callback_context, tool_response):\n    return {**tool_response, 'after': True}\n"
+    assert result(await talk(tmp_path / "1", {"a.py": before}).say("go")) == {
+        "asked": ["greet", "Riley"]
+    }
+    assert result(await talk(tmp_path / "2", {"a.py": after}).say("go")) == {
+        "hi": "Riley",
+        "after": True,
+    }
+
+
+async def test_agent_callbacks_share_the_state_and_may_answer(tmp_path: Path) -> None:
+    """`before_agent_callback` and `after_agent_callback` see the state, and may speak."""
+    source = (
+        "def before_agent_callback(callback_context):\n    set_variable('begun', callback_context.agent_name)\n\n"
+        "def after_agent_callback(callback_context):\n    return Content(parts=[Part.from_text('Bye.')], role='model')\n"
+    )
+    one = talk(tmp_path, {"a.py": source})
+    assert texts(await one.say("go"))[-1] == "Bye."
+    assert (await one.state())["begun"] == "shop"
+
+
+async def test_callbacks_run_in_order_and_by_agent(tmp_path: Path) -> None:
+    """Files of one kind run by name until one returns something; a folder is for one agent."""
+
+    def source(name: str, end: str) -> str:
+        return f"def before_agent_callback(callback_context):\n    set_variable('{name}', True)\n    {end}\n"
+
+    files = {
+        "a.py": source("a", "return None"),
+        "b.py": source("b", "return Content(parts=[Part.from_text('b')], role='model')"),
+        "c.py": source("c", "return None"),
+        "other/d.py": source("d", "return None"),
+        "shop/aa.py": source("shop", "return None"),
+    }
+    one = talk(tmp_path, files)
+    assert texts(await one.say("go")) == ["b"]
+    assert await one.state() == {"a": True, "b": True}
+
+
+async def test_a_callback_that_fails_ends_the_run(tmp_path: Path) -> None:
+    """What a callback would have stopped does not go on without it."""
+    source = "def before_tool_callback(tool, input, callback_context):\n    return 1 / 0\n"
+    with pytest.raises(RuntimeError, match=r"a\.py, line 2: ZeroDivisionError"):
+        await talk(tmp_path, {"a.py": source}).say("go")
+
+
+async def test_a_callback_cannot_wait_for_an_approval(tmp_path: Path) -> None:
+    """A call that needs approval is refused in a callback; the code can catch that."""
+    source = (
+        "def before_agent_callback(callback_context):\n    try:\n        tools.greet({'name': 'x'})\n"
+        "    except PermissionError as error:\n        set_variable('no', str(error))\n"
+    )
+    one = talk(tmp_path, {"a.py": source}, Rules(needs_approval=('tool == "greet"',)))
+    await one.say("go")
+    assert (await one.state())["no"] == "greet needs approval, and a callback cannot wait for one."
+
+
+def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:
+    """A missing folder, and a file without a callback, are said when the agent is loaded."""
+    with pytest.raises(ConfigError, match="not a folder"):
+        CesCallbacks(tmp_path / "none")
+    with pytest.raises(CodeRefused, match=r"a\.py has no callback"):
+        CesCallbacks(write(tmp_path, {"a.py": "def f():\n    pass\n"}))

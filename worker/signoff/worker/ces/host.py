@@ -1,0 +1,290 @@
+"""What stands outside the sandbox: tools, HTTP and variables, under the rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event_actions import EventActions
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
+
+from signoff.worker.ces import http
+from signoff.worker.ces.errors import CodeError, CodeFailed
+from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.sandbox import Answer, Done, Held
+from signoff.worker.ces.translate import variables
+
+_POLL: Final = 1.0
+"""Seconds that a poll of an asynchronous call waits before it says "not yet"."""
+
+_MOST_DEEP: Final = 5
+_VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
+
+
+class CodeTool(Protocol):
+    """A tool that is sandboxed code itself, and can be suspended inside another one."""
+
+    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
+        """Run it, to its end or to a call that waits."""
+
+
+@dataclass
+class CodeHost:
+    """Answers the calls to the outside of one run of code.
+
+    Attributes:
+        rules: What the code may do.
+        context: The ADK context of the tool call, or of the callback.
+        tools: What `tools` and `async_tools` have, by name.
+        may_wait: Whether the code can be suspended; a callback cannot.
+        depth: How many runs of code it is inside of.
+        kept: What a suspended run has brought along.
+    """
+
+    rules: Rules
+    context: Context
+    tools: Mapping[str, BaseTool]
+    may_wait: bool = True
+    depth: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._results: dict[str, Any] = dict(self.kept.get("results", {}))
+        self._started: int = self.kept.get("started", 0)
+        self._calls: int = self.kept.get("calls", 0)
+        self._running: dict[str, asyncio.Task[Answer | Held]] = {}
+        self.pending: list[Any] = list(self.kept.get("pending", []))
+
+    async def __call__(
+        self, kind: str, args: dict[str, Any], state: dict[str, Any]
+    ) -> Answer | Held:
+        """Answer one call; where it waits for an approval, say so.
+
+        Args:
+            kind: "tool", "start", "poll", "http", "set_variable", "remove_variable" or "end".
+            args: With what.
+            state: The variables, as the code has them.
+        """
+        if refused := self._take_over(state):
+            if kind == "end":
+                raise CodeFailed(refused)
+            return self._answer(state, {"refused": refused})
+        if kind == "end":
+            return {}
+        if kind == "poll":
+            return await self._poll(args, state)
+        if (asks := self._asks(kind, args)) is not None:
+            if self.may_wait:
+                self.pending = [kind, args]
+                return asks
+            return self._answer(
+                state,
+                {"refused": f"{asks.tool} needs approval, and a callback cannot wait for one."},
+            )
+        return await self.perform(kind, args, state)
+
+    async def perform(
+        self, kind: str, args: dict[str, Any], state: dict[str, Any] | None, *, yes: Any = None
+    ) -> Answer | Held:
+        """Do what a call asks for, `yes` being the confirmation where there was one."""
+        match kind:
+            case "tool":
+                done = await self._tool(args, yes)
+                if isinstance(done, Held):
+                    self.pending = [kind, args]
+                    return done
+            case "start":
+                number = str(self._started)
+                self._started += 1
+                self._running[number] = asyncio.create_task(self._tool(args, yes))
+                done = {"number": number}
+            case "http":
+                done = await self._http(args)
+            case "set_variable":
+                self.context.state[str(args["key"])] = args["value"]
+                done = {}
+            case "remove_variable":
+                self.context.state[str(args["key"])] = None
+                done = {}
+            case _:
+                raise ValueError(f"There is no call {kind!r} to the outside.")
+        return self._answer(state, done)
+
+    def refused(self, why: str) -> Answer:
+        """Return the answer to a call that was not approved."""
+        return self._answer(None, {"refused": why})
+
+    def inner(self, done: Done) -> Answer:
+        """Return the answer to a call of a tool that was suspended itself, and has ended."""
+        return self._answer(None, {"response": _response(done.result)})
+
+    async def settle(self) -> dict[str, Any]:
+        """Bring all asynchronous calls to their end, and return what a later process must know."""
+        for number, task in list(self._running.items()):
+            done = await task
+            self._results[number] = _frozen(done)
+        self._running.clear()
+        return {
+            "results": self._results,
+            "started": self._started,
+            "calls": self._calls,
+            "pending": self.pending,
+        }
+
+    async def close(self) -> None:
+        """Stop what still runs beside."""
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    def _answer(self, state: dict[str, Any] | None, done: dict[str, Any]) -> Answer:
+        now = variables(self.context)
+        return done if now == state else {**done, "state": now}
+
+    def _take_over(self, state: dict[str, Any]) -> str:
+        """Take over the variables that the code has changed; say which of them may not be."""
+        before = variables(self.context)
+        for key in {*before, *state}:
+            if key in before and key in state and before[key] == state[key]:
+                continue
+            kind = "set_variable" if key in state else "remove_variable"
+            args = {"key": key, "value": state[key]} if key in state else {"key": key}
+            if self._facts_ask(kind, args):
+                return (
+                    f"the variable {key} needs approval: use {kind}({key!r}, …), which can wait "
+                    "for one. It was not changed."
+                )
+            self.context.state[key] = state.get(key)
+        return ""
+
+    def _asks(self, kind: str, args: dict[str, Any]) -> Held | None:
+        match kind:
+            case "tool" | "start":
+                name, given = str(args.get("name")), dict(args.get("args") or {})
+            case "http":
+                name, given = f"ces_requests.{str(args.get('method')).lower()}", http.facts(args)
+            case _ if kind in _VARIABLES:
+                name, given = kind, args
+            case _:
+                raise ValueError(f"There is no call {kind!r} to the outside.")
+        return Held(name, given) if self._facts_ask(name, given) else None
+
+    def _facts_ask(self, tool: str, args: dict[str, Any]) -> bool:
+        return self.rules.asks(
+            {
+                "app": self.context.session.app_name,
+                "agent": self.context.agent_name,
+                "user": self.context.session.user_id,
+                "tool": tool,
+                "args": args,
+            }
+        )
+
+    async def _poll(self, args: dict[str, Any], state: dict[str, Any]) -> Answer | Held:
+        number = str(args.get("number"))
+        task = self._running.get(number)
+        if task is not None:
+            await asyncio.wait({task}, timeout=_POLL)
+            if not task.done():
+                return self._answer(state, {})
+            self._results[number] = _frozen(await task)
+            del self._running[number]
+        if number not in self._results:
+            raise ValueError(f"No asynchronous call has the number {number}.")
+        found = self._results[number]
+        if "held" in found:
+            self.pending = ["poll", args]
+            held = found["held"]
+            return Held(held["tool"], held["args"], tuple(held["frames"]), held["hint"])
+        return self._answer(state, found)
+
+    async def _tool(self, asked: dict[str, Any], yes: Any) -> Answer | Held:
+        name, args = str(asked.get("name")), dict(asked.get("args") or {})
+        tool = self.tools.get(name)
+        if tool is None:
+            raise ValueError(f"There is no tool {name!r}.")
+        self._calls += 1
+        run = getattr(tool, "in_sandbox", None)
+        try:
+            if run is not None:
+                if self.depth >= _MOST_DEEP:
+                    return _failed(f"{name} is called from code in code, {_MOST_DEEP} deep.")
+                done = await run(args, self.nested())
+                return done if isinstance(done, Held) else {"response": _response(done.result)}
+            return await self._adk_tool(tool, args, yes)
+        except CodeError as error:
+            return _failed(str(error))
+
+    def nested(self, kept: dict[str, Any] | None = None) -> CodeHost:
+        """Return the host of a tool of code that this code has called."""
+        return CodeHost(
+            self.rules, self.context, self.tools, self.may_wait, self.depth + 1, kept or {}
+        )
+
+    async def _adk_tool(self, tool: BaseTool, args: dict[str, Any], yes: Any) -> Answer | Held:
+        """Run a tool of ADK as it would be run by a call of its own.
+
+        A tool that asks for confirmation by itself is suspended in the same way.
+        """
+        own: str = self.context.function_call_id or "callback"
+        call_id = f"{own}.{self._calls}"
+        actions = EventActions()
+        # The very same: a copy would lose what the tool sets.
+        actions.state_delta = self.context.actions.state_delta
+        inner = Context(
+            _invocation(self.context),
+            function_call_id=call_id,
+            event_actions=actions,
+            tool_confirmation=yes,
+        )
+        try:
+            result = await tool.run_async(args=args, tool_context=inner)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the code is told of it
+            return _failed(f"{tool.name} raised {type(error).__name__}: {error}")
+        asked: ToolConfirmation | None = actions.requested_tool_confirmations.get(call_id)
+        if asked is not None and yes is None:
+            if not self.may_wait:
+                return {
+                    "refused": f"{tool.name} needs approval, and a callback cannot wait for one."
+                }
+            return Held(tool.name, args, hint=asked.hint or "")
+        self.context.actions.artifact_delta.update(actions.artifact_delta)
+        return {"response": _response(result)}
+
+    async def _http(self, asked: dict[str, Any]) -> Answer:
+        try:
+            return {"response": await http.request(self.rules, asked)}
+        except http.HttpRefused as error:
+            return {"error": str(error)}
+
+
+def _invocation(context: Context) -> InvocationContext:
+    return context._invocation_context  # noqa: SLF001 -- ADK has no other way to make a context
+
+
+def _response(result: Any) -> dict[str, Any]:
+    text = result if isinstance(result, str) else json.dumps(result, default=str)
+    return {"text": text, "status_code": 200, "reason": "OK"}
+
+
+def _failed(why: str) -> Answer:
+    return {"response": {"text": json.dumps({"error": why}), "status_code": 500, "reason": why}}
+
+
+def _frozen(done: Answer | Held) -> dict[str, Any]:
+    if not isinstance(done, Held):
+        return done
+    return {
+        "held": {
+            "tool": done.tool,
+            "args": done.args,
+            "frames": list(done.frames),
+            "hint": done.hint,
+        }
+    }

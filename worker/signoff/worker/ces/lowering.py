@@ -1,0 +1,171 @@
+"""Makes code of CX Agent Studio fit the sandbox's Python; its errors keep their lines.
+
+The sandbox lacks the `del` statement and exceptions with attributes. What has a plain equivalent is
+put in its place on the same line; what has none is refused with its line.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from signoff.worker.ces.errors import CodeRefused
+
+MODULES = frozenset(
+    {
+        "__future__",
+        "asyncio",
+        "base64",
+        "binascii",
+        "bisect",
+        "collections",
+        "copy",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "functools",
+        "hashlib",
+        "itertools",
+        "json",
+        "math",
+        "random",
+        "re",
+        "time",
+        "typing",
+        "unicodedata",
+    }
+)
+"""What code may import: pure modules, and clocks."""
+
+_ERROR_ATTRIBUTES = frozenset({"status_code", "reason"})
+_LACKING = {
+    ast.Yield: "generators (yield)",
+    ast.YieldFrom: "generators (yield from)",
+    ast.AsyncFor: "async for",
+    ast.AsyncWith: "async with",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A file of code, ready for the sandbox.
+
+    Attributes:
+        name: Its name, for errors.
+        text: What the sandbox runs.
+        functions: Its functions, by name.
+    """
+
+    name: str
+    text: str
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    line: int
+    start: int
+    end: int
+    text: str
+
+
+def lower(source: str, name: str) -> Code:
+    """Return code as the sandbox runs it.
+
+    Args:
+        source: The file.
+        name: Its name, for errors.
+
+    Raises:
+        CodeRefused: It is not Python, or uses what the sandbox does not have.
+    """
+    try:
+        tree = ast.parse(source, name)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise CodeRefused(f"{name}, line {line}: this is not Python: {error}") from error
+    edits = [edit for node in ast.walk(tree) for edit in _edits(node, name)]
+    return Code(
+        name=name,
+        text=_applied(source, edits),
+        functions={
+            node.name: node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        },
+    )
+
+
+def _edits(node: ast.AST, name: str) -> list[_Edit]:
+    _check(node, name)
+    match node:
+        case ast.Delete(targets=targets):
+            text = "; ".join(_deleted(one, name) for one in targets)
+            return [_instead(node, text, name)]
+        case ast.Attribute(attr=attr, value=ast.Name(id=owner), ctx=ast.Load()) if (
+            attr in _ERROR_ATTRIBUTES
+        ):
+            return [_instead(node, f"_signoff_attribute({owner}, {attr!r})", name)]
+        case ast.Call(func=ast.Name(id="StatusError") as function):
+            return [_instead(function, "_signoff_status_error", name)]
+    return []
+
+
+def _check(node: ast.AST, name: str) -> None:
+    line = getattr(node, "lineno", 1)
+    lacking = _LACKING.get(type(node))
+    match node:
+        case ast.ClassDef(bases=bases, keywords=keywords) if bases or keywords:
+            lacking = "classes that inherit"
+        case ast.FunctionDef(decorator_list=decorators) if any(
+            isinstance(one, ast.Name) and one.id in {"property", "classmethod", "staticmethod"}
+            for one in decorators
+        ):
+            lacking = "property, classmethod and staticmethod"
+        case ast.Import(names=names):
+            for one in names:
+                _check_import(one.name, line, name)
+        case ast.ImportFrom(module=module, level=level):
+            _check_import("." * level + (module or ""), line, name)
+        case ast.Name(id=used) if used.startswith(("_signoff", "signoff_host")):
+            raise CodeRefused(f"{name}, line {line}: the name {used} is Signoff's own.")
+    if lacking:
+        raise CodeRefused(f"{name}, line {line}: the sandbox does not have {lacking}.")
+
+
+def _check_import(module: str, line: int, name: str) -> None:
+    if module.partition(".")[0] not in MODULES:
+        raise CodeRefused(
+            f"{name}, line {line}: {module} cannot be imported in the sandbox. "
+            f"There are: {', '.join(sorted(MODULES - {'__future__'}))}."
+        )
+
+
+def _deleted(target: ast.expr, name: str) -> str:
+    match target:
+        case ast.Subscript(value=value, slice=ast.Slice()):
+            return f"{ast.unparse(value)}[{ast.unparse(target.slice)}] = []"
+        case ast.Subscript(value=value):
+            return f"{ast.unparse(value)}.pop({ast.unparse(target.slice)})"
+    raise CodeRefused(
+        f"{name}, line {target.lineno}: the sandbox can delete entries (del x[key]), and no names "
+        "or attributes."
+    )
+
+
+def _instead(node: ast.stmt | ast.expr, text: str, name: str) -> _Edit:
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        raise CodeRefused(
+            f"{name}, line {node.lineno}: write {ast.unparse(node)} on one line; the sandbox "
+            "needs it."
+        )
+    return _Edit(node.lineno, node.col_offset, node.end_col_offset, text)
+
+
+def _applied(source: str, edits: list[_Edit]) -> str:
+    lines = source.encode().splitlines(keepends=True)
+    # From the end, so that what stands before stays where it is.
+    for edit in sorted(edits, key=lambda one: (one.line, one.start), reverse=True):
+        line = lines[edit.line - 1]
+        lines[edit.line - 1] = line[: edit.start] + edit.text.encode() + line[edit.end :]
+    return b"".join(lines).decode()

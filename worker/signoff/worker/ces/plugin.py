@@ -1,0 +1,202 @@
+"""Callbacks of CX Agent Studio as a plugin of an ADK app."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.context import Context
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from signoff.core.errors import ConfigError
+from signoff.worker.ces.errors import CodeFailed, CodeRefused
+from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.lowering import Code, lower
+from signoff.worker.ces.rules import Rules, current
+from signoff.worker.ces.sandbox import Done, Held, Sandbox
+from signoff.worker.ces.toolset import tools_of
+from signoff.worker.ces.translate import (
+    Plain,
+    change_request,
+    context_of,
+    request_of,
+    response_of,
+    to_content,
+    to_response,
+    tool_of,
+)
+
+KINDS: Final = tuple(
+    f"{when}_{what}_callback" for what in ("agent", "model", "tool") for when in ("before", "after")
+)
+"""The callbacks there are, by the names of their functions."""
+
+
+class CesCallbacks(BasePlugin):
+    """Callbacks of CX Agent Studio, unchanged, for the agents of an app.
+
+    Each file has functions named `before_model_callback` and so on. The files of one kind are run
+    in the order of their names, until one of them returns something. Files directly in the folder
+    are for all agents; those below a folder with the name of an agent are for that agent.
+
+    A callback that fails ends the run: what it would have stopped must not go on without it.
+
+    Args:
+        folder: The folder of the files.
+        rules: What the code may do; the section ``[ces]`` of the settings where not given.
+
+    Raises:
+        ConfigError: There is no such folder, or no callback in it.
+        CodeRefused: A file is not Python, or uses what the sandbox does not have.
+    """
+
+    def __init__(self, folder: Path | str, rules: Rules | None = None) -> None:
+        super().__init__(name="ces_callbacks")
+        self._rules = rules
+        self._found = _read(Path(folder))
+
+    async def before_agent_callback(
+        self, *, agent: BaseAgent, callback_context: Context
+    ) -> types.Content | None:
+        """Run `before_agent_callback(callback_context)`."""
+        return await self._of_agent("before_agent_callback", agent.name, callback_context)
+
+    async def after_agent_callback(
+        self, *, agent: BaseAgent, callback_context: Context
+    ) -> types.Content | None:
+        """Run `after_agent_callback(callback_context)`."""
+        return await self._of_agent("after_agent_callback", agent.name, callback_context)
+
+    async def before_model_callback(
+        self, *, callback_context: Context, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Run `before_model_callback(callback_context, llm_request)`; it may change the request."""
+        for code in self._codes("before_model_callback", callback_context.agent_name):
+            before = request_of(llm_request)
+            ended = await self._run(code, "before_model_callback", callback_context, [before])
+            change_request(llm_request, before, ended.objects[1], code.name)
+            if ended.result is not None:
+                return to_response(ended.result, code.name)
+        return None
+
+    async def after_model_callback(
+        self, *, callback_context: Context, llm_response: LlmResponse
+    ) -> LlmResponse | None:
+        """Run `after_model_callback(callback_context, llm_response)`."""
+        if llm_response.partial or llm_response.content is None:
+            return None
+        for code in self._codes("after_model_callback", callback_context.agent_name):
+            before = response_of(llm_response)
+            ended = await self._run(code, "after_model_callback", callback_context, [before])
+            said = ended.result
+            if said is None and ended.objects[1] != before:
+                said = ended.objects[1]
+            if said is not None:
+                made = to_response(said, code.name)
+                return llm_response.model_copy(update={"content": made.content})
+        return None
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: Context
+    ) -> dict[str, Any] | None:
+        """Run `before_tool_callback(tool, input, callback_context)`; it may not change the input.
+
+        What would run has to be what was shown to an approver.
+        """
+        return await self._of_tool("before_tool_callback", tool, tool_args, tool_context)
+
+    async def after_tool_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: Context,
+        result: dict[str, Any],
+    ) -> dict[str, Any] | None:
+        """Run `after_tool_callback(tool, input, callback_context, tool_response)`."""
+        return await self._of_tool("after_tool_callback", tool, tool_args, tool_context, result)
+
+    async def _of_agent(self, kind: str, agent: str, context: Context) -> types.Content | None:
+        for code in self._codes(kind, agent):
+            ended = await self._run(code, kind, context, [])
+            if ended.result is not None:
+                return to_content(ended.result, code.name)
+        return None
+
+    async def _of_tool(
+        self,
+        kind: str,
+        tool: BaseTool,
+        args: dict[str, Any],
+        context: Context,
+        *result: dict[str, Any],
+    ) -> dict[str, Any] | None:
+        for code in self._codes(kind, context.agent_name):
+            given = [tool_of(tool), args]
+            ended = await self._run(code, kind, context, [*result], before=given)
+            if ended.result is None:
+                continue
+            if not isinstance(ended.result, dict) or "signoff" in ended.result:
+                raise CodeFailed(f"{code.name} did not return a dict or None.")
+            return ended.result
+        return None
+
+    async def _run(
+        self,
+        code: Code,
+        kind: str,
+        context: Context,
+        behind: list[Any],
+        *,
+        before: list[Any] | None = None,
+    ) -> Done:
+        rules = self._rules or current()
+        own: Plain = context_of(context, call_id=context.function_call_id)
+        host = CodeHost(rules, context, await tools_of(context), may_wait=False)
+        try:
+            ended = await Sandbox(rules).run(
+                code,
+                kind,
+                setup={
+                    "context": own,
+                    "tools": sorted(host.tools),
+                    "marked": rules.may_ask_about_variables(),
+                    "objects": [*(before or []), *behind],
+                    "place": len(before or []),
+                },
+                args={},
+                host=host,
+                settle=host.settle,
+            )
+        finally:
+            await host.close()
+        if isinstance(ended, Held):
+            raise CodeFailed(f"{code.name}: {ended.tool} needs approval.")
+        return ended
+
+    def _codes(self, kind: str, agent: str) -> list[Code]:
+        return [code for owner, one, code in self._found if one == kind and owner in {"", agent}]
+
+
+def _read(folder: Path) -> list[tuple[str, str, Code]]:
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder of callbacks of CX Agent Studio.")
+    found = []
+    for file in sorted(folder.rglob("*.py")):
+        if file.name.startswith(("_", ".")):
+            continue
+        inside = file.relative_to(folder)
+        code = lower(file.read_text("utf-8"), str(inside))
+        kinds = [kind for kind in KINDS if kind in code.functions]
+        if not kinds:
+            raise CodeRefused(f"{inside} has no callback. Their names are {', '.join(KINDS)}.")
+        owner = inside.parts[0] if len(inside.parts) > 1 else ""
+        found += [(owner, kind, code) for kind in kinds]
+    if not found:
+        raise ConfigError(f"There is no callback in {folder}.")
+    return found

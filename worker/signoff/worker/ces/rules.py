@@ -1,0 +1,114 @@
+"""What sandboxed code may do: the section ``[ces]`` of the settings."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from pydantic import Field, JsonValue, SecretStr, field_validator
+
+from signoff.core.conditions import check, holds
+from signoff.core.errors import ConditionError
+from signoff.core.model import Value
+
+_SHORTEST_KEY = 32
+_OWN_KEY = SecretStr(secrets.token_hex(32))
+
+
+class Rules(Value):
+    """[ces]: what code of CX Agent Studio may do, and which of its calls are asked about."""
+
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="Where `ces_requests` may go: `api.example.com`, or `*.example.com` for "
+        "everything below it. Never to a private address.",
+    )
+    internal_hosts: tuple[str, ...] = Field(
+        (),
+        description="Where it may go although the address is private: HOST, or HOST:PORT for that "
+        "port alone.",
+    )
+    needs_approval: tuple[str, ...] = Field(
+        (),
+        description="Conditions (CEL, as the `when` of a policy). A call in the code that one of "
+        "them is true of waits for an approval; `tool` is the name of the called tool, "
+        "`ces_requests.post`, `set_variable` or `remove_variable`.",
+    )
+    key: SecretStr = Field(
+        SecretStr(""),
+        description="What suspended code is signed with: the same in all workers, at least 32 "
+        "characters. Without one only the process that suspended it can resume it.",
+    )
+    seconds: float = Field(
+        5.0, gt=0, le=600, description="How long code may compute, in seconds; waiting is free."
+    )
+    memory: int = Field(
+        64 << 20, ge=1 << 20, le=1 << 32, description="How much memory code may use, in bytes."
+    )
+    depth: int = Field(200, ge=10, le=10_000, description="How deep calls in the code may go.")
+    calls: int = Field(
+        1_000, ge=1, le=100_000, description="How many calls to the outside one run may make."
+    )
+    output: int = Field(
+        256 << 10,
+        ge=1,
+        le=16 << 20,
+        description="How much a run may print, and how large its result may be, in bytes.",
+    )
+    http_seconds: float = Field(
+        20.0, gt=0, le=600, description="How long one HTTP request may take, in seconds."
+    )
+    http_bytes: int = Field(
+        1 << 20,
+        ge=1,
+        le=64 << 20,
+        description="How large a request or its answer may be, in bytes.",
+    )
+    snapshot: int = Field(
+        256 << 10, ge=1 << 10, le=8 << 20, description="How large suspended code may be, in bytes."
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _long_enough(cls, value: SecretStr) -> SecretStr:
+        if 0 < len(value.get_secret_value()) < _SHORTEST_KEY:
+            raise ValueError(f"a key has at least {_SHORTEST_KEY} characters")
+        return value
+
+    @field_validator("needs_approval")
+    @classmethod
+    def _conditions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            check(one)
+        return value
+
+    def secret(self) -> bytes:
+        """Return the key that snapshots are signed with."""
+        return (self.key.get_secret_value() or _OWN_KEY.get_secret_value()).encode()
+
+    def asks(self, facts: Mapping[str, JsonValue]) -> bool:
+        """Say whether a call waits for an approval; one that cannot be judged does."""
+        for one in self.needs_approval:
+            try:
+                if holds(one, facts):
+                    return True
+            except ConditionError:
+                return True
+        return False
+
+    def may_ask_about_variables(self) -> bool:
+        """Say whether any condition can be true of a variable."""
+        return any("_variable" in one for one in self.needs_approval)
+
+
+_current: list[Rules] = [Rules()]
+
+
+def use(rules: Rules) -> None:
+    """Make these the rules of this process, for agents that bring none of their own."""
+    _current[0] = rules
+
+
+def current() -> Rules:
+    """Return the rules of this process."""
+    return _current[0]

@@ -1,0 +1,148 @@
+"""A folder of Python tools of CX Agent Studio as a toolset of an ADK agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from google.adk.agents.context import Context
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.genai import types
+
+from signoff.core.errors import ConfigError
+from signoff.worker.ces.declare import declaration
+from signoff.worker.ces.errors import CodeError, CodeRefused
+from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.lowering import Code, lower
+from signoff.worker.ces.rules import Rules, current
+from signoff.worker.ces.sandbox import Done, Held, Sandbox
+from signoff.worker.ces.translate import context_of
+
+log = structlog.get_logger(__name__)
+
+_EXPORTED: Final = "python_code.py"
+"""What a tool's code is called in an app exported from CX Agent Studio, in a folder of its own."""
+
+
+class CesToolset(BaseToolset):
+    """Python tools of CX Agent Studio, unchanged: each file is a tool, each tool a function.
+
+    The function has the name of the file (or of the folder, for an exported `python_code.py`); its
+    signature and docstring become what the model is told. The code runs in a sandbox.
+
+    Args:
+        folder: The folder of the files.
+        rules: What the code may do; the section ``[ces]`` of the settings where not given.
+
+    Raises:
+        ConfigError: There is no such folder, or no tool in it.
+        CodeRefused: A file is not Python, or uses what the sandbox does not have.
+    """
+
+    def __init__(self, folder: Path | str, rules: Rules | None = None) -> None:
+        super().__init__()
+        self._tools = [CesTool(code, name, rules) for name, code in read_folder(Path(folder))]
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        """Return all tools of the folder."""
+        return list(self._tools)
+
+
+class CesTool(BaseTool):
+    """One Python tool of CX Agent Studio.
+
+    Args:
+        code: Its file.
+        name: Its function.
+        rules: What it may do; those of the process where not given.
+    """
+
+    def __init__(self, code: Code, name: str, rules: Rules | None = None) -> None:
+        self._declared = declaration(code, name)
+        super().__init__(name=name, description=self._declared.description or name)
+        self.code = code
+        self._rules = rules
+
+    @property
+    def rules(self) -> Rules:
+        """What the code may do."""
+        return self._rules or current()
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return self._declared
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Context) -> Any:
+        """Run the code; what goes wrong in it is the result of this one call."""
+        host = CodeHost(self.rules, tool_context, await tools_of(tool_context))
+        try:
+            ended = await self.in_sandbox(args, host)
+        except CodeError as error:
+            log.warning("ces.failed", tool=self.name, problem=str(error))
+            return {"error": str(error)}
+        finally:
+            await host.close()
+        if isinstance(ended, Held):
+            return {"error": f"{ended.tool} needs approval."}
+        return ended.result
+
+    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
+        """Run the code, to its end or to a call that waits."""
+        return await Sandbox(self.rules).run(
+            self.code,
+            self.name,
+            setup={
+                "context": context_of(host.context, call_id=host.context.function_call_id or ""),
+                "tools": sorted(host.tools),
+                "marked": self.rules.may_ask_about_variables(),
+                "objects": [],
+            },
+            args=args,
+            host=host,
+            settle=host.settle,
+        )
+
+
+async def tools_of(context: Context) -> dict[str, BaseTool]:
+    """Return the tools of the agent that a context belongs to, by name."""
+    invocation = context._invocation_context  # noqa: SLF001 -- the agent is nowhere else
+    agent = invocation.agent
+    if not isinstance(agent, LlmAgent):
+        return {}
+    found = await agent.canonical_tools(ReadonlyContext(invocation))
+    return {one.name: one for one in found}
+
+
+def read_folder(folder: Path) -> list[tuple[str, Code]]:
+    """Return the functions of a folder, each with its file.
+
+    Raises:
+        ConfigError: There is no such folder, or nothing in it.
+        CodeRefused: A file cannot be used.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder of Python files of CX Agent Studio.")
+    found = []
+    for file in sorted(folder.rglob("*.py")):
+        if file.name.startswith(("_", ".")):
+            continue
+        name = file.stem if file.name != _EXPORTED else _exported_name(file, folder)
+        shown = str(file.relative_to(folder))
+        code = lower(file.read_text("utf-8"), shown)
+        if name not in code.functions:
+            raise CodeRefused(
+                f"{shown} has no function {name}(). The function of a tool has the name of its "
+                f"file; there are: {', '.join(code.functions) or 'none'}."
+            )
+        found.append((name, code))
+    if not found:
+        raise ConfigError(f"There is no Python file in {folder}.")
+    return found
+
+
+def _exported_name(file: Path, folder: Path) -> str:
+    names = [one for one in file.relative_to(folder).parts[:-1] if one != "python_function"]
+    return names[-1] if names else file.stem
