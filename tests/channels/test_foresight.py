@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -17,35 +17,76 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.reconciler import Reconciler
 from signoff.broker.store import Store
 from signoff.channels.foresight import call_facts, timeline_of
+from signoff.channels.router import Router
 from signoff.core.approval import Approval, State
 from signoff.core.events import Event, What
+from signoff.core.hours import Absence
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.core.queues import Pick, Queue
 from signoff.core.timeline import Timeline
 from signoff.testing import FakeChannel, VirtualClock
 
-PEOPLE = (MARA, CLEO, RILEY)
-_IDS = st.lists(st.sampled_from(["mara", "cleo", "riley", "nobody"]), max_size=3).map(tuple)
+WORKING = {"time_zone": "Europe/Berlin", "hours": ("Mon-Fri 09:00-17:00",)}
+AWAY = Absence(start=date(2026, 3, 2), end=date(2026, 3, 4), delegate="tom")
+PEOPLE = (
+    MARA.model_copy(update={"manager": "tom", **WORKING}),
+    CLEO.model_copy(update={"manager": "tom", "away": (AWAY,)}),
+    RILEY.model_copy(update={"manager": "mara"}),
+    Person(id="tom", email="tom@example.com", slack="U012AB3CD", time_zone="Asia/Tokyo"),
+    Person(id="olga", email="olga@example.com", manager="olga"),
+)
+QUEUES = (
+    Queue(name="all", members=("mara", "cleo", "tom", "riley")),
+    Queue(name="turns", members=("olga", "cleo", "mara"), pick=Pick.ROUND_ROBIN),
+)
+_REFERENCES = st.sampled_from(
+    [*(one.id for one in PEOPLE), "nobody", "requester.manager", "queue:all", "queue:turns"]
+)
+_ASK = st.lists(_REFERENCES, min_size=1, max_size=3).map(tuple)
+_SPANS = st.sampled_from(["30m", "4h", "1d", "3h business", "2d business"])
+_ASKING: dict[str, Any] = {
+    "within": _SPANS,
+    "remind": st.lists(_SPANS, max_size=2).map(tuple),
+    "quorum": st.sampled_from([1, 2, "all", "majority"]),
+    "order": st.sampled_from(["any", "sequence"]),
+    "channels": st.sampled_from([(), ("email",), ("slack", "email")]),
+}
+_LEVELS = st.lists(
+    st.builds(
+        dict, ask=_ASK, name=st.sampled_from(["", "x"]), earlier=st.sampled_from(["leave", "stay"])
+    )
+    | st.builds(dict, ask=_ASK, **_ASKING),
+    min_size=1,
+    max_size=3,
+)
 _RULES: dict[str, Any] = {
-    "within": st.sampled_from(["30m", "4h", "1d"]),
-    "on_timeout": st.sampled_from(["reject", "stay"]),
+    **_ASKING,
+    "on_timeout": st.sampled_from(["reject", "stay", "approve"]),
+    "ceiling": st.sampled_from(["", "args.amount <= 1000"]),
+    "repeat": st.sampled_from([0, 0, 1, 2]),
+    "second_step": st.sampled_from(["", "", "true"]),
 }
 _WHEN = st.sampled_from(
     ["", 'tool == "deploy"', "args.amount > 1000", "args.amount < 1000", "args.amount", "args.x"]
 )
-_POLICIES = st.lists(st.builds(dict, when=_WHEN, ask=_IDS.filter(bool), **_RULES), max_size=3).map(
-    lambda found: tuple(Policy(name=f"policy {at}", **one) for at, one in enumerate(found))
+_ROUTING = st.builds(dict, ask=_ASK, **_RULES) | st.builds(dict, levels=_LEVELS, **_RULES)
+_POLICIES = st.lists(st.tuples(_WHEN, _ROUTING), max_size=3).map(
+    lambda found: tuple(
+        Policy(name=f"policy {at}", when=when, **one) for at, (when, one) in enumerate(found)
+    )
 )
-_FALLBACKS = st.builds(Fallback, ask=_IDS, **_RULES)
+_FALLBACKS = st.builds(Fallback, **_RULES) | _ROUTING.map(lambda one: Fallback(**one))
 
 
 class Rules:
     """Settings, as far as they decide who is asked."""
 
-    channel_names = ("email",)
+    channel_names = ("email", "slack")
 
-    def __init__(self, policies: tuple[Policy, ...], default: Fallback, *people: Person) -> None:
-        self.policies, self.default, self.everybody = policies, default, Directory(people)
+    def __init__(self, policies: tuple[Policy, ...], default: Fallback) -> None:
+        self.policies, self.default = policies, default
+        self.everybody = Directory(PEOPLE, queues=QUEUES)
 
 
 async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, list[Event]]:
@@ -55,15 +96,21 @@ async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, li
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     try:
         desk = Desk(ledger, rules.everybody)
-        channels = Channels(ledger, desk, rules.everybody, FakeChannel())
-        channels.policies, channels.fallback = rules.policies, rules.default
-        opened = await channels.open(**call)
+        router = Router(
+            ledger,
+            policies=rules.policies,
+            fallback=rules.default,
+            directory=rules.everybody,
+            channels=rules.channel_names,
+        )
+        opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
         clockwork = Reconciler(desk)
-        await channels.router.drain()
+        await router.drain()
         while (now := await ledger.approval(opened.id)).state is State.PENDING and now.next_due:
+            assert now.next_due > clock.now(), "it was due, and nothing was done"
             clock.advance(now.next_due - clock.now())
             await clockwork.once()
-            await channels.router.drain()
+            await router.drain()
         return await ledger.approval(opened.id), await ledger.history(opened.id)
     finally:
         await ledger.close()
@@ -79,13 +126,13 @@ def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
     return [(one.at, one.what, one.why) for one in timeline.steps]
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]))
 def test_what_is_foretold_is_what_happens(
     redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any
 ) -> None:
     """Router, ledger and clockwork do at each moment what the timeline says, to the same end."""
-    rules = Rules(policies, default, *PEOPLE)
+    rules = Rules(policies, default)
     facts = call_facts(
         "reimburse", {"amount": amount}, app="finance", agent="reimbursement_agent", user="riley"
     )
@@ -95,11 +142,14 @@ def test_what_is_foretold_is_what_happens(
 
     assert foretold(timeline) == happened(events)
     assert timeline.terms == approval.terms
-    cards = [(turn.person, turn.channel, turn.address) for s in timeline.steps for turn in s.asked]
-    assert cards == [(one.person, one.channel, one.address) for one in approval.asked]
+    cards = {(one.person, one.channel, one.address) for s in timeline.steps for one in s.asked}
+    assert cards == {(one.person, one.channel, one.address) for one in approval.asked}
     assert timeline.end_at == (approval.decision.at if approval.decision else None)
-    assert {p for rung in timeline.rungs for p in rung.people} == approval.approvers
-    assert timeline.end.value == ("stay" if approval.state is State.PENDING else "reject")
+    assert timeline.rungs[-1].seats == tuple(
+        one for one in approval.seats if (one.level, one.round) == (approval.level, approval.round)
+    )
+    ends = {State.PENDING: "stay", State.APPROVED: "approve", State.TIMED_OUT: "reject"}
+    assert timeline.end.value == ends[approval.state]
 
 
 def test_each_policy_that_was_looked_at_says_why() -> None:
@@ -110,7 +160,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
         Policy(name="wrong", when="args.amount > 1000", ask=("mara",)),
         Policy(name="rest", ask=("mara",)),
     )
-    rules = Rules(policies, Fallback(ask=("cleo",)), *PEOPLE)
+    rules = Rules(policies, Fallback(ask=("cleo",)))
 
     timeline = timeline_of(rules, call_facts("reimburse", {"amount": "many"}), start=NOON)
 
@@ -125,7 +175,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
 def test_an_end_that_leaves_it_open_has_no_moment() -> None:
     """A timeline ends where nothing more happens by itself."""
     policy = Policy(name="open", ask=("mara",), within="1h", on_timeout="stay")
-    rules = Rules((policy,), Fallback(), *PEOPLE)
+    rules = Rules((policy,), Fallback())
 
     timeline = timeline_of(rules, call_facts("deploy", user="riley"), start=NOON)
 

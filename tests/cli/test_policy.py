@@ -43,6 +43,58 @@ def _settings(settings_file: Path) -> None:
     """The settings of the command line's tests are in the working directory."""
 
 
+LEVELS = """\
+[[people]]
+id = "dana"
+email = "dana@example.com"
+manager = "mara"
+[[people]]
+id = "tom"
+email = "tom@example.com"
+time_zone = "Europe/Berlin"
+hours = ["Mon-Fri 09:00-17:00"]
+[[queues]]
+name = "finance"
+members = ["cleo", "tom"]
+[[policies]]
+name = "trips"
+when = "tool == 'trip'"
+[[policies.levels]]
+ask = ["requester.manager"]
+within = "2h"
+remind = ["1h"]
+[[policies.levels]]
+name = "finance"
+ask = ["queue:finance"]
+within = "4h business"
+quorum = "all"
+"""
+TRIP = """
+[[cases]]
+name = "trips go to the manager, and then to finance until Monday noon"
+tool = "trip"
+user = "dana@example.com"
+at = "Friday 16:00"
+[cases.expect]
+policy = "trips"
+asked = [["mara"], ["tom", "cleo"]]
+asked_at = ["16:00", "18:00"]
+reminded = 1
+never = ["dana"]
+end_at = "Monday 13:00"
+
+[[cases]]
+name = "who is away is stood in for, and who has nobody is passed over"
+tool = "trip"
+user = "dana@example.com"
+at = "Friday 16:00"
+away = { mara = "riley", cleo = "" }
+[cases.expect]
+asked = [["riley"], ["tom"]]
+never = ["mara", "cleo"]
+"""
+
+
 def cases(more: str = "", *, without: str = "", instead: str = "") -> Path:
     """Write a file of cases beside the settings, and return it."""
     file = Path("signoff.test.toml")
@@ -72,7 +124,7 @@ def test_explain_as_json(invoke: Invoke) -> None:
     made = json.loads(done.stdout)
     assert made["facts"]["args"] == {"amount": 2.5, "to": ["a"], "purpose": "taxi"}
     assert made["start"] == "2026-11-20T17:30:00Z"
-    assert [seat["person"] for seat in made["levels"][0]["seats"]] == ["cleo", "mara"]
+    assert [seat["person"] for seat in made["levels"][0]["seats"]] == ["mara", "cleo"]
     assert (made["end"], made["end_at"]) == ("reject", "2026-11-20T21:30:00Z")
 
 
@@ -103,6 +155,32 @@ def test_cases_that_hold(invoke: Invoke) -> None:
     assert done.stdout.endswith("1 case: 1 passed, 0 failed.\n")
 
 
+def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
+    """Whom references mean, when each level begins, who stands in, and the end in working time."""
+    settings_file.write_text(settings_file.read_text(encoding="utf-8") + LEVELS)
+    cases(TRIP)
+    done = invoke("policy", "test")
+    assert (done.exit_code, done.stdout.count("✓")) == (0, 3), done.output
+
+    call = ("--tool", "trip", "--user", "dana@example.com", "--at", "2026-11-20 16:00")
+    done = invoke("policy", "explain", *call, *ZONE)
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[lines.index("when after what") + 1 : -2] == [
+        "Fri 2026-11-20 16:00 CET asked level 1: until Fri 2026-11-20 18:00 CET",
+        "Mara Lind (requester.manager) by email (mara@example.com)",
+        "Fri 2026-11-20 17:00 CET +1h reminded Mara Lind",
+        (
+            "Fri 2026-11-20 18:00 CET +2h escalated finance: until Mon 2026-11-23 13:00 CET, "
+            "2 have to approve"
+        ),
+        "Cleo Park (queue:finance) by email (cleo@example.com)",
+        "tom (queue:finance) by email (tom@example.com)",
+        "nobody decided in time",
+        "Mon 2026-11-23 13:00 CET +2d21h timed out nobody answered in time",
+    ]
+
+
 def test_the_cases_of_the_examples_hold(invoke: Invoke) -> None:
     """examples/signoff.test.toml passes with examples/signoff.toml."""
     done = invoke("--config", str(EXAMPLES / "signoff.toml"), "policy", "test")
@@ -113,7 +191,7 @@ def test_the_cases_of_the_examples_hold(invoke: Invoke) -> None:
     ("without", "instead", "failure"),
     [
         ('policy = "expenses"', 'policy = "default"', "policy: expected 'default', is 'expenses'"),
-        ('"cleo", "mara"', '"mara"', "asked: expected mara at level 1, is cleo, mara"),
+        ('"cleo", "mara"', '"mara"', "asked: expected mara at level 1, is mara, cleo"),
         ('["cleo", "mara"]', '[["cleo"], ["mara"]]', "asked: expected 2 levels, there are 1 level"),
         ('by = ["email"]', 'never = ["mara"]', "never: mara is asked at level 1"),
         ('by = ["email"]', 'by = ["slack"]', "by: expected slack, is email"),

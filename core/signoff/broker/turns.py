@@ -9,10 +9,10 @@ from typing import Self
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import to_us
-from signoff.core.finding import QUEUE
 from signoff.core.levels import Seat
 from signoff.core.people import Directory
 from signoff.core.queues import Pick
+from signoff.core.turns import take
 
 _KEYS = "turns:"
 
@@ -49,11 +49,5 @@ class TurnKeeper:
             seats: Those of the level that begins; who stands in takes the turn of the other.
             now: The present.
         """
-        for seat in seats:
-            turns = self.known.get(seat.via.removeprefix(QUEUE))
-            if turns is None or not seat.via.startswith(QUEUE):
-                continue
-            # Of those who are asked at one moment somebody is still the last.
-            turn = max([to_us(now), *(int(one) + 1 for one in turns.values())])
-            turns[seat.stands_for] = turn
-            change.index(_KEYS + seat.via.removeprefix(QUEUE), seat.stands_for, turn)
+        for queue, member, turn in take(self.known, seats, to_us(now)):
+            change.index(_KEYS + queue, member, turn)

@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
-from signoff.core import conditions
-from signoff.core.errors import ConditionError
 from signoff.core.finding import find
 from signoff.core.levels import Asking, Seat, Start
+from signoff.core.matching import Verdict, weigh
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Facts, Fallback, Policy, Terms, second_step_needed
@@ -68,13 +67,12 @@ def choose(
     second_step = stranded = False
     chosen: Terms | None = None
     for policy in policies:
-        try:
-            matches = not policy.when or conditions.holds(policy.when, facts)
-        except ConditionError as error:
-            notes.append(f"policy {policy.name}: {error}; the default is asked")
+        verdict, problem = weigh(policy, facts)
+        if verdict is Verdict.ERROR:
+            notes.append(f"policy {policy.name}: {problem}; the default is asked")
             second_step = second_step_needed(policy.second_step, facts)
             break
-        if matches:
+        if verdict is Verdict.MATCHES:
             chosen = policy.terms(facts)
             second_step = chosen.second_step
             break

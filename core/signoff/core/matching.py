@@ -82,15 +82,22 @@ def consider(
     return tuple(found)
 
 
+def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Verdict, str]:
+    """Hold a call to one policy; return what came of it, and what was wrong where it is an error.
+
+    The one place where conditions of policies are judged, for the router and for explanations.
+    """
+    if not policy.when:
+        return Verdict.MATCHES, ""
+    try:
+        return (Verdict.MATCHES if conditions.holds(policy.when, facts) else Verdict.NO), ""
+    except ConditionError as error:
+        return Verdict.ERROR, str(error)
+
+
 def _one(policy: Conditional, facts: Mapping[str, JsonValue]) -> Considered:
-    verdict, why = Verdict.MATCHES, "it has no condition"
-    if policy.when:
-        try:
-            holds = conditions.holds(policy.when, facts)
-        except ConditionError as error:
-            verdict, why = Verdict.ERROR, str(error)
-        else:
-            verdict, why = Verdict.MATCHES if holds else Verdict.NO, _seen(policy.when, facts)
+    verdict, problem = weigh(policy, facts)
+    why = problem or _seen(policy.when, facts) or "it has no condition"
     return Considered(policy=policy.name, when=policy.when, verdict=verdict, why=why)
 
 

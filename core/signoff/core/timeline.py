@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
-from signoff.core.choosing import Choice, choose
+from signoff.core.choosing import NO_TURNS, Choice, choose
 from signoff.core.escalation import advance
 from signoff.core.events import Event, What
-from signoff.core.levels import Asking, Seat
+from signoff.core.levels import Asking, Order, Seat, Start
 from signoff.core.matching import Considered, consider
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Facts, Fallback, Policy, Terms
+from signoff.core.queues import Pick, Turns
+from signoff.core.turns import take
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
@@ -67,6 +69,8 @@ class Step(Value):
         name: What the level is called, "" where it has no name.
         seats: Who may decide from now on and could not before.
         asked: Who gets a card, in the order in which they are asked.
+        need: How many yeses it takes then.
+        reminded: The ids of those who are reminded.
         until: The moment up to which those who are asked may answer (UTC); None where there is
             none.
         why: In words: who was left out and why, or what the end means.
@@ -79,6 +83,8 @@ class Step(Value):
     name: str = ""
     seats: tuple[Seat, ...] = ()
     asked: tuple[Turn, ...] = ()
+    need: int = 1
+    reminded: tuple[str, ...] = ()
     until: datetime | None = None
     why: str = ""
 
@@ -92,6 +98,7 @@ class Rung(Value):
         name: What it is called, "" where it has no name.
         at: When it begins (UTC).
         until: When it ends (UTC); None where it does not.
+        need: How many yeses it takes.
         seats: Who may decide.
         asked: The cards.
     """
@@ -101,6 +108,7 @@ class Rung(Value):
     name: str
     at: datetime
     until: datetime | None
+    need: int
     seats: tuple[Seat, ...]
     asked: tuple[Turn, ...]
 
@@ -147,7 +155,8 @@ class Timeline(Value):
                 name=step.name,
                 at=before.at if before else step.at,
                 until=step.until,
-                seats=(*seats, *step.seats),
+                need=step.need,
+                seats=tuple(dict.fromkeys((*seats, *step.seats))),
                 asked=(*asked, *step.asked),
             )
         return tuple(found.values())
@@ -155,7 +164,7 @@ class Timeline(Value):
     @property
     def reminders(self) -> int:
         """How often people are reminded."""
-        return 0
+        return sum(step.what is What.REMINDED for step in self.steps)
 
 
 ASKING: Final = frozenset({What.ASKED, What.ESCALATED, What.UNROUTABLE})
@@ -176,6 +185,8 @@ def foresee(
     *,
     start: datetime,
     reach: Reach,
+    barred: tuple[str, ...] = (),
+    turns: Turns = NO_TURNS,
 ) -> Timeline:
     """Return what happens to a call that waits from a moment on, if nobody answers.
 
@@ -188,14 +199,17 @@ def foresee(
         facts: The call.
         start: When it is routed (UTC).
         reach: By which channels people are asked.
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
 
     Raises:
         NotCanonical: The arguments have no digest.
     """
-    choice = choose(policies, fallback, directory, facts, now=start)
+    known = _turns(directory, turns)
+    choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
     approval, steps = _opened(facts, start), list[Step]()
-    for after, events in _moves(approval, choice, directory, reach, start):
-        steps += [_step(event, approval, after) for event in events]
+    for after, events in _moves(approval, choice, _World(directory, reach, barred, known), start):
+        steps += _steps(events, approval, after)
         approval = after
     return Timeline(
         facts=dict(facts),
@@ -222,49 +236,99 @@ def _opened(facts: Facts, start: datetime) -> Approval:
     return Approval.open(origin, call, hint="", template=None, now=start)[0]
 
 
+def _turns(directory: Directory, turns: Turns) -> dict[str, dict[str, float]]:
+    """Return the turns of the queues that ask one member at a time, to be gone on with."""
+    queues = (one for one in directory.queues.values() if one.pick is not Pick.EVERYONE)
+    return {one.name: dict(turns.get(one.name, {})) for one in queues}
+
+
+class _World(NamedTuple):
+    """What the moves of one approval depend on."""
+
+    directory: Directory
+    reach: Reach
+    barred: tuple[str, ...]
+    turns: dict[str, dict[str, float]]
+
+
 def _moves(
-    approval: Approval, choice: Choice, directory: Directory, reach: Reach, start: datetime
+    approval: Approval, choice: Choice, world: _World, start: datetime
 ) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Route an approval, and do whatever is due until nothing is."""
-    level = choice.start.level if choice.start is not None else 0
-    asked = reach(choice.people, choice.terms.asking(level))
-    approval, events = approval.ask(
+    begun = choice.start or Start(0, 0, (), start + choice.terms.within.length)
+    rules = choice.terms.asking(begun.level)
+    people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+    after, events = approval.ask(
         choice.terms,
-        approval.also_asked(asked, choice.start.turn if choice.start is not None else ""),
+        approval.also_asked(world.reach(people, rules), begun.turn),
         now=start,
         notes=choice.notes,
-        start=choice.start,
+        start=begun,
+        barred=world.barred,
         stranded=choice.stranded,
     )
-    yield approval, events
+    yield _taken(approval, after, world, start), events
     for _ in range(MOST_STEPS):
-        if approval.state is not State.PENDING or approval.next_due is None:
-            return
-        after, events = advance(approval, directory, now=approval.next_due)
-        if after.turn != approval.turn:
-            ids = after.ballot.awaited
-            people = [one for name in ids if (one := directory.get(name)) is not None]
-            asked = after.also_asked(reach(people, after.ballot.rules), after.turn)
-            after = after.model_copy(update={"asked": asked})
-        yield after, events
         approval = after
+        if approval.state is not State.PENDING or (due := approval.next_due) is None:
+            return
+        after, events = advance(approval, world.directory, now=due, turns=world.turns)
+        yield _taken(approval, after, world, due), events
+        if after.turn != approval.turn and (fresh := _cards(after, world)):
+            after, events = after.asked_too(fresh, now=due)
+            yield after, events
     raise AssertionError("A policy has no end.")
 
 
-def _step(event: Event, was: Approval, now: Approval) -> Step:
-    """Return what an event has changed."""
-    asking = event.what in ASKING and (event.what is not What.UNROUTABLE or not now.asked)
+def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
+    """Note whose turn it was in the queues of a level that has begun."""
+    if was.terms is None or after.turn != was.turn:
+        here = [one for one in after.seats if (one.level, one.round) == (after.level, after.round)]
+        for _ in take(world.turns, here, int(now.timestamp() * 1_000_000)):
+            pass
+    return after
+
+
+def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
+    """Return the cards of those whose answer is awaited at a level that has begun."""
+    ballot = approval.ballot
+    people = [
+        person
+        for one in ballot.awaited
+        if one in ballot.own and (person := world.directory.get(one)) is not None
+    ]
+    return world.reach(people, ballot.rules)
+
+
+def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[Step]:
+    """Yield what events of one move have changed."""
     before = {(one.key, one.channel, one.turn) for one in was.asked}
-    cards = [one for one in now.asked if asking and (one.key, one.channel, one.turn) not in before]
-    return Step(
-        at=event.at,
-        what=event.what,
-        level=now.level,
-        round=now.round,
-        seats=tuple(Seat(person=one) for one in sorted(now.approvers)) if asking else (),
-        asked=tuple(
-            Turn(person=one.person, channel=one.channel, address=one.address) for one in cards
-        ),
-        until=now.deadline if asking else None,
-        why=event.why,
+    fresh = [one for one in now.asked if (one.key, one.channel, one.turn) not in before]
+    here = (now.level, now.round)
+    seats = tuple(one for one in now.seats if (one.level, one.round) == here)
+    order = [one.person for one in seats]
+    # In the order in which they are asked for; a place is before all of them.
+    fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)
+    cards = tuple(
+        Turn(person=one.person, channel=one.channel, address=one.address) for one in fresh
     )
+    ladder = now.terms.ladder if now.terms is not None else ()
+    for event in events:
+        asking = event.what in ASKING
+        yield Step(
+            at=event.at,
+            what=event.what,
+            level=now.level,
+            round=now.round,
+            name=ladder[now.level].name if now.level < len(ladder) else "",
+            seats=seats if asking else (),
+            asked=cards if event.what is What.ASKED else (),
+            need=now.ballot.need if asking else 1,
+            reminded=_ids(event.more.get("people")) if event.what is What.REMINDED else (),
+            until=now.deadline if asking else None,
+            why=event.why,
+        )
+
+
+def _ids(value: JsonValue) -> tuple[str, ...]:
+    return tuple(str(one) for one in value) if isinstance(value, list) else ()

@@ -14,6 +14,8 @@ from rich.text import Text
 from signoff.cli.commands.show import add, coarse, console, table
 from signoff.cli.policy_diff import Changed
 from signoff.core.card import one_line
+from signoff.core.events import What
+from signoff.core.levels import Order
 from signoff.core.matching import Verdict
 from signoff.core.people import Directory
 from signoff.core.timeline import ASKING, End, Step, Timeline
@@ -40,7 +42,7 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
     _print_policies(out, timeline)
     out.print(Text(f"\nif nobody answers ({zone})", style="bold"))
     steps = table("when", "after", "what", "")
-    for step in timeline.steps:
+    for step in _together(timeline.steps):
         first, *rest = _lines(step, timeline, directory, zone)
         after = step.at - timeline.start
         what = step.what.value.replace("_", " ")
@@ -80,38 +82,60 @@ def _print_policies(out: Console, timeline: Timeline) -> None:
     out.print(rows)
 
 
+def _together(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps, with the cards of a level at its beginning."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        here = (step.at, step.level, step.round)
+        began = last is not None and last.what is What.ESCALATED
+        if step.what is What.ASKED and last and began and here == (last.at, last.level, last.round):
+            found[-1] = last.model_copy(update={"asked": step.asked})
+        else:
+            found.append(step)
+    return found
+
+
 def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -> list[str]:
     """Say what happens at a step: one line for each card, and one for each remark."""
     lines = []
     if step.what in ASKING:
-        lines += _level(step, timeline, zone)
+        lines.append(_level(step, timeline, zone))
         lines += [
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
             for one in step.asked
         ]
+    lines += [_name(directory, one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]
 
 
-def _level(step: Step, timeline: Timeline, zone: tzinfo) -> list[str]:
-    several = len(timeline.terms.ladder) > 1
-    name = step.name or (f"level {step.level + 1}" if several else "")
+def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
+    """Say which level begins, until when, and what its answers come to."""
     again = f" (round {step.round + 1})" if step.round else ""
-    until = f"until {at_zone(step.until, zone)}" if step.until else "without an end"
-    people = "" if step.asked else "nobody, "
-    head = f"{name}{again}: " if name or again else ""
-    return [f"{head}{people}{until}"]
+    head = timeline.terms.called(step.level) + again
+    rules = timeline.terms.asking(step.level)
+    parts = [f"until {at_zone(step.until, zone)}" if step.until else "without an end"]
+    if not step.seats:
+        parts.insert(0, "nobody")
+    if step.need > 1:
+        parts.append(f"{step.need} have to approve")
+    if rules.order is Order.SEQUENCE and len(step.seats) > 1:
+        parts.append(f"one after the other, of {len(step.seats)}")
+    if timeline.terms.second_step:
+        parts.append("to be confirmed on the inbox page")
+    return f"{head}: {', '.join(parts)}" if head else ", ".join(parts)
 
 
 def _asked(step: Step, person: str, directory: Directory) -> str:
     if not person:
-        names = [_name(directory, seat.person) for seat in step.seats]
-        return f"{', '.join(names)}, all"
+        return ", ".join(dict.fromkeys(_name(directory, seat.person) for seat in step.seats))
     found = []
     for seat in step.seats:
         if seat.person == person:
             instead = f"instead of {_name(directory, seat.instead_of)}" if seat.instead_of else ""
-            found += [part for part in (instead, seat.via) if part]
+            via = seat.via if seat.via != seat.stands_for else ""
+            found += [part for part in (instead, via) if part]
     return _name(directory, person) + (f" ({', '.join(dict.fromkeys(found))})" if found else "")
 
 
