@@ -16,6 +16,9 @@ from signoff.core.people import Person
 GOOD = """\
 [agents]
 folder = "."
+[slack]
+bot_token = "xoxb-1"
+app_token = "xapp-1"
 [[people]]
 id = "riley"
 email = "riley@example.com"
@@ -113,6 +116,11 @@ BAD = {
         GOOD.replace("schedule:on-call", "schedule:nobody"),
         "policies[0].levels[1].ask",
         "'nobody' is not the name of a schedule",
+    ),
+    "a Slack group without Slack": (
+        GOOD.replace('[slack]\nbot_token = "xoxb-1"\napp_token = "xapp-1"\n', ""),
+        "policies[0].levels[1].ask",
+        "a Slack group is to be asked",
     ),
     "managers of whom there are none": (
         GOOD.replace('manager = "tom"', "").replace('manager = "mara@example.com"', ""),

@@ -41,7 +41,8 @@ def reference(settings: Settings, asked: str) -> Fault | None:
             return None
         return _error("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
     if asked.startswith(SLACK_GROUP):
-        return None
+        remedy = "Set [slack] bot_token, or ask a queue: its members stand in the settings."
+        return None if settings.slack.enabled else _error("a Slack group is to be asked", remedy)
     if asked.startswith((QUEUE, SCHEDULE)):
         groups = settings.queues if asked.startswith(QUEUE) else settings.schedules
         names = [one.name for one in groups]

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
-from signoff.cli.slack import further_channels
+from signoff.cli.slack import further_channels, group_keeper
 from signoff.core.errors import AppNotFound, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -193,9 +193,13 @@ def run_channels(settings: Settings) -> int:
         )
     )
 
+    keeper = group_keeper(parts)
+
     async def close() -> None:
         await readers.close()
         await more.close()
+        if keeper is not None:
+            await keeper[1]()
 
     return _consume(
         parts,
@@ -204,6 +208,7 @@ def run_channels(settings: Settings) -> int:
         threads=CHANNEL_THREADS,
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
+        besides={"groups": keeper[0].run_forever()} if keeper is not None else {},
     )
 
 
@@ -283,6 +288,7 @@ def _consume(
     register: Callable[[LoopThread], None],
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    besides: Mapping[str, Coroutine[Any, Any, object]] | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
 
@@ -316,6 +322,8 @@ def _consume(
         worker.stopping = stopping
         _in_background(loop, "reconciler", Reconciler(parts.desk).run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
+        for name, work in (besides or {}).items():
+            _in_background(loop, name, work)
         worker.start()
         log.info("stopped", kind=kind)
         return int(worker.exitcode or 0)

@@ -9,10 +9,12 @@ from signoff.channels.added import added_channels
 from signoff.channels.gateway import Listener
 from signoff.channels.port import Channel
 from signoff.cli.settings import Settings
+from signoff.core.finding import SLACK_GROUP
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from signoff.channels.slack.groups import GroupKeeper
     from signoff.cli.processes import Parts
 
 
@@ -46,6 +48,31 @@ def further_channels(settings: Settings) -> Sending:
 
     web = SlackWeb(settings.slack)
     return Sending([SlackChannel(web), *added], web.close)
+
+
+def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None]]] | None:
+    """Return what looks up the user groups that policies ask, and what closes its connections.
+
+    None where there is none to look up.
+    """
+    settings = parts.settings
+    asked = [
+        reference
+        for rule in (*settings.policies, settings.default)
+        for ask in (rule.ask, *(level.ask for level in rule.levels))
+        for reference in ask
+        if reference.startswith(SLACK_GROUP)
+    ]
+    if not asked or not settings.slack.enabled:
+        return None
+    from signoff.channels.slack.groups import GroupKeeper  # noqa: PLC0415
+    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    web = SlackWeb(settings.slack)
+    identities = Identities(web, parts.desk.directory)
+    groups = dict.fromkeys(one.removeprefix(SLACK_GROUP) for one in asked)
+    return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
 
 
 def slack_ways(parts: Parts) -> Taking:

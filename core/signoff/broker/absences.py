@@ -1,4 +1,4 @@
-"""Absences that people have set, kept in the ledger: they take effect at once, everywhere."""
+"""The directory as it is now: absences and groups that the ledger has, beside the settings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import structlog
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from signoff.broker.change import Change
+from signoff.broker.groups import KEY as GROUPS
+from signoff.broker.groups import read_groups
 from signoff.broker.ledger import Ledger
 from signoff.core.absences import Absences, Presence, circle, with_absences
 from signoff.core.errors import AbsenceRefused, RecordUnreadable
@@ -23,17 +25,17 @@ log = structlog.get_logger(__name__)
 
 
 class People:
-    """The directory of the settings, with the absences that were set since.
+    """The directory of the settings, with the absences that were set since and with groups.
 
     Args:
-        ledger: Where absences are kept.
+        ledger: Where both are kept.
         directory: The people as the settings have them.
     """
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger
         self._written = directory
-        self._version = 0
+        self._versions = (0, 0)
         self._present = directory
 
     async def directory(self) -> Directory:
@@ -41,12 +43,14 @@ class People:
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
-            RecordUnreadable: A newer version of Signoff has written the absences.
+            RecordUnreadable: A newer version of Signoff has written one of them.
         """
-        version, absences = await _read(self._ledger)
-        if version != self._version:
-            self._present = with_absences(self._written, absences)
-            self._version = version
+        absent, grouped = await self._ledger.store.read([_KEY, GROUPS])
+        versions = (absent[0] if absent else 0, grouped[0] if grouped else 0)
+        if versions != self._versions:
+            present = with_absences(self._written, _read(absent))
+            self._present = present.with_groups(read_groups(grouped))
+            self._versions = versions
         return self._present
 
     async def leave(
@@ -72,7 +76,8 @@ class People:
         """
 
         async def attempt() -> Absence:
-            version, absences = await _read(self._ledger)
+            record = await self._ledger.raw(_KEY)
+            version, absences = record[0] if record else 0, _read(record)
             now = await self._ledger.now()
             directory = with_absences(self._written, absences)
             _require_possible(directory, person, absence, today=person.day(now))
@@ -99,7 +104,8 @@ class People:
         """
 
         async def attempt() -> None:
-            version, absences = await _read(self._ledger)
+            record = await self._ledger.raw(_KEY)
+            version, absences = record[0] if record else 0, _read(record)
             now = await self._ledger.now()
             present = with_absences(self._written, absences).get(person.id)
             if present is None or present.absence(now) is None:
@@ -157,12 +163,11 @@ def _require_possible(
         )
 
 
-async def _read(ledger: Ledger) -> tuple[int, dict[str, Presence]]:
-    found = await ledger.raw(_KEY)
-    if found is None:
-        return 0, {}
+def _read(record: tuple[int, str] | None) -> dict[str, Presence]:
+    if record is None:
+        return {}
     try:
-        return found[0], _RECORD.validate_json(found[1])
+        return _RECORD.validate_json(record[1])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise RecordUnreadable(_KEY, first["msg"]) from error

@@ -178,3 +178,9 @@ class Directory:
         known = {one.id: one for one in people if one.id in self._by_id}
         made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
         return made
+
+    def with_groups(self, groups: Mapping[str, tuple[str, ...]]) -> Self:
+        """Return a directory with these Slack user groups."""
+        made = copy.copy(self)
+        made.groups = groups
+        return made

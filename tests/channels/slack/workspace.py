@@ -38,6 +38,7 @@ class Workspace:
     """
 
     members: dict[str, Json] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, list[str | int]] = field(default_factory=lambda: defaultdict(list))
     retry_after: str = "7"
     enterprise: str = ""
@@ -143,6 +144,10 @@ class Workspace:
             if member["profile"]["email"] == arguments["email"]:
                 return {"user": member}
         return {"error": "users_not_found"}
+
+    def _usergroups_users_list(self, arguments: Json) -> Json:
+        users = self.groups.get(arguments["usergroup"])
+        return {"error": "no_such_subteam"} if users is None else {"users": users}
 
     def _conversations_open(self, arguments: Json) -> Json:
         user = arguments["users"]

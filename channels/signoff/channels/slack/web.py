@@ -29,6 +29,7 @@ SCOPES: Final = (
     "groups:read",
     "users:read",
     "users:read.email",
+    "usergroups:read",
 )
 """What the bot token must be allowed."""
 
@@ -45,6 +46,7 @@ _TO_DO: Final = {
     "not_in_channel": "invite the app: /invite @Signoff in the channel",
     "is_archived": "the channel is archived: name another one in the policy",
     "users_not_found": "set the person's Slack id under [[people]]",
+    "no_such_subteam": "correct the group's id in the policy, or enable it in Slack",
     "user_not_found": "correct the person's Slack id under [[people]]",
     "missing_scope": "give the app the scopes of `signoff slack manifest` and install it again",
 }
@@ -124,6 +126,11 @@ class SlackWeb:
             str(home.get("enterprise_id") or ""),
             not robot,
         )
+
+    async def group(self, group: str) -> list[str]:
+        """Return the ids of the users in a user group (``usergroups.users.list``)."""
+        found = await self._call("usergroups.users.list", get=True, usergroup=group)
+        return [str(user) for user in found.get("users") or ()]
 
     async def post(
         self,

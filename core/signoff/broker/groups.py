@@ -1,0 +1,52 @@
+"""Who is in the groups of a channel's platform, as it was last asked, kept in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import TypeAdapter, ValidationError
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import RecordUnreadable
+
+Groups = Mapping[str, tuple[str, ...]]
+"""Ids of people by the id of a Slack user group."""
+
+KEY = "groups"
+_RECORD: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tuple[str, ...]])
+
+
+def read_groups(record: tuple[int, str] | None) -> Groups:
+    """Return what a record holds.
+
+    Raises:
+        RecordUnreadable: A newer version of Signoff has written it.
+    """
+    if record is None:
+        return {}
+    try:
+        return _RECORD.validate_json(record[1])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise RecordUnreadable(KEY, first["msg"]) from error
+
+
+async def keep_groups(ledger: Ledger, found: Groups) -> bool:
+    """Note who is in these groups, beside those that are known, and say whether that is new.
+
+    Raises:
+        LedgerError: It could not be committed.
+    """
+
+    async def attempt() -> bool:
+        record = await ledger.raw(KEY)
+        known = read_groups(record)
+        after = {**known, **found}
+        if after == dict(known):
+            return False
+        data = _RECORD.dump_json(after).decode()
+        await ledger.commit(Change().put_raw(KEY, data, was=record[0] if record else 0))
+        return True
+
+    return await ledger.decide_again(attempt)

@@ -1,0 +1,65 @@
+"""User groups of Slack as those who are asked: their members, looked up beforehand."""
+
+from __future__ import annotations
+
+from channels.slack.conftest import CLEO_AT, MARA_AT
+from signoff.channels.slack.groups import GroupKeeper
+from signoff.channels.slack.identity import Identities
+from signoff.core.finding import find
+from signoff.core.levels import Level
+
+
+def keeper(office, *groups):
+    """Return what looks up these groups."""
+    identities = Identities(office.web, office.directory)
+    return GroupKeeper(office.desk.ledger, office.web, identities, groups)
+
+
+async def who(office, group):
+    """Return who is asked when a level asks a group."""
+    directory = await office.desk.people.directory()
+    now = await office.desk.ledger.now()
+    level = Level(ask=(f"slack-group:{group}",))
+    found = find(level, directory, facts={"user": "riley"}, barred=("riley",), now=now)
+    return [seat.person for seat in found.seats]
+
+
+async def test_the_members_of_a_group_are_asked(office, workspace):
+    """By their Slack ids or addresses; robots and strangers are nobody, the requester is barred."""
+    workspace.add(MARA_AT, "other@example.com")
+    workspace.add(CLEO_AT, "cleo@example.com")
+    workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
+    workspace.add("U0NOBODY", "nobody@example.com")
+    workspace.groups["S01"] = [MARA_AT, "U0ROBOT", CLEO_AT, "U0NOBODY"]
+    assert await who(office, "S01") == []
+    await keeper(office, "S01").once()
+    assert await who(office, "S01") == ["mara", "cleo"]
+
+
+async def test_what_cannot_be_looked_up_stays_as_it_was(office, workspace):
+    """One group that is gone, or Slack being away, takes nobody out of another one."""
+    workspace.add(MARA_AT, "mara@example.com")
+    workspace.add(CLEO_AT, "cleo@example.com")
+    workspace.groups |= {"S01": [MARA_AT], "S02": [CLEO_AT]}
+    keep = keeper(office, "S01", "S02")
+    await keep.once()
+    del workspace.groups["S01"]
+    workspace.groups["S02"] = [MARA_AT]
+    await keep.once()
+    assert (await who(office, "S01"), await who(office, "S02")) == (["mara"], ["mara"])
+    workspace.failures["usergroups.users.list"] = [500, 500]
+    await keep.once()
+    assert await who(office, "S02") == ["mara"]
+
+
+async def test_the_ledger_is_written_only_when_a_group_changes(office, workspace):
+    """Looking every few minutes, in every process, leaves no trace where nothing has changed."""
+    workspace.add(MARA_AT, "mara@example.com")
+    workspace.groups["S01"] = [MARA_AT]
+    await keeper(office, "S01").once()
+    before = await office.desk.ledger.raw("groups")
+    await keeper(office, "S01").once()
+    assert await office.desk.ledger.raw("groups") == before
+    workspace.groups["S01"] = []
+    await keeper(office, "S01").once()
+    assert await office.desk.ledger.raw("groups") == (2, '{"S01":[]}')
