@@ -60,6 +60,11 @@ class Child:
             waiting.cancel()
             raise RuntimeError(f"It did not start:\n{self._log.read_text()[-2000:]}")
 
+    async def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.kill()
+        await self._process.wait()
+
     async def stop(self) -> None:
         """End it, and do not return before it has ended."""
         if self._process.returncode is None:

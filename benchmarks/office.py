@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.core.approval import Approval
+from signoff.core.durations import Span
+from signoff.core.levels import Level
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -19,8 +21,19 @@ APP = "finance_strict"
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"
 USER = "riley@example.com"
 MARA = Person(id="mara", name="Mara Lind", email="mara@example.com")
-DIRECTORY = Directory([MARA, Person(id="riley", name="Riley Chen", email=USER)])
+OLGA = Person(id="olga", name="Olga Ruiz", email="olga@example.com")
+DIRECTORY = Directory([MARA, OLGA, Person(id="riley", name="Riley Chen", email=USER)])
 POLICIES = (Policy(name="payments", when='tool == "reimburse" && args.amount > 0', ask=("mara",)),)
+ESCALATING = (
+    Policy(
+        name="payments",
+        when='tool == "reimburse" && args.amount > 0',
+        levels=(
+            Level(ask=("mara",), within=Span(timedelta(seconds=1))),
+            Level(ask=("olga",), within=Span(timedelta(days=1))),
+        ),
+    ),
+)
 DEFAULT = Fallback(ask=("mara",))
 MESSAGE = "Reimburse me $2500 for the conference"
 HINT = "Please approve or reject the tool call reimburse() by responding with a FunctionResponse."

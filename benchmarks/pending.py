@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.copies import Template
 from benchmarks.office import DEFAULT, DIRECTORY, MARA, POLICIES, Opened, open_pause
 from signoff.broker import stages
 from signoff.broker.change import Change
@@ -25,7 +25,6 @@ from signoff.core.choosing import choose
 from signoff.core.parts import Asked
 from signoff.testing import FakeChannel
 
-_BATCH = 200
 PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")
 
 
@@ -67,38 +66,22 @@ class Pile:
         self.desk = Desk(self.ledger, DIRECTORY)
 
     async def grow(self, count: int) -> None:
-        """Put in copies of one routed and delivered approval until so many wait.
-
-        The copies differ in the ids that keys are made of, and are as long as the original; to
-        make each anew would take minutes and leave as many bytes behind.
-        """
+        """Put in copies of one routed and delivered approval until so many wait."""
         original = open_pause(await self.ledger.now(), route=False)
         change = _delivered(original)
-        text = change.to_json()
-        token = next(
-            str(one["key"]).partition(":")[2]
-            for one in change.writes
-            if str(one["key"]).startswith("token:")
+        template = Template.of(
+            change,
+            run=original.run.id.partition("_")[2],
+            approval=original.approval.id.partition("_")[2],
+            session=original.run.session.partition("_")[2],
+            token=next(
+                str(one["key"]).partition(":")[2]
+                for one in change.writes
+                if str(one["key"]).startswith("token:")
+            ),
         )
-        old = {
-            "run": original.run.id.partition("_")[2],
-            "approval": original.approval.id.partition("_")[2],
-            "session": original.run.session.partition("_")[2],
-            "token": token,
-            "mark": change.mark,
-        }
-        while len(self.ids) < count:
-            calls = []
-            for _ in range(min(_BATCH, count - len(self.ids))):
-                fresh = {name: secrets.token_hex(32)[: len(part)] for name, part in old.items()}
-                copy = text
-                for name, part in old.items():
-                    copy = copy.replace(part, fresh[name])
-                calls.append((copy, 0))
-                self.ids.append(f"ap_{fresh['approval']}")
-            replies = await self.ledger.store.scripts("commit", calls)
-            if any(reply[0] != "ok" for reply in replies):
-                raise RuntimeError(f"The ledger refused: {replies}")
+        made = await template.put(self.ledger, count - len(self.ids))
+        self.ids += [f"ap_{one['approval']}" for one in made]
 
     async def grow_by_the_stages(self, count: int) -> None:
         """Open so many, and let the stages themselves route and deliver them."""

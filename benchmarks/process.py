@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ import structlog
 from celery import Celery
 from celery.apps.worker import Worker
 
-from benchmarks.office import APP, DEFAULT, DIRECTORY, POLICIES
+from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
 from signoff.broker.change import Item
@@ -148,6 +149,21 @@ def channels(url: str) -> None:
     consume(app, [stages.ROUTE, stage])
 
 
+def timers(url: str) -> None:
+    """The timers of `signoff channels`, and its stage `route`; they begin at a line of input."""
+    app, ledger = _parts(url)
+    router = Router(ledger, policies=ESCALATING, fallback=DEFAULT, directory=DIRECTORY)
+    loop = LoopThread()
+    channel_tasks.register(app, loop, {stages.ROUTE: router.drain})
+
+    def begin() -> None:
+        sys.stdin.readline()
+        loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+
+    threading.Thread(target=begin, daemon=True).start()
+    consume(app, [stages.ROUTE])
+
+
 # -- agents ----------------------------------------------------------------------------------------
 
 
@@ -189,7 +205,7 @@ def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> Non
 
 
 ROLES: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (bare, crew, channels, agents, naked)
+    one.__name__: one for one in (bare, crew, channels, timers, agents, naked)
 }
 
 

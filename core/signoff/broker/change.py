@@ -155,12 +155,13 @@ class Change:
             raise ValueError(f"{key} is written twice in one change; build on the first write.")
         self._latest[key] = new
         before, after = entries(was), entries(new)
+        places = {entry[:2] for entry in after}
         return self.put_raw(
             key,
             new.model_dump_json(exclude_defaults=True, exclude={"version"}),
             was=0 if was is None else was.version,
             add=after - before,
-            drop={entry for entry in before if entry[:2] not in {one[:2] for one in after}},
+            drop=[entry for entry in before if entry[:2] not in places],
         )
 
     def leaves(self, record: R) -> R:

@@ -1,0 +1,52 @@
+"""Many approvals that wait, as copies of one: to make each anew would take minutes."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A change, and the parts of it in which copies differ: they are as long as the original.
+
+    Attributes:
+        text: The change as the commit script reads it.
+        parts: By name, what is random in it: of the ids that keys are made of, and the mark.
+    """
+
+    text: str
+    parts: dict[str, str]
+
+    @classmethod
+    def of(cls, change: Change, **parts: str) -> Template:
+        """Return the template of a change, given what is random in it besides its mark."""
+        return cls(change.to_json(), parts | {"mark": change.mark})
+
+    async def put(self, ledger: Ledger, count: int) -> list[dict[str, str]]:
+        """Commit so many copies, and return the parts of each.
+
+        Raises:
+            RuntimeError: The ledger refused one.
+        """
+        made: list[dict[str, str]] = []
+        while len(made) < count:
+            calls = []
+            for _ in range(min(_BATCH, count - len(made))):
+                fresh = {
+                    name: secrets.token_hex(32)[: len(part)] for name, part in self.parts.items()
+                }
+                copy = self.text
+                for name, part in self.parts.items():
+                    copy = copy.replace(part, fresh[name])
+                calls.append((copy, 0))
+                made.append(fresh)
+            replies = await ledger.store.scripts("commit", calls)
+            if any(reply[0] != "ok" for reply in replies):
+                raise RuntimeError(f"The ledger refused: {replies}")
+        return made

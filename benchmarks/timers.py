@@ -1,0 +1,195 @@
+"""``python -m benchmarks.timers``: very many approvals fall due at once, and a process dies.
+
+All of them have waited at the first of two levels. Four processes like `signoff channels`,
+but without deliveries, move them to the second, until its cards stand in the outbox of the mail.
+When a quarter is done one of them is killed; what it had claimed is done by the others when its
+lease runs out. Each approval has to go on once, and get one card.
+
+Beside it stands what the ledger alone can do: one process that commits prepared changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.copies import Template
+from benchmarks.fleet import Child, Fleet
+from benchmarks.machine import describe
+from benchmarks.office import DEFAULT, DIRECTORY, ESCALATING, open_pause
+from benchmarks.process import quieten
+from signoff.broker import audit, stages
+from signoff.broker.change import Change
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store, to_ms
+from signoff.channels.delivery import Delivery
+from signoff.channels.outbox import drain
+from signoff.channels.router import Router
+from signoff.channels.ways import EMAIL
+from signoff.core.events import Event, What
+from signoff.testing import FakeChannel
+
+MANY = 100_000
+FEW = 400
+PROCESSES = 4
+AIM = 60.0
+"""Seconds for `MANY`."""
+
+_DIES_AT = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run came to.
+
+    Attributes:
+        count: Approvals that fell due.
+        raw: Prepared changes that one process commits in a second.
+        seconds: From the first look of a process to the last card in the outbox.
+        wrong: What did not go on exactly once, in words; empty when all is well.
+    """
+
+    count: int
+    raw: float
+    seconds: float
+    wrong: list[str]
+
+
+@dataclass(slots=True)
+class Crowd:
+    """Approvals that fall due together.
+
+    Attributes:
+        url: A Redis with nothing else in it.
+    """
+
+    url: str
+    ledger: Ledger = field(init=False)
+    ids: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(Store.open(self.url))
+
+    async def grow(self, count: int) -> float:
+        """Put in so many, all of them due, and return how many a second that were."""
+        opened = open_pause(await self.ledger.now())
+        await self.ledger.commit(opened.change)
+        router = Router(self.ledger, policies=ESCALATING, fallback=DEFAULT, directory=DIRECTORY)
+        await router.drain()
+        delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
+        await drain(self.ledger, stages.deliver(EMAIL), delivery.work)
+        approval, run = await self.ledger.pair(opened.approval.id)
+        template = Template.of(
+            Change().put(run, was=None).put(approval, was=None),
+            run=run.id.partition("_")[2],
+            approval=approval.id.partition("_")[2],
+            session=run.session.partition("_")[2],
+        )
+        self.ids.append(approval.id)
+        started = time.perf_counter()
+        made = await template.put(self.ledger, count - 1)
+        took = time.perf_counter() - started
+        self.ids += [f"ap_{one['approval']}" for one in made]
+        while not await self.waiting():  # noqa: ASYNC110 -- time passes, and gives no signal
+            await asyncio.sleep(0.05)
+        return count / took
+
+    async def waiting(self) -> int:
+        """Return how many are due, claimed ones included."""
+        now = await self.ledger.now()
+        client = self.ledger.store.client
+        soon = to_ms(now) + 60_000
+        return int(await client.zcount(f"{self.ledger.store.prefix}waiting", "-inf", soon))
+
+    async def moved(self, children: list[Child]) -> float:
+        """Let processes move all of them on, kill one on the way, and return the seconds."""
+        started = time.perf_counter()
+        for child in children:
+            child.say("begin")
+        victim: Child | None = children[0]
+        while (left := await self.waiting()) or (await self.ledger.backlog()).get(stages.ROUTE):
+            if victim is not None and left <= len(self.ids) * (1 - _DIES_AT):
+                await victim.kill()
+                victim = None
+            await asyncio.sleep(0.02)
+        return time.perf_counter() - started
+
+    async def wrong(self) -> list[str]:
+        """Return which approvals did not go on exactly once, with a card for the next person."""
+        moved: Counter[str] = Counter()
+        async for _, text, _ in audit.entries(self.ledger.store):
+            if f'"{What.ESCALATED.value}"' in text:
+                event = Event.model_validate_json(text)
+                moved[event.approval] += event.what is What.ESCALATED
+        prefix = self.ledger.store.prefix
+        async with self.ledger.store.translated_client() as client:
+            items = await client.hkeys(f"{prefix}items:{stages.deliver(EMAIL)}")
+        cards = Counter(item.split(":")[1] for item in items if item.startswith("card:"))
+        return [
+            f"{one}: {moved[one]} escalations, {cards[one]} cards"
+            for one in self.ids
+            if (moved[one], cards[one]) != (1, 1)
+        ]
+
+
+async def measure(count: int, *, fsync: str, folder: Path, console: Console) -> Result:
+    """Measure one run, on a Redis and with processes of its own."""
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(EmbeddedRedis(folder / "redis", fsync=fsync))
+        fleet = await stack.enter_async_context(Fleet(folder))
+        crowd = Crowd(server.url)
+        stack.push_async_callback(crowd.ledger.close)
+        for name, text in await describe(crowd.ledger, fsync):
+            console.print(f"{name:>12}  {text}", highlight=False)
+        children = [await fleet.start("timers", server.url) for _ in range(PROCESSES)]
+        for child in children:
+            await child.ready()
+        raw = await crowd.grow(count)
+        seconds = await crowd.moved(children)
+        return Result(count, raw, seconds, await crowd.wrong())
+
+
+def show(console: Console, found: Result) -> None:
+    """Print what one run came to."""
+    rate = found.count / found.seconds
+    console.print(
+        f"{found.count:,} due at once, {PROCESSES} processes, one of them killed: "
+        f"{found.seconds:.1f} s, {rate:,.0f}/s",
+        highlight=False,
+    )
+    for one in found.wrong[:10]:
+        console.print(f"  not exactly once: {one}", highlight=False)
+    console.print("Ratios:")
+    console.print(f"  escalated / committed: {rate / found.raw:.2f}", highlight=False)
+    console.print(f"  exactly once: {1 - len(found.wrong) / found.count:.5f}", highlight=False)
+    if found.count == MANY:
+        console.print(f"  seconds / {AIM:.0f}: {found.seconds / AIM:.2f}", highlight=False)
+
+
+def main() -> None:
+    """Read the arguments and measure in a folder of its own."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.timers", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
+    parser.add_argument("--fsync", choices=("always", "everysec"), default="always")
+    given = parser.parse_args()
+    quieten()
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
+        count = FEW if given.quick else MANY
+        show(
+            console,
+            asyncio.run(measure(count, fsync=given.fsync, folder=Path(folder), console=console)),
+        )
+
+
+if __name__ == "__main__":
+    main()
