@@ -149,7 +149,7 @@ def channels(url: str) -> None:
     consume(app, [stages.ROUTE, stage])
 
 
-def timers(url: str) -> None:
+def timers(url: str, lease: str) -> None:
     """The timers of `signoff channels`, and its stage `route`; they begin at a line of input."""
     app, ledger = _parts(url)
     router = Router(ledger, policies=ESCALATING, fallback=DEFAULT, directory=DIRECTORY)
@@ -158,7 +158,8 @@ def timers(url: str) -> None:
 
     def begin() -> None:
         sys.stdin.readline()
-        loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+        desk = Desk(ledger, DIRECTORY)
+        loop.spawn(Reconciler(desk, lease=float(lease)).run_forever())
 
     threading.Thread(target=begin, daemon=True).start()
     consume(app, [stages.ROUTE])

@@ -13,7 +13,7 @@ import structlog
 
 from signoff.broker.desk import Desk
 from signoff.broker.lag import lag
-from signoff.broker.sweep import Sweep
+from signoff.broker.sweep import LEASE, Sweep
 from signoff.core.errors import LedgerError
 
 log = structlog.get_logger(__name__)
@@ -27,11 +27,12 @@ class Reconciler:
     Args:
         desk: Does what is due.
         cycle: Seconds between two looks.
+        lease: Seconds after which others take up what a process that died had claimed.
     """
 
-    def __init__(self, desk: Desk, *, cycle: float = 0.5) -> None:
+    def __init__(self, desk: Desk, *, cycle: float = 0.5, lease: float = LEASE) -> None:
         self._ledger = desk.ledger
-        self._sweep = Sweep(desk)
+        self._sweep = Sweep(desk, lease=lease)
         self._cycle = cycle
 
     async def run_forever(self) -> None:

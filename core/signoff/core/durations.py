@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Annotated, Final
 
 from pydantic import (
@@ -38,8 +39,11 @@ def parse_duration(text: object) -> object:
     Raises:
         ValueError: The text is not such a sum, or more than a year.
     """
-    if not isinstance(text, str):
-        return text
+    return _parse(text) if isinstance(text, str) else text
+
+
+@lru_cache(maxsize=1024)  # the same few stand in every record
+def _parse(text: str) -> timedelta:
     plain = text.replace(" ", "")
     if not _SUM.fullmatch(plain):
         raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")

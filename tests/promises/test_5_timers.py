@@ -1,0 +1,33 @@
+"""Very many approvals fall due at once, and a process is killed: each goes on exactly once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.promise
+@pytest.mark.timeout(120)
+def test_each_escalates_once_though_a_process_is_killed() -> None:
+    """2,000 and four processes, one ended by SIGKILL: one escalation and one card for each.
+
+    Without ``--quick`` it is the same with 100,000.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.timers", "--quick", "--fsync", "everysec"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "not exactly once" not in done.stdout
+    assert "exactly once: 1.00000" in done.stdout
+    assert "escalated / committed:" in done.stdout
