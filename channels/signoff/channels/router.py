@@ -91,8 +91,9 @@ class Router:
             return False
         try:
             approval = await self._ledger.approval(str(item.body["approval"]))
-            if approval.in_two_steps:
-                # What was proposed by mail is not worth more than an answer by mail.
+            if approval.in_two_steps or approval.ballot.need > 1:
+                # What was proposed by mail is not worth more than an answer by mail, and one yes
+                # of several leaves the others to be asked.
                 return False
             before = await self._ledger.approval(approval.supersedes)
             decision = before.decision

@@ -99,8 +99,8 @@ class Approval(Counted):
 
         Under the terms that rule already this asks by other ways, at the level where it stands.
 
-        A second step that was needed before stays needed: a mail that bounces must not lower the
-        bar.
+        A second step that was needed before stays needed, and so do so many yeses: a mail that
+        bounces must not lower the bar.
 
         Args:
             terms: The rules.
@@ -122,6 +122,9 @@ class Approval(Counted):
             seats = [one.model_copy(update={"level": STAYS}) for one in seats]
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
+        if terms is not self.terms and self.terms is not None:
+            at_least = max(terms.at_least, self.terms.fewest)
+            terms = terms.model_copy(update={"at_least": at_least})
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
         if terms.second_step:
             more["second_step"] = True

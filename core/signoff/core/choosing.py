@@ -11,7 +11,7 @@ from signoff.core.levels import Asking, Seat, Start
 from signoff.core.matching import Verdict, weigh
 from signoff.core.model import Value
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Facts, Fallback, Policy, Terms, second_step_needed
+from signoff.core.policy import Facts, Fallback, Policy, Terms
 from signoff.core.question import Question
 from signoff.core.queues import Turns
 from signoff.core.working import after
@@ -52,7 +52,8 @@ def choose(
     The first policy whose condition holds rules. A condition that cannot be evaluated ends the
     search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
     The requester (``facts["user"]``) is never among those who are asked; when no level has anybody
-    left, the fallback is asked instead. A second step that the policy wants is wanted there too.
+    left, the fallback is asked instead. A second step that the policy wants is wanted there too,
+    and so are as many yeses as the easiest of its levels takes.
 
     Args:
         policies: In order.
@@ -64,17 +65,17 @@ def choose(
         turns: When the members of queues were last asked.
     """
     notes: list[str] = []
-    second_step = stranded = False
+    stranded = False
+    barrier: Terms | None = None
     chosen: Terms | None = None
     for policy in policies:
         verdict, problem = weigh(policy, facts)
         if verdict is Verdict.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
-            second_step = second_step_needed(policy.second_step, facts)
+            barrier = policy.terms(facts)
             break
         if verdict is Verdict.MATCHES:
-            chosen = policy.terms(facts)
-            second_step = chosen.second_step
+            chosen = barrier = policy.terms(facts)
             break
     if chosen is not None:
         start = first(chosen, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
@@ -87,8 +88,13 @@ def choose(
     elif not notes:
         notes.append("no policy matches; the default is asked")
     terms = fallback.terms(facts)
-    if second_step:
-        terms = terms.model_copy(update={"second_step": True})
+    if barrier is not None:
+        terms = terms.model_copy(
+            update={
+                "second_step": terms.second_step or barrier.second_step,
+                "at_least": barrier.fewest,
+            }
+        )
     start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
     if start is None:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
@@ -135,7 +141,7 @@ def first(
                 notes.append(f"{called} has nobody to ask and is passed over")
             continue
         if isinstance(level.quorum, int) and level.quorum > len(set(people)):
-            notes.append(f"{level.quorum} are wanted, and {len(set(people))} can be asked")
+            notes.append(f"it takes {level.quorum} of them, and {len(set(people))} can be asked")
         here = {"level": index, "round": nth}
         seats = tuple(seat.model_copy(update=here) for seat in found.seats)
         return _start(level, (index, nth), seats, people, now=now)

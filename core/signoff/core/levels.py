@@ -50,7 +50,7 @@ class Asking(Value):
             behind it, ``"4h business"``, only working time of those who are asked counts.
         remind: When those who have not answered are reminded, counted from the asking.
         quorum: How many yeses it takes: a number, ``"all"`` or ``"majority"`` of those who are
-            asked. A number is never more than there are people to ask.
+            asked. A number stays what it is where fewer can be asked.
         order: Whether all are asked at once, or one after the other.
         veto: Whether one no ends it. Otherwise it is rejected when so many have said no that the
             quorum cannot be reached any more.

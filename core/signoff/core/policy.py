@@ -167,6 +167,8 @@ class Terms(Rules):
         levels: Who is asked one after the other, where there are several.
         under_ceiling: Whether the end may approve.
         second_step: Whether a yes by mail counts only when the person has confirmed it.
+        at_least: How many yeses it takes in any case: the default that is asked in place of a
+            policy is no easier to win over than the easiest of its levels.
     """
 
     policy: str
@@ -174,6 +176,13 @@ class Terms(Rules):
     levels: tuple[Level, ...] = ()
     under_ceiling: bool = False
     second_step: bool = False
+    at_least: int = 1
+
+    @property
+    def fewest(self) -> int:
+        """How many yeses the easiest of the levels takes, as far as that is a number."""
+        numbers = (one.quorum if isinstance(one.quorum, int) else 1 for one in self.ladder)
+        return max(self.at_least, min(numbers, default=1))
 
     @property
     def ladder(self) -> tuple[Level, ...]:

@@ -179,6 +179,7 @@ class Question(Value):
             own=tuple(dict.fromkeys(own)),
             stay=stay,
             votes=tuple(vote for vote in votes if vote.by in counted),
+            at_least=self.terms.at_least if self.terms is not None else 1,
         )
 
     @property

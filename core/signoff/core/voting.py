@@ -17,16 +17,22 @@ class Ballot:
         own: The ids of those with a seat of this level, in the order of `ask`.
         stay: The ids of those of earlier levels who may still answer here.
         votes: The answers that count here, at most one of each person.
+        at_least: How many yeses it takes in any case.
     """
 
     rules: Asking
     own: tuple[str, ...]
     stay: tuple[str, ...]
     votes: tuple[Vote, ...]
+    at_least: int = 1
 
     @property
     def need(self) -> int:
-        """How many yeses it takes: at least one, and never more than there are people."""
+        """How many yeses it takes.
+
+        A number stays what it is where there are fewer people: two wanted yeses are never one
+        because somebody is away.
+        """
         people, quorum = len(self.own), self.rules.quorum
         match quorum:
             case "all":
@@ -35,7 +41,7 @@ class Ballot:
                 wanted = people // 2 + 1
             case _:
                 wanted = quorum
-        return max(1, min(wanted, people))
+        return max(1, wanted, self.at_least)
 
     @property
     def yes(self) -> tuple[str, ...]:
