@@ -1,4 +1,4 @@
-"""Write the reference pages that follow from the code: the settings and the command line.
+"""Write what follows from the code: settings, command line, and the client that waits.
 
 Run it with ``make docs``; tests/test_docs.py fails while the pages are out of date.
 """
@@ -7,6 +7,9 @@ Run it with ``make docs``; tests/test_docs.py fails while the pages are out of d
 from __future__ import annotations
 
 import inspect
+import re
+import subprocess
+import sys
 import types
 import typing
 from collections.abc import Iterator
@@ -25,6 +28,22 @@ from signoff.core.durations import Span, format_duration
 from signoff.core.policy import Policy
 
 REFERENCE = Path(__file__).parent / "reference"
+CLIENT = Path(__file__).parents[1] / "core" / "signoff" / "client"
+
+_SYNCHRONOUS = (
+    (
+        r'^""".*?"""',
+        '"""The client for programs that wait; `make docs` makes it from the other."""',
+    ),
+    (r"Use it in an ``async with``", "Use it in a ``with``"),
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\bAsync(Client|Iterator|BaseTransport)\b", r"\1"),
+    (r"\b__a(enter|exit)__\b", r"__\1__"),
+    (r"\ba(close|read|iter_lines)\b", r"\1"),
+    (r"\basyncio\.sleep\b", "time.sleep"),
+    (r"\bimport asyncio\b", "import time"),
+)
 
 _SETTINGS_INTRO = """\
 # Settings
@@ -53,7 +72,28 @@ the code by `make docs`.
 
 def pages() -> dict[Path, str]:
     """Return the generated pages by path."""
-    return {REFERENCE / "settings.md": settings_page(), REFERENCE / "cli.md": cli_page()}
+    return {
+        REFERENCE / "settings.md": settings_page(),
+        REFERENCE / "cli.md": cli_page(),
+        CLIENT / "synchronous.py": synchronous(),
+    }
+
+
+# -- the synchronous client ---------------------------------------------------------------------
+
+
+def synchronous() -> str:
+    """Return the source of the client that waits, made from the one that uses asyncio."""
+    text = (CLIENT / "asynchronous.py").read_text(encoding="utf-8")
+    for pattern, other in _SYNCHRONOUS:
+        text = re.sub(pattern, other, text)
+    # What is shorter now may fit on a line.
+    ruff = str(Path(sys.executable).parent / "ruff")
+    command = [ruff, "format", "--stdin-filename", "core/signoff/client/synchronous.py", "-"]
+    root = Path(__file__).parents[1]
+    return subprocess.run(  # noqa: S603 -- no one else's words
+        command, input=text, capture_output=True, text=True, check=True, cwd=root
+    ).stdout
 
 
 # -- settings -----------------------------------------------------------------------------------

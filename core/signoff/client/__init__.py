@@ -1,1 +1,31 @@
-"""A typed client of the REST API: httpx and pydantic, and nothing of a server."""
+"""A typed client of the REST API: httpx and pydantic, and nothing of a server.
+
+`Client` and `AsyncClient` have the same methods: the one is made from the other's source.
+"""
+
+from signoff.client.asynchronous import AsyncClient
+from signoff.client.errors import ApiError, ApiUnreachable
+from signoff.client.models import (
+    Approval,
+    AuditLine,
+    Decision,
+    Entry,
+    Me,
+    Problem,
+    Run,
+)
+from signoff.client.synchronous import Client
+
+__all__ = [
+    "ApiError",
+    "ApiUnreachable",
+    "Approval",
+    "AsyncClient",
+    "AuditLine",
+    "Client",
+    "Decision",
+    "Entry",
+    "Me",
+    "Problem",
+    "Run",
+]

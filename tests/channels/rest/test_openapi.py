@@ -1,0 +1,138 @@
+"""The OpenAPI document is true: what it describes is what is there, whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from builders import paused
+from served import gateway
+from signoff.broker.access import create
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.access import Scope
+
+CHECKS = [
+    not_a_server_error,
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+]
+EXAMPLES = 6
+
+ALL = frozenset({*Scope} - {Scope.ADMIN})
+ROLES: dict[str, dict[str, Any]] = {
+    "nobody": {},
+    "approver": {"person": "mara", "scopes": ALL},
+    "requester": {"person": "riley", "scopes": ALL},
+    "system": {"users": ("*",), "scopes": ALL - {Scope.APPROVALS_DECIDE}},
+    "auditor": {"person": "cleo", "scopes": frozenset({Scope.AUDIT_READ})},
+    "admin": {"scopes": frozenset({Scope.ADMIN})},
+}
+
+
+class Installation:
+    """A gateway, and the ledger it works on, from outside of its loop."""
+
+    def __init__(self, url: str, redis_url: str, prefix: str) -> None:
+        self.url, self._redis, self._prefix = url, redis_url, prefix
+
+    def do(self, work: Any) -> Any:
+        """Return what comes of some work on the ledger."""
+
+        async def run() -> Any:
+            ledger = Ledger(Store.open(self._redis, prefix=self._prefix))
+            try:
+                return await work(ledger)
+            finally:
+                await ledger.close()
+
+        return asyncio.run(run())
+
+    def token(self, **parts: Any) -> str:
+        """Return a token, "" where it is good for nothing."""
+        if not parts:
+            return ""
+        return self.do(lambda ledger: create(ledger, by="test", **parts))[0]
+
+
+@pytest.fixture
+def installation(redis_url: str, prefix: str) -> Iterator[Installation]:
+    """The gateway of this test."""
+    with gateway(redis_url, prefix) as url:
+        yield Installation(url, redis_url, prefix)
+
+
+def operations(url: str) -> list[Any]:
+    """Return every operation of the document that the gateway serves."""
+    document = httpx.get(f"{url}/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(document)
+    return [one.ok() for one in schema.get_all_operations()]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_whatever_is_asked_the_answer_is_one_that_the_document_knows(
+    installation: Installation, role: str
+) -> None:
+    """No request of any role is a fault of ours, and none decides without the right."""
+    token = installation.token(**ROLES[role])
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    _, (approval,) = installation.do(paused)
+    base = installation.url.removesuffix("/api/v1")
+
+    def look(case: Any) -> None:
+        answer = case.call(base_url=f"{base}/api/v1", headers=headers)
+        case.validate_response(answer, checks=CHECKS)
+        if not token:
+            assert answer.status_code == 401
+
+    for operation in operations(installation.url):
+
+        @settings(
+            max_examples=EXAMPLES,
+            derandomize=True,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy())
+        def ask(case: Any) -> None:
+            look(case)
+            # And the same about what is really there.
+            if "approval_id" in (case.path_parameters or {}):
+                case.path_parameters["approval_id"] = approval.id
+                look(case)
+                if isinstance(case.body, dict) and "digest" in case.body:
+                    case.body["digest"] = approval.digest
+                    look(case)
+
+        ask()
+    events = installation.do(lambda ledger: ledger.history(approval.id))
+    by = {one.by for one in events if one.what in {"approved", "rejected", "voted"}}
+    assert by == ({"mara"} if role == "approver" else set())
+
+
+async def test_the_document_says_what_every_route_takes_and_gives(office) -> None:
+    """It is OpenAPI 3.1, is for everybody, and has a schema for each answer and each problem."""
+    document = (await office.http.get("openapi.json")).json()
+    assert document["openapi"].startswith("3.1")
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            where = f"{method} {path}"
+            assert one["operationId"].isidentifier(), where
+            assert one["security"], where
+            assert {"401", "403", "422", "503"} <= one["responses"].keys(), where
+            for status, answer in one["responses"].items():
+                assert status == "304" or answer["content"], f"{where} {status}"

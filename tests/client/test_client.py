@@ -1,0 +1,159 @@
+"""The client, in both forms, against a gateway on a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from builders import paused
+from served import gateway
+from signoff.broker.access import create
+from signoff.broker.ledger import Ledger
+from signoff.client import ApiError, ApiUnreachable, AsyncClient, Client
+from signoff.client.models import Run
+from signoff.core.access import Scope
+
+ALL = frozenset({*Scope} - {Scope.ADMIN})
+
+
+@pytest.fixture
+def url(redis_url: str, prefix: str) -> Iterator[str]:
+    """The URL of a gateway."""
+    with gateway(redis_url, prefix) as served:
+        yield served.removesuffix("/api/v1")
+
+
+class InThreads:
+    """A `Client` whose methods are awaited like those of an `AsyncClient`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if inspect.isgeneratorfunction(method):
+
+            async def every(*args: Any, **more: Any) -> AsyncIterator[Any]:
+                for one in await asyncio.to_thread(lambda: list(method(*args, **more))):
+                    yield one
+
+            return every
+
+        async def call(*args: Any, **more: Any) -> Any:
+            return await asyncio.to_thread(lambda: method(*args, **more))
+
+        return call
+
+
+Holding = Callable[[str], Any]
+
+
+@pytest.fixture(params=["async", "sync"])
+async def holding(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Holding]:
+    """Makes clients of tokens, in one of the two forms."""
+    made: list[AsyncClient | Client] = []
+
+    def make(token: str) -> Any:
+        if request.param == "async":
+            made.append(client := AsyncClient(url, token))
+            return client
+        made.append(waits := Client(url, token))
+        return InThreads(waits)
+
+    yield make
+    for one in made:
+        await one.aclose() if isinstance(one, AsyncClient) else one.close()
+
+
+async def person(ledger: Ledger, name: str, **more: Any) -> str:
+    """Return a person's token."""
+    return (await create(ledger, by="test", person=name, scopes=ALL, **more))[0]
+
+
+async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
+    """What is submitted is found again, what waits is decided, and the audit has all of it."""
+    riley, mara = holding(await person(ledger, "riley")), holding(await person(ledger, "mara"))
+    assert (await mara.me()).person == "mara"
+    run = await riley.submit("finance", "Reimburse me", key="one")
+    assert await riley.submit("finance", "Reimburse me", key="one") == run
+    assert [one.id async for one in riley.runs(app="finance")] == [run.id]
+    assert (await riley.run(run.id)).state == "queued"
+    _, (first, second, third) = await paused(ledger, siblings=3)
+    waits = [one async for one in mara.approvals(waiting_for="mara")]
+    assert {one.id for one in waits} == {first.id, second.id, third.id}
+    done = await mara.approve(await mara.approval(first.id), reason="fine")
+    assert (done.state, done.decision.by) == ("approved", "mara")
+    assert (await mara.reject(second.id, reason="no")).decision.reason == "no"
+    assert (await riley.withdraw(third.id, reason="never mind")).state == "withdrawn"
+    assert [one.what for one in await mara.timeline(first.id)] == ["opened", "approved"]
+    lines = [one async for one in mara.audit()]
+    assert lines[-1].entry.what == "withdrawn"
+    assert [one async for one in mara.audit(after=lines[-2].id)] == lines[-1:]
+
+
+async def test_what_is_refused_is_an_error_with_the_problem(
+    ledger: Ledger, holding: Holding
+) -> None:
+    """The kind, the status and the words of the problem document are in the error."""
+    riley = holding(await person(ledger, "riley"))
+    with pytest.raises(ApiError, match="no approval 'ap_x'") as refused:
+        await riley.approval("ap_x")
+    assert (refused.value.status, refused.value.kind) == (404, "not-found")
+    with pytest.raises(ApiError, match="token is needed"):
+        await holding("wrong").me()
+    with pytest.raises(ApiError, match="token is needed"):
+        await anext(holding("wrong").audit())
+
+
+async def test_more_than_a_page_comes_as_one_list(ledger: Ledger, holding: Holding) -> None:
+    """The pages are fetched as they are read."""
+    await paused(ledger, siblings=230)
+    riley = holding(await person(ledger, "riley"))
+    found = [one.id async for one in riley.approvals(state="pending")]
+    assert len(found) == len(set(found)) == 230
+
+
+class Lossy(httpx.AsyncHTTPTransport):
+    """A network that carries the first requests there and loses their answers."""
+
+    def __init__(self, losses: int) -> None:
+        super().__init__()
+        self.losses = losses
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, and lose its answer while it is to be lost."""
+        answer = await super().handle_async_request(request)
+        if self.losses:
+            self.losses -= 1
+            await answer.aclose()
+            raise httpx.ReadError("lost")
+        return answer
+
+
+async def test_a_lost_answer_is_asked_for_again_and_done_once(ledger: Ledger, url: str) -> None:
+    """The same key goes with each try, so the run is submitted once."""
+    token = await person(ledger, "riley")
+    async with AsyncClient(url, token, transport=Lossy(2)) as client:
+        run = await client.submit("finance", "Reimburse me")
+    assert isinstance(run, Run)
+    assert [one.id for one in await ledger.recent_runs()] == [run.id]
+
+
+async def test_a_gateway_that_is_not_there_is_said_so() -> None:
+    """After the last try the error names what to look at."""
+    async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as client:
+        with pytest.raises(ApiUnreachable, match="cannot be reached"):
+            await client.me()
+        with pytest.raises(ApiUnreachable):
+            await anext(client.audit())
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    """They differ in nothing but the waiting."""
+    names = [{n for n in vars(one) if not n.startswith("_")} for one in (AsyncClient, Client)]
+    assert {n.removeprefix("a") if n == "aclose" else n for n in names[0]} == names[1]

@@ -1,0 +1,49 @@
+"""A gateway with the REST API on a port of this machine, as others reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from builders import people
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.gateway import make_gateway
+from signoff.channels.rest.app import PATH, make_rest
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, also when it never will."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets=None) -> None:
+        """Listen, and say so."""
+        try:
+            await super().startup(sockets)
+        finally:
+            self.up.set()
+
+
+@contextmanager
+def gateway(redis_url: str, prefix: str) -> Iterator[str]:
+    """Serve the API from a thread with a loop of its own; yield its URL."""
+    desk = Desk(Ledger(Store.open(redis_url, prefix=prefix)), people())
+    app = make_gateway(desk.ledger, close=desk.ledger.close)
+    app.mount(PATH, make_rest(desk))
+    server = _Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        assert server.up.wait(30)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{PATH}"
+    finally:
+        server.should_exit = True
+        thread.join()
