@@ -1,0 +1,195 @@
+"""Levels to their end: over random policies, people and answers, on a clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import NOON, make_approval, make_origin
+from signoff.core.approval import Approval, State
+from signoff.core.choosing import choose
+from signoff.core.errors import ApprovalError
+from signoff.core.escalation import advance
+from signoff.core.finding import find
+from signoff.core.levels import Earlier, Level, Order, Outcome
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, OnTimeout, Policy
+
+NAMES = ("ada", "bo", "cy", "dee", "eli")
+PEOPLE = st.builds(
+    lambda managers: Directory(
+        Person(id=one, email=f"{one}@example.com", aliases=(f"{one}@old.example",), manager=boss)
+        for one, boss in zip(NAMES, managers, strict=True)
+    ),
+    st.lists(st.sampled_from(("", *NAMES)), min_size=5, max_size=5),
+)
+LEVELS = st.builds(
+    Level,
+    ask=st.lists(
+        st.sampled_from((*NAMES, "requester.manager", "ghost")), min_size=1, max_size=4
+    ).map(tuple),
+    within=st.integers(10, 60).map(lambda minutes: f"{minutes}m"),
+    remind=st.lists(st.integers(1, 70).map(lambda minutes: f"{minutes}m"), max_size=3).map(tuple),
+    quorum=st.sampled_from((1, 2, 3, "all", "majority")),
+    order=st.sampled_from(Order),
+    veto=st.booleans(),
+    earlier=st.sampled_from(Earlier),
+)
+POLICIES = st.builds(
+    Policy,
+    name=st.just("p"),
+    levels=st.lists(LEVELS, min_size=1, max_size=4).map(tuple),
+    repeat=st.integers(0, 2),
+    on_timeout=st.sampled_from(OnTimeout),
+    ceiling=st.sampled_from(("", "args.amount <= 200", "args.amount <= 5000", "args.nope < 1")),
+)
+REQUESTERS = st.sampled_from((*NAMES, "ada@example.com", "BO@old.example", "stranger"))
+EVENTS = st.lists(
+    st.tuples(st.sampled_from((*NAMES, "clock")), st.sampled_from(Outcome), st.integers(0, 40)),
+    max_size=14,
+)
+
+
+@dataclass
+class Story:
+    """An approval that goes through its levels, held to the rules at each step."""
+
+    approval: Approval
+    directory: Directory
+    never: tuple[str, ...]
+    steps: int = 0
+    round_trip: list[Approval] = field(default_factory=list)
+
+    def become(self, after: Approval) -> None:
+        """Take the next value, if it keeps the rules."""
+        before, self.approval = self.approval, after
+        self.steps += 1
+        text = after.model_dump_json(exclude_defaults=True, exclude={"version"})
+        assert Approval.model_validate_json(text) == after
+        voters = [vote.by for vote in after.votes]
+        assert len(set(voters)) == len(voters)
+        for one in (*voters, *after.decided_by):
+            assert not any(self.directory.same(one, other) for other in self.never)
+        if before.state is not State.PENDING:
+            assert after.decision == before.decision
+        elif after.state is State.APPROVED and after.decision is not None:
+            if after.decision.by:
+                assert len(set(after.decided_by)) >= before.ballot.need
+                assert {*after.decided_by} <= {*before.ballot.own, *before.ballot.stay}
+            else:
+                assert after.terms is not None
+                assert after.terms.under_ceiling
+                assert after.terms.on_timeout is OnTimeout.APPROVE
+                assert not before.ballot.no
+
+    def tick(self, now: object) -> None:
+        """Do what is due, and see that no level was passed over that has anybody."""
+        before = self.approval
+        after, events = advance(before, self.directory, now=now)  # type: ignore[arg-type]
+        if not events:
+            assert after == before
+            return
+        self.become(after)
+        passed = self._passed(before, after)
+        never = (before.origin.user, *before.barred)
+        for index in passed:
+            assert before.terms is not None
+            found = find(
+                before.terms.ladder[index],
+                self.directory,
+                facts=before.facts,
+                barred=never,
+                now=now,  # type: ignore[arg-type]
+            )
+            assert not found.seats
+
+    @staticmethod
+    def _passed(before: Approval, after: Approval) -> list[int]:
+        assert before.terms is not None
+        reminded = after.turn == before.turn and after.deadline == before.deadline
+        if reminded and after.state is State.PENDING:
+            return []
+        following = list(before.terms.after(before.level, before.round))
+        if after.state is not State.PENDING or after.turn == before.turn:
+            return [index for index, _ in following]
+        return [index for index, _ in following[: following.index((after.level, after.round))]]
+
+
+@settings(max_examples=250)
+@given(PEOPLE, POLICIES, REQUESTERS, st.sampled_from(("", "cy", "dee@example.com")), EVENTS)
+def test_over_any_policy_and_any_answers(
+    directory: Directory,
+    policy: Policy,
+    requester: str,
+    owner: str,
+    events: list[tuple[str, Outcome, int]],
+) -> None:
+    """It ends or stays open by policy, by those who may, each once, and under the ceiling."""
+    opened = make_approval(origin=make_origin(user=requester))
+    barred = (owner,) if owner else ()
+    choice = choose([policy], Fallback(), directory, opened.facts, now=NOON, barred=barred)
+    if choice.start is None:
+        assert choice.stranded
+        return
+    approval, _ = opened.ask(choice.terms, (), now=NOON, start=choice.start, barred=barred)
+    story, now = Story(approval, directory, (requester, *barred)), NOON
+    for who, verdict, minutes in events:
+        now += timedelta(minutes=minutes)
+        story.tick(now)
+        if who == "clock":
+            continue
+        person = directory.get(who)
+        assert person is not None
+        here = story.approval
+        say = here.approve if verdict is Outcome.APPROVE else here.reject
+        try:
+            after, _ = say(person, directory, channel="email", now=now)
+        except ApprovalError:
+            continue
+        assert person.id in {*here.ballot.own, *here.ballot.stay}
+        story.become(after)
+    while (due := story.approval.next_due) is not None and story.approval.state is State.PENDING:
+        now = max(now, due)
+        story.tick(now)
+        assert story.steps < 1_000
+    if story.approval.state is State.PENDING:
+        assert policy.on_timeout is OnTimeout.STAY
+
+
+VOTES = st.lists(st.sampled_from(Outcome), min_size=1, max_size=5)
+
+
+@given(
+    VOTES, st.sampled_from((1, 2, 3, "all", "majority")), st.booleans(), st.randoms(), st.booleans()
+)
+def test_the_order_of_answers_does_not_matter(
+    votes: list[Outcome], quorum: object, veto: bool, shuffle: object, twice: bool
+) -> None:
+    """The same answers in another order come to the same end.
+
+    Where a veto ends it, and one yes may too, who comes first decides: that is what it means.
+    """
+    if veto and quorum != "all":
+        votes = [votes[0]] * len(votes)
+    names = NAMES[: len(votes)]
+    directory = Directory(Person(id=one, email=f"{one}@example.com") for one in names)
+    policy = Policy(name="p", levels=(Level(ask=names, quorum=quorum, veto=veto),))
+    said = list(zip(names, votes, strict=True))
+    ends = set()
+    for _ in range(3):
+        opened = make_approval(origin=make_origin(user="stranger"))
+        choice = choose([policy], Fallback(), directory, opened.facts, now=NOON)
+        approval, _events = opened.ask(choice.terms, (), now=NOON, start=choice.start)
+        for who, verdict in said:
+            for _again in range(1 + twice):
+                if approval.state is not State.PENDING:
+                    break
+                person = directory.get(who)
+                say = approval.approve if verdict is Outcome.APPROVE else approval.reject
+                approval, _events = say(person, directory, channel="email", now=NOON)
+        ends.add(approval.state)
+        shuffle.shuffle(said)  # type: ignore[attr-defined]
+    assert len(ends) == 1

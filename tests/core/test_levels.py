@@ -1,0 +1,260 @@
+"""Each rule of a level by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import NOON, make_approval, make_origin
+from signoff.core.approval import Approval, State
+from signoff.core.choosing import choose
+from signoff.core.durations import Span, parse_span
+from signoff.core.errors import (
+    AlreadyDecided,
+    Escalated,
+    NotAnApprover,
+    NotYourTurn,
+    OwnRequest,
+    PayloadError,
+    ReasonNeeded,
+    TooLate,
+)
+from signoff.core.escalation import advance, move_on
+from signoff.core.events import What
+from signoff.core.levels import Level, Seat
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+
+ADA, BO, CY, DEE = (
+    Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))
+    for one in ("ada", "bo", "cy", "dee")
+)
+PEOPLE = Directory([ADA, BO, CY, DEE])
+HOUR = timedelta(hours=1)
+
+
+def level(*ask: str, **rules: object) -> Level:
+    """Return a level of an hour."""
+    return Level(ask=ask, within="1h", **rules)  # type: ignore[arg-type]
+
+
+def asked(*levels: Level, template: object = None, **rules: object) -> Approval:
+    """Return an approval whose first level has begun at noon; a stranger has asked for it."""
+    policy = Policy(name="p", levels=levels, **rules)  # type: ignore[arg-type]
+    origin = make_origin(user="stranger")
+    opened = make_approval(origin=origin, template=template)  # type: ignore[arg-type]
+    choice = choose([policy], Fallback(), PEOPLE, opened.facts, now=NOON)
+    assert choice.start is not None
+    return opened.ask(choice.terms, (), now=NOON, start=choice.start)[0]
+
+
+def yes(approval: Approval, person: Person, **parts: object) -> Approval:
+    """Return the approval after a yes by mail, some minutes after noon."""
+    parts = {"now": NOON + timedelta(minutes=5), "channel": "email"} | parts
+    return approval.approve(person, PEOPLE, **parts)[0]  # type: ignore[arg-type]
+
+
+def no(approval: Approval, person: Person, **parts: object) -> Approval:
+    """Return the approval after a no by mail, some minutes after noon."""
+    parts = {"now": NOON + timedelta(minutes=5), "channel": "email"} | parts
+    return approval.reject(person, PEOPLE, **parts)[0]  # type: ignore[arg-type]
+
+
+def test_two_of_three() -> None:
+    """The first yes is a vote, the second the decision, and both have approved it."""
+    approval, (event,) = asked(level("ada", "bo", "cy", quorum=2)).approve(
+        ADA, PEOPLE, channel="slack", now=NOON
+    )
+    assert approval.state is State.PENDING
+    assert (event.what, event.more["yes"], event.more["of"]) == (What.VOTED, 1, 2)
+    again = yes(approval, ADA, channel="email")
+    assert (again.state, len(again.votes)) == (State.PENDING, 1)
+    done = yes(again, CY)
+    assert done.state is State.APPROVED
+    assert done.outcome(PEOPLE) == "approved by Ada and Cy"
+
+
+def test_one_yes_is_a_decision_and_no_vote() -> None:
+    """Nothing is counted where nothing has to be."""
+    approval, (event,) = asked(level("ada", "bo")).approve(ADA, PEOPLE, channel="cli", now=NOON)
+    assert (approval.state, approval.votes, event.what) == (State.APPROVED, (), What.APPROVED)
+
+
+@pytest.mark.parametrize(("quorum", "need"), [("all", 3), ("majority", 2), (7, 3)])
+def test_how_many_it_takes(quorum: object, need: int) -> None:
+    """A quorum is of people who are there: never more of them."""
+    assert asked(level("ada", "bo", "cy", quorum=quorum)).ballot.need == need
+
+
+def test_a_person_counts_once_however_many_seats_they_have() -> None:
+    """A delegate of two fills one seat; what takes two then takes whoever is left."""
+    approval = asked(level("ada", "bo", quorum=2))
+    seats = (*approval.seats, Seat(person="ada", instead_of="cy"))
+    voted = yes(approval.model_copy(update={"seats": seats}), ADA)
+    assert (voted.state, voted.votes[0].stands_for) == (State.PENDING, "ada")
+    assert yes(voted, BO).state is State.APPROVED
+
+
+def test_a_veto_ends_it() -> None:
+    """One no is enough, whatever was said before."""
+    voted = yes(asked(level("ada", "bo", quorum="all")), ADA)
+    assert no(voted, BO, reason="too much").state is State.REJECTED
+
+
+def test_without_a_veto_a_no_only_counts_against() -> None:
+    """It is rejected when the quorum cannot be reached any more, and not before."""
+    approval = no(asked(level("ada", "bo", "cy", quorum=2, veto=False)), ADA)
+    assert approval.state is State.PENDING
+    assert yes(yes(approval, BO), CY).state is State.APPROVED
+    assert no(yes(approval, BO), CY).state is State.REJECTED
+    assert yes(yes(approval, ADA), BO).state is State.APPROVED
+
+
+def test_one_after_the_other() -> None:
+    """Nobody answers before it is their turn, and who has answered may change their mind."""
+    approval = asked(level("ada", "bo", quorum="all", order="sequence"))
+    with pytest.raises(NotYourTurn, match=r"Ada is asked about approval .* before Bo"):
+        yes(approval, BO)
+    assert approval.approvers == {"ada"}
+    voted = yes(approval, ADA)
+    assert voted.approvers == {"ada", "bo"}
+    assert no(voted, ADA).state is State.REJECTED
+    assert yes(voted, BO).state is State.APPROVED
+
+
+def test_a_reason_where_one_is_needed() -> None:
+    """The error says which answer would have worked."""
+    approval = asked(level("ada", reasons=("reject",)))
+    with pytest.raises(ReasonNeeded, match="needs a reason") as caught:
+        no(approval, ADA, reason="  ")
+    assert caught.value.example == "reject: because …"
+    assert no(approval, ADA, reason="too much").state is State.REJECTED
+    assert yes(approval, ADA).state is State.APPROVED
+
+
+def test_all_who_approve_say_the_same() -> None:
+    """A yes with other values than a yes that stands is refused, and says who said what."""
+    approval = asked(level("ada", "bo", quorum=2), template={"days": 0})
+    voted = yes(approval, ADA, values={"days": 3})
+    with pytest.raises(PayloadError, match="Ada has approved this with days: 3, and you say days:"):
+        yes(voted, BO, values={"days": 4})
+    done = yes(voted, BO, values={"days": 3})
+    assert done.decision is not None
+    assert done.decision.payload == {"days": 3}
+    assert yes(voted, ADA, values={"days": 5}).votes[0].payload == {"days": 5}
+
+
+def test_who_was_asked_before_is_told_where_it_went() -> None:
+    """By the clock: before and after somebody has noticed that the level is over."""
+    approval = asked(level("ada"), level("bo", name="finance"))
+    with pytest.raises(Escalated, match="went on to finance at 2026-03-02 13:00 UTC"):
+        yes(approval, ADA, now=NOON + HOUR)
+    later, (event,) = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
+    assert (event.what, event.more) == (What.ESCALATED, {"level": "finance", "people": ["bo"]})
+    assert later.deadline == NOON + 3 * HOUR
+    with pytest.raises(Escalated, match="went on to finance at 2026-03-02 14:00 UTC"):
+        yes(later, ADA, now=NOON + 2 * HOUR)
+    with pytest.raises(TooLate):
+        yes(later, BO, now=NOON + 3 * HOUR)
+    with pytest.raises(NotAnApprover):
+        yes(later, CY, now=NOON + 2 * HOUR)
+    done = yes(later, BO, now=NOON + 2 * HOUR)
+    with pytest.raises(AlreadyDecided):
+        yes(done, ADA, now=NOON + 2 * HOUR)
+
+
+def test_who_stays_may_still_answer() -> None:
+    """And what they have said goes on counting."""
+    both = level("bo", "cy", quorum=2, earlier="stay")
+    voted = yes(asked(level("ada", "dee", quorum=2), both), ADA)
+    later, _ = advance(voted, PEOPLE, now=NOON + HOUR)
+    assert later.ballot.yes == ("ada",)
+    assert yes(later, DEE, now=NOON + HOUR).state is State.APPROVED
+    assert yes(later, BO, now=NOON + HOUR).state is State.APPROVED
+
+
+def test_who_leaves_takes_their_answer_along() -> None:
+    """A yes of an earlier level fills no quorum of another one."""
+    voted = yes(asked(level("ada", "dee", quorum=2), level("bo", "cy", quorum=2)), ADA)
+    later, _ = advance(voted, PEOPLE, now=NOON + HOUR)
+    assert yes(later, BO, now=NOON + HOUR).state is State.PENDING
+
+
+def test_levels_are_gone_through_again() -> None:
+    """As often as the policy says, and then it ends."""
+    approval, went = asked(level("ada"), level("ghost"), level("bo"), repeat=1), []
+    while approval.state is State.PENDING:
+        assert approval.deadline is not None
+        went.append((approval.round, approval.level))
+        approval, _ = advance(approval, PEOPLE, now=approval.deadline)
+    assert went == [(0, 0), (0, 2), (1, 0), (1, 2)]
+    assert approval.state is State.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "state"),
+    [
+        ("args.amount <= 2500", State.APPROVED),
+        ("args.amount <= 200", State.TIMED_OUT),
+        ("args.nothing <= 200", State.TIMED_OUT),
+        ("args.purpose <= 200", State.TIMED_OUT),
+        ("", State.TIMED_OUT),
+    ],
+)
+def test_silence_approves_under_the_ceiling_alone(ceiling: str, state: State) -> None:
+    """What is above it, or cannot be evaluated, is rejected."""
+    approval = asked(level("ada"), on_timeout="approve", ceiling=ceiling)
+    after, _ = advance(approval, PEOPLE, now=NOON + HOUR)
+    assert after.state is state
+    assert after.decision is not None
+    assert (after.decision.by, after.decision.channel) == ("", "deadline")
+
+
+def test_silence_approves_nothing_that_somebody_has_refused_or_has_to_fill() -> None:
+    """Nor what takes two steps."""
+    rules = {"on_timeout": "approve", "ceiling": "true"}
+    refused = no(asked(level("ada", "bo", quorum=1, veto=False), **rules), ADA)
+    blank = asked(level("ada"), template={"days": 0}, **rules)
+    two_steps = asked(level("ada"), second_step="true", **rules)
+    for approval in (refused, blank, two_steps):
+        assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
+
+
+def test_who_owns_the_agent_never_decides() -> None:
+    """By no identity, also where they have got a seat all the same."""
+    approval = asked(level("ada", "bo")).model_copy(update={"barred": ("bo@old.example",)})
+    with pytest.raises(OwnRequest, match="Bo owns the agent"):
+        no(approval, BO)
+
+
+def test_reminders() -> None:
+    """They come at their moments, once each; those that were missed are one."""
+    approval = asked(level("ada", "bo", quorum=2, remind=("10m", "20m", "2h")))
+    assert approval.next_due == NOON + timedelta(minutes=10)
+    voted = yes(approval, ADA)
+    after, (event,) = advance(voted, PEOPLE, now=NOON + timedelta(minutes=25))
+    assert (event.what, event.more["people"], after.reminded) == (What.REMINDED, ["bo"], 2)
+    assert after.next_due == NOON + HOUR
+    assert advance(after, PEOPLE, now=NOON + timedelta(minutes=30)) == (after, ())
+
+
+def test_there_is_nobody_behind_the_last_level() -> None:
+    """Whoever wants to go on at once is told so."""
+    assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [("4h", Span(4 * HOUR)), ("4h business", Span(4 * HOUR, business=True)), (60, Span(HOUR / 60))],
+)
+def test_a_span_is_read_as_it_is_written(text: object, span: Span) -> None:
+    """Written and read again it is the same."""
+    assert parse_span(text) == span == parse_span(str(span))
+
+
+@pytest.mark.parametrize("text", ["business", "0s", "4 hours business", "2y", True, None, [1]])
+def test_what_is_no_span_is_refused(text: object) -> None:
+    """With an error that pydantic makes a fault of."""
+    with pytest.raises(ValueError, match=r"duration|too long|between"):
+        parse_span(text)
