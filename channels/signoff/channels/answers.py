@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
-from signoff.channels import phrases
+from signoff.channels import level_phrases, phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.asides import Asides
 from signoff.channels.leaving import Leavings
@@ -24,9 +24,11 @@ from signoff.core.errors import (
     AlreadyDecided,
     Claimed,
     DecisionRefused,
+    Escalated,
     MoveRefused,
     NotAnApprover,
     PayloadError,
+    ReasonNeeded,
     TooLate,
 )
 from signoff.core.events import What
@@ -140,7 +142,9 @@ class Answers:
             await self.decide(answer, person, command)
         except PayloadError as error:
             example = example_of_yes(approval.kind, approval.call, approval.template)
-            if error.key in approval.call.args and error.key not in fields_of(approval.template):
+            fixed = error.key in approval.call.args
+            fixed = fixed and error.key not in fields_of(approval.template)
+            if isinstance(error, ReasonNeeded) or fixed:
                 example = error.example
             elif error.key and error.key not in example and error.example != example:
                 example = f"{example}\n{error.example}"
@@ -222,6 +226,8 @@ class Answers:
                 if (step := after.step_of(person.id)) is not None:
                     words = phrases.first_step(after, step, again=again)
                     answer_back(change, answer, Notice(person.id, About.FIRST_STEP, words))
+                else:
+                    self._voted(change, answer, person, after)
 
             approval = await self._desk.approve(
                 holder.approval,
@@ -240,6 +246,7 @@ class Answers:
                 channel=holder.channel,
                 reason=command.reason,
                 also=also,
+                noted=lambda change, after: self._voted(change, answer, person, after),
                 more=answer.more,
             )
         log.info(
@@ -250,6 +257,13 @@ class Answers:
             channel=holder.channel,
             state=approval.state.value,
         )
+
+    def _voted(self, change: Change, answer: Answer, person: Person, after: Approval) -> None:
+        """Tell whoever has said yes or no that it counts, where it has not ended it."""
+        if after.state is not State.PENDING:
+            return
+        words = level_phrases.voted(after, person.id, self._desk.directory)
+        answer_back(change, answer, Notice(person.id, About.VOTED, words))
 
     async def _not_understood(self, answer: Answer, problem: str, *, example: str = "") -> None:
         def build(approval: Approval) -> tuple[What, str, list[Notice]]:
@@ -284,6 +298,8 @@ class Answers:
                         about = None  # "thanks!" below one's own decision needs no answer
                 case TooLate():
                     about, words = About.LATE, phrases.late(approval)
+                case Escalated():
+                    about, words = About.LATE, phrases.escalated(approval, str(error))
                 case Claimed():
                     about, words = About.CLAIMED, phrases.not_done(approval, str(error))
                 case MoveRefused():

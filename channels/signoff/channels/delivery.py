@@ -148,6 +148,7 @@ class Delivery:
             reply_to=str(item.body.get("reply_to", "")),
             attempt=item.attempts,
             copies=asked.copies,
+            turn=asked.turn,
         )
 
     def _concerns(self, asked: Asked, approval: Approval) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from signoff.channels.phrases import Words, moment
 from signoff.core.answering import example_of_yes
 from signoff.core.approval import Approval
-from signoff.core.card import one_line, topic
+from signoff.core.card import one_line, progress, topic
+from signoff.core.people import Directory
 
 
 def went_on(approval: Approval) -> Words:
@@ -18,36 +19,34 @@ def went_on(approval: Approval) -> Words:
     )
 
 
-def reminder(approval: Approval) -> Words:
+def reminder(approval: Approval, directory: Directory) -> Words:
     """Return what is said to somebody who was asked and has not answered yet."""
-    until = f" Answer until {moment(approval.deadline)}." if approval.deadline else ""
+    until = f"Answer until {moment(approval.deadline)}." if approval.deadline else ""
     return Words(
         f"A reminder: {topic(approval)} waits for your answer",
-        f"{progress(approval)}{until}".strip(),
+        " ".join(filter(None, (_so_far(approval, directory), until))),
         example_of_yes(approval.kind, approval.call, approval.template),
     )
 
 
-def voted(approval: Approval, person: str) -> Words:
-    """Return to somebody whose answer has not ended it that it counts."""
+def voted(approval: Approval, person: str, directory: Directory) -> Words:
+    """Return to somebody whose answer has not ended it that it counts, and what is missing."""
     ballot = approval.ballot
-    more = ballot.need - len(ballot.yes)
-    said = "yes" if person in ballot.yes else "no"
-    needed = "one more is" if more == 1 else f"{more} more are"
-    yes = f"{needed} needed" if said == "yes" else "it is not settled by that yet"
+    yes, more = person in ballot.yes, ballot.need - len(ballot.yes)
+    missing = "it is not settled by that alone"
+    if yes:
+        missing = f"{'one more is' if more == 1 else f'{more} more are'} needed"
     until = f" until {moment(approval.deadline)}" if approval.deadline else ""
     return Words(
-        f"Recorded: your {said} to {topic(approval)}; {yes}",
-        f"{progress(approval)} You can change your answer{until}, as long as nothing is decided.",
+        f"Recorded: your {'yes' if yes else 'no'} to {topic(approval)}; {missing}",
+        f"{_so_far(approval, directory)} You can change your answer{until}, as long as nothing is "
+        "decided.",
     )
 
 
-def progress(approval: Approval) -> str:
-    """Return how many of how many have approved, "" where one yes ends it."""
-    ballot = approval.ballot
-    if ballot.need == 1 and not ballot.votes:
-        return ""
-    return f"{len(ballot.yes)} of {ballot.need} have approved."
+def _so_far(approval: Approval, directory: Directory) -> str:
+    so_far = progress(approval, directory)
+    return f"So far {so_far}." if so_far else ""
 
 
 def _level(approval: Approval) -> str:

@@ -57,6 +57,8 @@ class Message:
         reply_to: What the person's own message was called, "" where there was none.
         attempt: Which attempt this is; after the first, an earlier one may have been delivered.
         copies: Receipts of further copies of the card that came to light.
+        turn: Stands for the level at which it was asked, "" for the first: who is asked at two gets
+            two cards.
     """
 
     id: str
@@ -76,6 +78,7 @@ class Message:
     reply_to: str = ""
     attempt: int = 1
     copies: tuple[str, ...] = ()
+    turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)

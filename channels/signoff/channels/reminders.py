@@ -13,21 +13,25 @@ from signoff.channels import level_phrases
 from signoff.channels.tokens import Holder, issue
 from signoff.channels.ways import TOKENS
 from signoff.core.approval import Approval, Asked
+from signoff.core.people import Directory
 
 _OPEN: Final = timedelta(days=1)
 
 
-def remind(change: Change, approval: Approval, *, nth: str, now: datetime) -> Change:
+def remind(
+    change: Change, approval: Approval, directory: Directory, *, nth: str, now: datetime
+) -> Change:
     """Add to a change a message below each card whose answer is awaited.
 
     Args:
         change: Added to.
         approval: Pending.
+        directory: The people.
         nth: Which reminder of this level it is; the same one is sent once.
         now: The present.
     """
     awaited = approval.ballot.awaited
-    words = level_phrases.reminder(approval)
+    words = level_phrases.reminder(approval, directory)
     for asked in approval.asked:
         here = asked.person in awaited if asked.person else asked.turn == approval.turn
         if not here or asked.problem:

@@ -178,7 +178,8 @@ class Router:
             # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
             return change if approval.reachable else self._ask_others(item, approval, now)
         if item.body.get("remind"):
-            return remind(change, approval, nth=str(item.body["remind"]), now=now)
+            nth = str(item.body["remind"])
+            return remind(change, approval, self._desk.directory, nth=nth, now=now)
         fresh = self._cards_due(approval)
         if not fresh:
             return change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -41,6 +41,7 @@ class Services:
         fallback: Who is asked when no policy matches.
         directory: The people.
         channels: The ways to reach them.
+        owners: Who owns an agent and never decides what it asks; see `Router`.
         mailbox: The address of ours that answers come to.
         inbox: The page that messages link to, if there is one.
         sent_lines: What a card's mail consists of; see `Intake`.
@@ -61,6 +62,7 @@ class Services:
     sent_lines: SentLines | None = None
     read: Read = read_here
     limits: Limits | None = None
+    owners: Mapping[str, str] = field(default_factory=dict)
     authenticator: Authenticator | None = None
     required: EmailProof = EmailProof.TOKEN_FROM
 
@@ -73,6 +75,7 @@ def drains(services: Services) -> dict[str, Drain]:
         fallback=services.fallback,
         directory=services.directory,
         channels=[channel.name for channel in services.channels],
+        owners=services.owners,
     )
     intake = Intake(
         services.desk,

@@ -176,6 +176,7 @@ def run_channels(settings: Settings) -> int:
             desk=parts.desk,
             policies=settings.policies,
             fallback=settings.default,
+            owners=settings.agents.owners,
             directory=parts.desk.directory,
             channels=[email, *more.channels],
             mailbox=settings.email.mailbox,

@@ -102,6 +102,11 @@ class AgentSettings(Value):
         "or a URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers and "
         "the gateway need the same.",
     )
+    owners: dict[str, str] = Field(
+        default_factory=dict,
+        description="Who owns an agent: the id of a person, by the agent's name or its folder's. "
+        "They never decide what it asks for.",
+    )
     remote: RemoteApps = Field(
         default_factory=dict,
         description="Agents behind ADK API servers, by the name under which runs are submitted.",

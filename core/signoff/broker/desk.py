@@ -181,6 +181,7 @@ class Desk:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
         also: Change | None = None,
+        noted: Noted | None = None,
         more: Mapping[str, JsonValue] | None = None,
         watched: Watch = Watch.NO,
     ) -> Approval:
@@ -191,7 +192,9 @@ class Desk:
                 person, self.directory, channel=channel, now=now, reason=reason, values=values
             )
 
-        return await self._end(approval_id, step, also, in_time=True, more=more, watched=watched)
+        return await self._end(
+            approval_id, step, also, in_time=True, noted=noted, more=more, watched=watched
+        )
 
     def tick(self, approval: Approval, run: Run, now: datetime) -> Change | None:
         """Return the change that does what is due at this moment; None where nothing is.

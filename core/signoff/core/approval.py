@@ -215,7 +215,7 @@ class Approval(Counted):
                 are missing.
         """
         self.may_decide(person, directory, now=now)
-        self._needs_reason(Outcome.APPROVE, reason)
+        self._with_reason(Outcome.APPROVE, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
             by=person.id,
@@ -292,7 +292,7 @@ class Approval(Counted):
             PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
-        self._needs_reason(Outcome.REJECT, reason)
+        self._with_reason(Outcome.REJECT, reason)
         no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
         decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)

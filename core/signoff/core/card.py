@@ -87,6 +87,9 @@ class Card(Value):
         comments: What was said about it, the oldest first: the latest ten.
         claimed: The name of whoever has claimed it, "" for nobody.
         claimed_until: When that ends by itself (UTC).
+        level: What the level that is asked is called, "" where there is only one.
+        progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
+            "" where one yes ends it.
     """
 
     approval: str
@@ -109,6 +112,8 @@ class Card(Value):
     comments: tuple[Remark, ...] = ()
     claimed: str = ""
     claimed_until: datetime | None = None
+    level: str = ""
+    progress: str = ""
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -133,6 +138,8 @@ def card(approval: Approval, directory: Directory) -> Card:
         digest=approval.digest,
         fields=_rows(fields_of(approval.template)),
         in_two_steps=approval.in_two_steps,
+        level=one_line(approval.terms.called(approval.level)) if approval.terms else "",
+        progress=progress(approval, directory),
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
         comments=tuple(
             Remark(
@@ -157,6 +164,19 @@ def _name(identity: str, directory: Directory) -> str:
 def _shortened(text: str) -> str:
     left = len(text) - _LONGEST_COMMENT
     return text if left <= 0 else f"{text[:_LONGEST_COMMENT]} … and {left:,} more characters"
+
+
+def progress(approval: Approval, directory: Directory) -> str:
+    """Say how many of how many have approved what is pending, "" where one yes ends it."""
+    ballot = approval.ballot
+    if approval.state is not State.PENDING or (ballot.need == 1 and not ballot.votes):
+        return ""
+    told = []
+    if ballot.yes:
+        told.append(f": {', '.join(_name(one, directory) for one in ballot.yes)}")
+    if ballot.no:
+        told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
+    return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
 
 
 def topic(approval: Approval) -> str:

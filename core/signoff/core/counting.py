@@ -29,10 +29,12 @@ from signoff.core.voting import stands_for
 class Counted(Handled):
     """A question whose answers are counted."""
 
-    def _needs_reason(self, verdict: Outcome, reason: str) -> None:
-        if self.terms is None or reason.strip():
-            return
-        if verdict in self.terms.asking(self.level).reasons:
+    def needs_reason(self, verdict: Outcome) -> bool:
+        """Say whether the policy wants a reason for an answer at this level."""
+        return self.terms is not None and verdict in self.terms.asking(self.level).reasons
+
+    def _with_reason(self, verdict: Outcome, reason: str) -> None:
+        if self.needs_reason(verdict) and not reason.strip():
             raise ReasonNeeded(
                 f"An answer that {verdict.value}s {self.call.name}() needs a reason here.",
                 key="",

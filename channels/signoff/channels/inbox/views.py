@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from signoff.channels import phrases
+from signoff.channels import level_phrases, phrases
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.phrases import Words, moment
 from signoff.core.approval import Approval, Decision, State
@@ -55,6 +55,7 @@ class View:
     ended: str
     remarks: tuple[Row, ...]
     claimed: str
+    vote: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
             Row(name=f"{one.who}, {moment(one.at)}", value=one.text) for one in shape.comments
         ),
         claimed=moment(claim.until) if claim is not None else "",
+        vote=_voted(approval, person, directory) if over is None else "",
     )
 
 
@@ -110,15 +112,25 @@ def line(approval: Approval, person: Person, directory: Directory) -> Line:
 def is_for(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval: who is asked about it, and did not ask for it."""
     own = directory.same(person.id, approval.origin.user) or person.owns(approval.origin.user)
-    return person.id in approval.approvers and not own
+    asked = person.id in approval.approvers or any(
+        one.person == person.id for one in approval.seats
+    )
+    return asked and not own
 
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
     if approval.state is not State.PENDING:
         return phrases.outcome(approval, person.id, directory)
-    if approval.is_late(now) and not approval.stays_open:
+    if person.id not in {*approval.ballot.own, *approval.ballot.stay}:
+        return level_phrases.went_on(approval)
+    if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
         return phrases.late(approval)
     return None
+
+
+def _voted(approval: Approval, person: Person, directory: Directory) -> str:
+    said = {*approval.ballot.yes, *approval.ballot.no}
+    return level_phrases.voted(approval, person.id, directory).headline if person.id in said else ""
 
 
 def _said(approval: Approval, step: Decision) -> Said:

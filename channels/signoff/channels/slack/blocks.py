@@ -121,10 +121,10 @@ def summary(message: Message) -> str:
 
 def metadata(message: Message) -> Json:
     """Return the metadata by which a card is found again (message metadata of the Web API)."""
-    return {
-        "event_type": CARD,
-        "event_payload": {"approval": message.card.approval, "to": message.person},
-    }
+    payload = {"approval": message.card.approval, "to": message.person}
+    if message.turn:
+        payload["turn"] = message.turn
+    return {"event_type": CARD, "event_payload": payload}
 
 
 def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
@@ -193,6 +193,10 @@ def _who(card: Card, *, open_still: bool) -> str:
     said = f"Asked for by *{escape(card.requester, 100)}*"
     if open_still and card.deadline is not None:
         said += f" · answer until *{date(card.deadline)}*"
+    if open_still and card.level:
+        said += f" · level {escape(card.level, 100)}"
+    if open_still and card.progress:
+        said += f"\n{escape(card.progress, 500)}"
     if open_still and card.in_two_steps:
         said += "\nA yes has to be confirmed on its page afterwards."
     return said

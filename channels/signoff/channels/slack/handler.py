@@ -53,10 +53,12 @@ from signoff.core.errors import (
     LedgerError,
     NotAnApprover,
     PayloadError,
+    ReasonNeeded,
     SlackDeferred,
     SlackError,
     SlackPayloadUnreadable,
 )
+from signoff.core.levels import Outcome
 from signoff.core.people import Person
 from signoff.core.text import clean_text
 
@@ -162,7 +164,7 @@ class SlackHandler:
             await self._open(click, views.details_view(shown))
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
-        elif wanted := fields(approval):
+        elif (wanted := fields(approval)) or approval.needs_reason(Outcome.APPROVE):
             await self._open(click, views.approve_view(shown, about, wanted))
         else:
             await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
@@ -209,6 +211,8 @@ class SlackHandler:
             await self._answers.decide(answer, person, _command(submission, approval))
         except PayloadErrors as error:
             return _errors(approval, error.problems)
+        except ReasonNeeded as error:
+            return {"response_action": "errors", "errors": {views.REASON: one_line(str(error))}}
         except PayloadError as error:
             return _errors(approval, {error.key: error})
         except LedgerError as error:

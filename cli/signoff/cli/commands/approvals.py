@@ -187,8 +187,12 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
 
 def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
+    from signoff.core.card import progress  # noqa: PLC0415
 
     if as_json:
         write_json(shows.as_json(done))
     else:
-        typer.echo(f"{done.id}: {done.outcome(desk.directory)}.")
+        # An answer that has not ended it was recorded all the same.
+        so_far = progress(done, desk.directory)
+        said = f"recorded; {so_far}" if so_far else done.outcome(desk.directory)
+        typer.echo(f"{done.id}: {said}.")

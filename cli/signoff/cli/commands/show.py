@@ -162,6 +162,15 @@ def print_approval(
             who = _name(directory, one.person) if one.person else "all of them"
             add(asked, who, one.channel, one.address, _delivery(one))
         out.print(asked)
+    if approval.votes:
+        out.print(Text("\nanswers that count", style="bold"))
+        votes = table("person", "answer", "channel", "at", "reason")
+        for vote in approval.votes:
+            who = _name(directory, vote.by)
+            if vote.stands_for not in {"", vote.by}:
+                who += f" for {_name(directory, vote.stands_for)}"
+            add(votes, who, vote.verdict.value, vote.channel, moment(vote.at), vote.reason)
+        out.print(votes)
     if shape.comments:
         out.print(Text("\nsaid", style="bold"))
         said = table("person", "at", "what")
@@ -222,12 +231,15 @@ def _claim(approval: Approval, directory: Directory) -> str:
 
 def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]]:
     origin, decision = approval.origin, approval.decision
+    shape = card(approval, directory)
     rows = {
         "id": approval.id,
         "app": one_line(f"{origin.app} ({origin.agent})" if origin.agent else origin.app),
         "requester": one_line(_name(directory, origin.user)),
-        "hint": card(approval, directory).hint,
+        "hint": shape.hint,
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
+        "level": shape.level,
+        "approved so far": shape.progress,
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),
