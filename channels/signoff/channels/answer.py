@@ -14,7 +14,14 @@ from signoff.channels.phrases import About, Words
 from signoff.channels.tokens import Holder, Role
 
 _WITH_TOKEN: Final = frozenset(
-    {About.NOT_UNDERSTOOD, About.STRANGER, About.UNPROVEN, About.CLAIMED, About.DONE}
+    {
+        About.NOT_UNDERSTOOD,
+        About.STRANGER,
+        About.UNPROVEN,
+        About.NO_GRANT,
+        About.CLAIMED,
+        About.DONE,
+    }
 )
 """After these the person may still answer."""
 

@@ -14,6 +14,7 @@ from signoff.broker.desk import Desk
 from signoff.channels import level_phrases, phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.asides import Asides
+from signoff.channels.beforehand import Beforehand, no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
@@ -25,6 +26,7 @@ from signoff.core.errors import (
     Claimed,
     DecisionRefused,
     Escalated,
+    GrantRefused,
     MoveRefused,
     NotAnApprover,
     PayloadError,
@@ -102,6 +104,7 @@ class Answers:
         self._desk = desk
         self._ledger = desk.ledger
         self._asides = Asides(desk)
+        self._beforehand = Beforehand(desk)
         self._leavings = Leavings(desk)
 
     async def take(self, answer: Answer, text: str, *, problem: str = "") -> None:
@@ -130,6 +133,8 @@ class Answers:
             if holder.role is Role.REQUESTER:
                 await self._asides.of_requester(answer, person, text)
                 return
+            if not problem and await self._beforehand.take(answer, person, text, approval):
+                return
             if command.verdict is Verdict.UNCLEAR:
                 if not problem and (
                     await self._asides.take(answer, person, text)
@@ -149,6 +154,8 @@ class Answers:
             elif error.key and error.key not in example and error.example != example:
                 example = f"{example}\n{error.example}"
             await self._not_understood(answer, str(error), example=example)
+        except GrantRefused as error:
+            await self._not_granted(answer, str(error))
         except DecisionRefused as error:
             await self.refused(answer, person, error, command)
 
@@ -269,6 +276,13 @@ class Answers:
         def build(approval: Approval) -> tuple[What, str, list[Notice]]:
             words = phrases.not_understood(approval, problem, example=example)
             notice = Notice(answer.holder.person, About.NOT_UNDERSTOOD, words)
+            return What.NOT_UNDERSTOOD, problem, [notice]
+
+        await self._answer_back(answer, build, by=answer.holder.person)
+
+    async def _not_granted(self, answer: Answer, problem: str) -> None:
+        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
+            notice = Notice(answer.holder.person, About.NO_GRANT, no_grant(approval, problem))
             return What.NOT_UNDERSTOOD, problem, [notice]
 
         await self._answer_back(answer, build, by=answer.holder.person)

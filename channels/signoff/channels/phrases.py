@@ -57,6 +57,8 @@ class About(StrEnum):
     NOT_DONE = "not_done"
     DONE = "done"
     VOTED = "voted"
+    GRANTED = "granted"
+    NO_GRANT = "no_grant"
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:

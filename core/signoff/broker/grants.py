@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 Rules = Callable[[Approval, datetime], tuple[Terms, Collection[str]]]
 """Returns by which terms a call would be asked about now, and the ids of those asked first."""
 
+Told = Callable[[Change, Approval, Grant], None]
+"""Adds to a change what whoever gives a grant is told."""
+
 
 class Grants:
     """Gives grants, decides by them and revokes them.
@@ -71,6 +74,7 @@ class Grants:
         reason: str = "",
         also: Change | None = None,
         more: Mapping[str, JsonValue] | None = None,
+        told: Told | None = None,
     ) -> Grant:
         """Give a grant for calls like one; one that still waits is approved by it.
 
@@ -84,6 +88,7 @@ class Grants:
             reason: In the person's words.
             also: What must happen in the same commit.
             more: What the audit shall know besides.
+            told: Adds to the commit what whoever gives it is told.
 
         Raises:
             GrantRefused: The person may not, or not as far as that; nothing was done.
@@ -107,6 +112,8 @@ class Grants:
                 event.model_copy(update={"more": {**(more or {}), **event.more}})
                 for event in events
             )
+            if told is not None:
+                told(change, approval, grant)
             given[:] = [grant]
 
         def approved(change: Change, approval: Approval) -> None:

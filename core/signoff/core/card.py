@@ -10,6 +10,9 @@ from pydantic import JsonValue
 
 from signoff.core.answering import form_of
 from signoff.core.approval import Approval, Kind, State
+from signoff.core.beforehand import example_of_wish
+from signoff.core.durations import format_duration
+from signoff.core.grants import givers
 from signoff.core.handling import Sort
 from signoff.core.model import Value
 from signoff.core.payload import fields_of
@@ -62,6 +65,20 @@ class Remark(Value):
     asks: bool = False
 
 
+class Offer(Value):
+    """How calls like it may be approved beforehand.
+
+    Attributes:
+        who: The ids of the people who may do so.
+        example: An answer that does.
+        terms: How far that goes, in words.
+    """
+
+    who: tuple[str, ...] = ()
+    example: str = ""
+    terms: str = ""
+
+
 class Card(Value):
     """Everything that a card shows; each channel renders the same one.
 
@@ -90,6 +107,7 @@ class Card(Value):
         level: What the level that is asked is called, "" where there is only one.
         progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
             "" where one yes ends it.
+        beforehand: How calls like it may be approved too.
     """
 
     approval: str
@@ -114,6 +132,7 @@ class Card(Value):
     claimed_until: datetime | None = None
     level: str = ""
     progress: str = ""
+    beforehand: Offer = Offer()
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -152,6 +171,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         ),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
+        beforehand=_offer(approval),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
 
@@ -177,6 +197,20 @@ def progress(approval: Approval, directory: Directory) -> str:
     if ballot.no:
         told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
+
+
+def _offer(approval: Approval) -> Offer:
+    """Return how calls like it may be approved beforehand; nothing where nobody may do so."""
+    rules = approval.terms.grants if approval.terms is not None else None
+    if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
+        return Offer()
+    vary = [one_line(name) for name in rules.vary if name in approval.call.args]
+    terms = f"{format_duration(rules.longest)} and {rules.most} calls at most"
+    return Offer(
+        who=who,
+        example=example_of_wish(rules.longest),
+        terms=f"{terms}; {', '.join(vary)} may differ" if vary else terms,
+    )
 
 
 def topic(approval: Approval) -> str:

@@ -1,0 +1,156 @@
+"""Calls like one approved by mail, too: "approve and calls like it for 4 hours"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from email.message import EmailMessage
+
+import pytest
+
+from builders import CLEO, MARA, people
+from signoff.broker.desk import Desk
+from signoff.broker.grants import Grants
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.stored import store
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.grantrules import GrantRules
+from signoff.core.policy import Policy
+
+MAILBOX = "approvals@signoff.example"
+SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
+RULES = GrantRules.model_validate(
+    {"who": ["mara"], "longest": "8h", "vary": ["amount"], "limit": "args.amount <= 5000"}
+)
+WISH = "Approve and calls like it for 4 hours, at most 2 times.\n\nMara"
+
+
+@pytest.fixture
+def office(channels):
+    """The stages of the channels; Mara and Cleo are asked, and Mara may give grants."""
+    policy = Policy(name="expenses", ask=("mara", "cleo"), grants=RULES)
+    channels.policies = (policy,)
+    channels.mails = 0
+    return channels
+
+
+async def cards(office, amount: int = 2500):
+    """Open a request, and return it and the cards that were sent, by person."""
+    office.channel.delivered.clear()
+    opened = await office.open(amount=amount, purpose="conference")
+    await office.router.drain()
+    await office.delivery.drain()
+    return await office.ledger.approval(opened.id), {
+        one.person: one for one in office.channel.delivered
+    }
+
+
+async def says(office, person, token: str, text: str):
+    """Send a mail of somebody's, and return what that person is told by it."""
+    office.mails += 1
+    local, _, domain = MAILBOX.partition("@")
+    mail = EmailMessage()
+    mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
+    mail["Subject"], mail["Message-ID"] = "Re: Approval needed", f"<{office.mails}@mail.example>"
+    mail.set_content(text)
+    await store(office.ledger, mail.as_bytes(), sender=person.email, recipients=())
+    office.channel.delivered.clear()
+    await office.intake.drain()
+    await office.router.drain()
+    await office.delivery.drain()
+    return [one for one in office.channel.delivered if one.person == person.id]
+
+
+async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office) -> None:
+    """The card says how, the answer says what was granted, and two more calls go by themselves."""
+    first, sent = await cards(office)
+    for shown in (plain_text(sent["mara"], SETTINGS), html(sent["mara"], SETTINGS)):
+        assert "approve and calls like it for 4 hours" in shown
+        assert "8h and 20 calls at most; amount may differ" in shown
+    assert "calls like it" not in plain_text(sent["cleo"], SETTINGS)
+
+    told = await says(office, MARA, sent["mara"].token, WISH)
+    headlines = [one.headline for one in told]
+    assert any(one.startswith("Granted: calls like this of reimburse until") for one in headlines)
+    assert "Recorded: you approved reimburse" in headlines
+    assert (await office.ledger.approval(first.id)).state is State.APPROVED
+
+    for amount in (10, 5000):
+        done, none = await cards(office, amount)
+        assert (done.state, none) == (State.APPROVED, {})
+    waits, asked = await cards(office)
+    assert (waits.state, set(asked)) == (State.PENDING, {"mara", "cleo"})
+
+
+async def test_what_the_answer_proves_stands_in_the_audit(office) -> None:
+    """Who has sent it, by which proof, beside the grant as beside the yes."""
+    first, sent = await cards(office)
+    await says(office, MARA, sent["mara"].token, WISH)
+    events = {one.what: one for one in await office.ledger.history(first.id)}
+    assert events[What.GRANTED].more["proof"] == events[What.APPROVED].more["proof"]
+    assert events[What.GRANTED].more["uses"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("approve and calls like it for 9 hours", "8h at most"),
+        ("approve and calls like it for 1 hour, up to 30 times", "1 to 20 calls"),
+        ("approve and calls like it for a while", "for how long"),
+        ("approve and calls like it for 4 hours\n\nBut only the hotel.", "I"),
+    ],
+)
+async def test_what_is_unclear_or_too_far_is_asked_about(office, words: str, why: str) -> None:
+    """Nothing is decided, not even the one call; a plain yes to the question back does that."""
+    first, sent = await cards(office)
+    (told,) = await says(office, MARA, sent["mara"].token, words)
+    assert told.headline.startswith("Nothing is decided yet")
+    assert why in told.text
+    assert told.example == "approve"
+    assert (await office.ledger.approval(first.id)).state is State.PENDING
+    await says(office, MARA, told.token, "approve")
+    assert (await office.ledger.approval(first.id)).state is State.APPROVED
+    assert await Grants(Desk(office.ledger, people())).all() == []
+
+
+async def test_who_may_decide_and_not_grant_is_told(office) -> None:
+    """Cleo may approve one by one."""
+    first, sent = await cards(office)
+    (told,) = await says(office, CLEO, sent["cleo"].token, WISH)
+    assert "does not let cleo give grants" in told.text
+    assert (await office.ledger.approval(first.id)).state is State.PENDING
+
+
+async def test_ok_for_three_days_stays_a_question_back(office) -> None:
+    """It may be about days off: it is neither a yes nor a grant."""
+    first, sent = await cards(office)
+    (told,) = await says(office, MARA, sent["mara"].token, "ok for 3 days")
+    assert told.headline.startswith("Nothing is decided yet")
+    assert (await office.ledger.approval(first.id)).state is State.PENDING
+
+
+async def test_where_nobody_may_the_policy_says_so(office) -> None:
+    """The strict phrase is never taken for a yes to the one call alone."""
+    office.policies = (Policy(name="expenses", ask=("mara",)),)
+    first, sent = await cards(office)
+    assert "calls like it" not in plain_text(replace(sent["mara"]), SETTINGS)
+    (told,) = await says(office, MARA, sent["mara"].token, "approve, and calls like it for 4 hours")
+    assert "lets nobody approve calls beforehand" in told.text
+    assert (await office.ledger.approval(first.id)).state is State.PENDING
+
+
+async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(office) -> None:
+    """A second mail of whoever has approved gives the grant; one of the other is too late."""
+    first, sent = await cards(office)
+    await says(office, MARA, sent["mara"].token, "approve")
+    (told,) = await says(office, MARA, sent["mara"].token, WISH)
+    assert told.headline.startswith("Granted:")
+    second, sent = await cards(office, 9000)
+    await says(office, CLEO, sent["cleo"].token, "approve")
+    (told,) = await says(office, MARA, sent["mara"].token, WISH)
+    assert "Cleo Park" in told.headline
+    assert (await office.ledger.approval(second.id)).decision.by == "cleo"
+    assert first.id.removeprefix("ap_") == (
+        (await Grants(Desk(office.ledger, people())).all())[0].id.removeprefix("gr_")
+    )
