@@ -1,0 +1,130 @@
+"""Whom the router asks: who is there by now, whose turn it is, who is on call, until when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from signoff.broker.absences import People
+from signoff.core.approval import State
+from signoff.core.errors import NotAnApprover
+from signoff.core.hours import Absence
+from signoff.core.people import Directory
+from signoff.core.policy import Policy
+from signoff.core.queues import Pick, Queue
+from signoff.core.schedules import Schedule
+
+ANN, BEN = (
+    MARA.model_copy(update={"id": one, "name": one, "email": f"{one}@example.com", "aliases": ()})
+    for one in ("ann", "ben")
+)
+
+
+def office(channels, *ask, within="4h", people=(), **groups):
+    """Set the policy to one that asks these, among these people."""
+    channels.directory = channels.desk.directory = Directory(
+        people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN), **groups
+    )
+    level = {"ask": ask, "within": within}
+    channels.policies = (Policy(name="expenses", levels=(level,)),)
+    return channels
+
+
+async def leave(channels, person, delegate, *, until=1):
+    """Note that somebody is away from today on, as another process does."""
+    today = (await channels.ledger.now()).date()
+    absence = Absence(start=today, end=today + timedelta(days=until), delegate=delegate)
+    people = People(channels.ledger, channels.directory)
+    await people.leave(person, absence, by=person.id, more={})
+
+
+async def asked(channels, **parts):
+    """Open and route a request, and return it."""
+    approval = await channels.open(**parts)
+    await channels.router.drain()
+    return await channels.ledger.approval(approval.id)
+
+
+async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(channels):
+    """The same router asks the manager, then the delegate, then the manager again."""
+    office(channels, "requester.manager")
+    before = await asked(channels)
+    assert before.approvers == {"mara"}
+    await leave(channels, MARA, "cleo")
+    during = await asked(channels)
+    assert during.approvers == {"cleo"}
+    # What she was asked before is still hers, and not the delegate's.
+    await channels.desk.approve(during.id, CLEO, channel="cli")
+    with pytest.raises(NotAnApprover):
+        await channels.desk.approve(before.id, CLEO, channel="cli")
+    await channels.desk.approve(before.id, MARA, channel="cli")
+    await People(channels.ledger, channels.directory).come_back(MARA, by="mara", more={})
+    assert (await asked(channels)).approvers == {"mara"}
+
+
+async def test_the_requester_never_stands_in(channels):
+    """The manager is away, and the requester is the delegate: the default is asked."""
+    office(channels, "requester.manager")
+    await leave(channels, MARA, "riley")
+    approval = await asked(channels)
+    assert approval.approvers == {"cleo"}
+    event = (await channels.events(approval))[-1]
+    assert "Riley Voss, who stands in, may not decide this" in event.why
+
+
+@pytest.mark.parametrize("pick", [Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
+async def test_turns_are_fair_among_processes(channels, pick):
+    """Forty requests in one go, two routers: each of four has ten, give or take one a process."""
+    queue = Queue(name="q", members=("ann", "ben", "mara", "cleo"), pick=pick)
+    office(channels, "queue:q", queues=[queue])
+    opened = [await channels.open(amount=number) for number in range(40)]
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(channels.router.drain())
+    found = await channels.ledger.approvals([one.id for one in opened])
+    counted = Counter(seat.person for one in found for seat in one.seats)
+    assert sum(counted.values()) == 40
+    assert max(counted.values()) - min(counted.values()) <= 2
+    turns = (await channels.ledger.store.scored(["turns:q"]))[0]
+    assert set(turns) == set(queue.members)
+
+
+async def test_a_turn_passes_over_who_is_away_and_comes_back(channels):
+    """With least-recent, whoever was away is the first to be asked then."""
+    queue = Queue(name="q", members=("ann", "ben"), pick=Pick.LEAST_RECENT)
+    office(channels, "queue:q", queues=[queue])
+    await leave(channels, ANN, "")
+    assert [(await asked(channels)).approvers for _ in range(2)] == [{"ben"}, {"ben"}]
+    await People(channels.ledger, channels.directory).come_back(ANN, by="ann", more={})
+    assert [(await asked(channels)).approvers for _ in range(2)] == [{"ann"}, {"ben"}]
+
+
+async def test_who_is_on_call_at_that_moment_is_asked(still_channels, clock):
+    """By the ledger's clock: one week one of them, and the other one in the next."""
+    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
+    rota = Schedule(name="r", people=("ann", "ben"), start=start, time_zone="Europe/Berlin")
+    channels = office(still_channels, "schedule:r", schedules=[rota])
+    clock.advance(datetime(2026, 3, 9, 7, 59, tzinfo=UTC) - clock.now())
+    assert (await asked(channels)).approvers == {"ann"}
+    clock.advance(datetime(2026, 3, 9, 8, 0, tzinfo=UTC) - clock.now())
+    assert (await asked(channels)).approvers == {"ben"}
+
+
+async def test_a_deadline_in_working_time_is_of_who_is_asked(still_channels, clock):
+    """Four working hours of a delegate in New York, asked on a Friday evening before the change."""
+    worker = CLEO.model_copy(
+        update={"time_zone": "America/New_York", "hours": ("Mon-Fri 09:00-17:00",)}
+    )
+    people = (MARA.model_copy(update={"hours": ("Mon-Sun 00:00-24:00",)}), worker, RILEY)
+    channels = office(still_channels, "mara", within="4h business", people=people)
+    clock.advance(datetime(2026, 3, 6, 20, 0, tzinfo=UTC) - clock.now())  # 15:00 there, winter time
+    await leave(channels, people[0], "cleo", until=9)
+    approval = await asked(channels)
+    assert approval.approvers == {"cleo"}
+    assert approval.state is State.PENDING
+    # Two hours on Friday; on Monday it is summer time: 11:00 there is 15:00 UTC.
+    assert approval.deadline == datetime(2026, 3, 9, 15, 0, tzinfo=UTC)
