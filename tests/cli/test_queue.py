@@ -14,15 +14,16 @@ from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.broker.rebuild import rebuild
-from signoff.cli.settings import Settings
 from signoff.core.approval import Approval
 from signoff.core.levels import Seat
-from signoff.core.people import Directory
-from signoff.core.queues import Queue
 
 __all__ = ["on_ledger", "waiting"]
 
-FINANCE = Queue(name="finance", members=("mara", "cleo"))
+QUEUE = """
+[[queues]]
+name = "finance"
+members = ["mara", "cleo"]
+"""
 
 
 async def _queued(ledger: Ledger) -> Approval:
@@ -34,11 +35,9 @@ async def _queued(ledger: Ledger) -> Approval:
 
 
 @pytest.fixture
-def queued(settings_file: Path, on_ledger: OnLedger, monkeypatch: pytest.MonkeyPatch) -> Approval:
+def queued(settings_file: Path, on_ledger: OnLedger) -> Approval:
     """An approval that waits in the queue `finance`."""
-    assert settings_file.exists()
-    made = property(lambda settings: Directory(settings.people, queues=[FINANCE]))
-    monkeypatch.setattr(Settings, "directory", made)
+    settings_file.write_text(settings_file.read_text() + QUEUE)
     found = on_ledger(_queued)
     assert isinstance(found, Approval)
     return found
