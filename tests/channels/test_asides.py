@@ -1,11 +1,14 @@
 """Answers by mail that decide nothing: claimed, asked back, prolonged, taken back."""
 
 from dataclasses import replace
+from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from signoff.broker.handling import Handling
+from signoff.broker.reconciler import Reconciler
 from signoff.channels.email.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.stored import store
@@ -13,11 +16,22 @@ from signoff.channels.port import Kind
 from signoff.channels.texts import text_of
 from signoff.core.approval import State
 from signoff.core.events import What
+from signoff.core.moves import Operator
+from signoff.core.people import Directory, Person
 from signoff.core.policy import Policy
 from signoff.core.run import RunState
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
+
+
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
+
+
+@pytest.fixture
+def directory():
+    """The usual people, and Dan."""
+    return Directory([MARA, CLEO, RILEY, DAN])
 
 
 @pytest.fixture
@@ -166,3 +180,67 @@ async def test_the_same_mail_makes_a_move_once(office):
     office.mails -= 1
     await says(office, MARA, tokens["mara"], "comment: as in the offer")
     assert len((await office.ledger.approval(approval.id)).comments) == 1
+
+
+async def test_a_place_is_handed_on(office):
+    """Dan gets a card of his own and decides; Mara, who forwarded it, does not any more."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], "forward to dan roe: he knows the vendor")
+    assert told["mara"].headline == "Handed on: Dan Roe decides reimburse now"
+    card = told["dan"]
+    assert (card.kind, card.address) == (Kind.CARD, "dan@example.com")
+    assert "he knows the vendor" in plain_text(card, SETTINGS)
+    told = await says(office, MARA, tokens["mara"], "approve")
+    assert "went to Dan Roe" in told["mara"].text
+    await says(office, DAN, card.token, "approve")
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "dan")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("forward to riley: please", "can never decide"),
+        ("forward to zoe: please", "nobody called zoe"),
+        ("forward to cleo: please", "is asked about"),
+        ("forward to dan", "needs a reason"),
+    ],
+)
+async def test_what_is_not_handed_on(office, text, problem):
+    """Not to the requester, to nobody who is unknown or asked already, and not without a reason."""
+    approval, tokens = await cards(office)
+    told = await says(office, MARA, tokens["mara"], text)
+    assert problem in told["mara"].text
+    assert (await office.ledger.approval(approval.id)).approvers == {"mara", "cleo"}
+
+
+async def test_the_operator_hands_on_and_reminds(office):
+    """Whoever had the place is told; those who are awaited get a reminder with a fresh token."""
+    approval, _ = await cards(office)
+    handling, root = Handling(office.desk), Operator(name="root (cli)")
+    await handling.reassign(approval.id, root, of=MARA, to=DAN, reason="ill")
+    await handling.remind(approval.id, root)
+    office.channel.delivered.clear()
+    await office.router.drain()
+    await office.delivery.drain()
+    told = {(one.person, one.kind): one for one in office.channel.delivered}
+    assert {("mara", Kind.NOTICE), ("dan", Kind.CARD), ("cleo", Kind.NOTICE)} <= set(told)
+    assert told["mara", Kind.NOTICE].headline == "Dan Roe decides reimburse now"
+    reminder = told["cleo", Kind.NOTICE]
+    assert reminder.headline.startswith("A reminder")
+    await says(office, CLEO, reminder.token, "approve")
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_claim_that_ran_out_is_released_by_the_clockwork(still_channels, clock):
+    """Half an hour later anybody may decide again, and the audit says why."""
+    approval, _ = await still_channels.ask()
+    await Handling(still_channels.desk).claim(approval.id, MARA)
+    clock.advance(timedelta(minutes=29))
+    reconciler = Reconciler(still_channels.desk)
+    assert await reconciler.once() == 0
+    clock.advance(timedelta(minutes=1))
+    await reconciler.once()
+    assert (await still_channels.ledger.approval(approval.id)).claimed is None
+    released = [one for one in await still_channels.events(approval) if one.what is What.RELEASED]
+    assert [one.why for one in released] == ["the claim ran out"]

@@ -66,3 +66,19 @@ def test_only_the_requester_withdraws_under_a_name(
     assert invoke("approvals", "withdraw", waiting.id, "--as", "riley", *said).exit_code == 0
     after = on_ledger(lambda ledger: ledger.approval(waiting.id))
     assert (after.state, after.decision.by) == (State.WITHDRAWN, "riley")
+
+
+def test_a_place_is_given_away_and_those_awaited_reminded(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """By its owner or the operator, for a reason; a second reminder has to wait."""
+    said = ("--reason", "ill")
+    assert invoke("approvals", "reassign", waiting.id, "--to", "mara", *said).exit_code == 2
+    done = invoke("approvals", "reassign", waiting.id, "--from", "mara", "--to", "cleo", *said)
+    assert (done.exit_code, "is asked about approval" in done.stderr) == (1, True)
+    done = invoke("approvals", "reassign", waiting.id, "--as", "mara", "--to", "riley", *said)
+    assert (done.exit_code, "can never decide" in done.stderr) == (1, True)
+    assert "will be reminded" in invoke("approvals", "remind", waiting.id).output
+    again = invoke("approvals", "remind", waiting.id, "--as", "riley")
+    assert (again.exit_code, "an hour later" in again.stderr) == (1, True)
+    assert on_ledger(lambda ledger: ledger.approval(waiting.id)).approvers == {"mara", "cleo"}

@@ -22,7 +22,7 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import What
-from signoff.core.handling import MOST_COMMENTS, Operator, Sort
+from signoff.core.moves import MOST_COMMENTS, Operator, Sort
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnTimeout
 

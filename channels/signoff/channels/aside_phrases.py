@@ -21,6 +21,15 @@ def claimed(approval: Approval) -> Words:
     )
 
 
+def given_away(approval: Approval, directory: Directory) -> Words:
+    """Return to whoever gave their place away who decides now."""
+    to = approval.handovers[-1].to if approval.handovers else ""
+    return Words(
+        f"Handed on: {_name(to, directory)} decides {topic(approval)} now",
+        f"They get a card of their own. Your answer does not count any more. {_NOTHING}",
+    )
+
+
 def released(approval: Approval) -> Words:
     """Return that everybody who is asked may decide again."""
     return Words(
@@ -50,6 +59,24 @@ def extended(approval: Approval) -> Words:
     """Return until when there is time now."""
     until = moment(approval.deadline) if approval.deadline else ""
     return Words(f"More time: {topic(approval)} is open until {until}", _NOTHING)
+
+
+def handed_on(approval: Approval, to: str, reason: str, directory: Directory) -> Words:
+    """Return to whoever had the place that another person decides now."""
+    return Words(
+        f"{_name(to, directory)} decides {topic(approval)} now",
+        f"Your place was handed on. The reason: {_quoted(reason)}\n\nYour answer does not count "
+        "any more, and there is nothing left for you to do.",
+    )
+
+
+def yours_now(approval: Approval, of: str, reason: str, directory: Directory) -> Words:
+    """Return to whoever got a place that the card stands in a common channel."""
+    return Words(
+        f"{topic(approval)[:1].upper()}{topic(approval)[1:]} is yours to decide now",
+        f"{_name(of, directory)}'s place was handed on to you. The reason: {_quoted(reason)}\n\n"
+        f"The request stands in the channel where it was asked. {_open_until(approval)}",
+    )
 
 
 def question(approval: Approval, by: str, text: str, directory: Directory) -> Words:

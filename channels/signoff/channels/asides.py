@@ -16,8 +16,8 @@ from signoff.channels.phrases import About, Words
 from signoff.core.approval import Approval
 from signoff.core.asides import Aside, Does, read_aside
 from signoff.core.errors import MoveRefused
-from signoff.core.handling import CLAIM
-from signoff.core.people import Person
+from signoff.core.people import Directory, Person
+from signoff.core.text import brief
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Asides:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._directory = desk.directory
+        self._desk = desk
         self._handling = Handling(desk)
 
     async def take(self, answer: Answer, person: Person, text: str) -> bool:
@@ -96,7 +96,7 @@ class Asides:
                 await self._handling.claim(
                     about,
                     person,
-                    length=aside.length or CLAIM,
+                    length=aside.length,
                     along=self._along(answer, aside_phrases.claimed),
                 )
             case Does.RELEASE:
@@ -105,6 +105,15 @@ class Asides:
                     person,
                     reason=aside.text,
                     along=self._along(answer, aside_phrases.released),
+                )
+            case Does.REASSIGN:
+                await self._handling.reassign(
+                    about,
+                    person,
+                    of=person,
+                    to=named(directory, aside.to),
+                    reason=aside.text,
+                    along=self._along(answer, lambda one: aside_phrases.given_away(one, directory)),
                 )
             case Does.ASK:
                 await self._handling.ask_back(
@@ -129,6 +138,10 @@ class Asides:
                     along=self._along(answer, aside_phrases.extended),
                 )
 
+    @property
+    def _directory(self) -> Directory:
+        return self._desk.directory
+
     def _along(self, answer: Answer, say: Say) -> Along:
         return Along(also=answer.also, noted=self._told(answer, say), more=answer.more)
 
@@ -139,3 +152,25 @@ class Asides:
             answer_back(change, answer, notice)
 
         return noted
+
+
+def named(directory: Directory, name: str) -> Person:
+    """Return the person whom somebody means: by id, address, whole name or first name.
+
+    Raises:
+        MoveRefused: It is nobody, or several could be meant.
+    """
+    found = directory.find(name)
+    if found is not None:
+        return found
+    wanted = " ".join(name.casefold().split())
+    for meant in (
+        [one for one in directory if one.name.casefold() == wanted],
+        [one for one in directory if one.name.casefold().split()[:1] == [wanted]],
+    ):
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            several = ", ".join(one.id for one in meant)
+            raise MoveRefused(f"{brief(name)} could be one of {several}; write which.")
+    raise MoveRefused(f"There is nobody called {brief(name)}; write their address.")

@@ -23,7 +23,16 @@ from signoff.channels.outbox import (
     legible,
     read_each,
 )
-from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.port import (
+    Channel,
+    Delivered,
+    Kind,
+    Message,
+    Refused,
+    Result,
+    Retry,
+    Rewriting,
+)
 from signoff.channels.router import route_again
 from signoff.channels.ways import address_of
 from signoff.core.approval import Approval, Asked, State
@@ -162,6 +171,10 @@ class Delivery:
         match kind:
             case Kind.CARD:
                 return phrases.Words("") if _asks_still(item, approval, asked) else None
+            case Kind.UPDATE:
+                able = isinstance(self._channel, Rewriting) and self._channel.rewrites
+                shown = able and asked.receipt and _asks_still(item, approval, asked)
+                return phrases.Words("") if shown else None
             case Kind.OUTCOME | Kind.END:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 if not asked.receipt or item.body.get("moved", asked.turn) != asked.turn:
@@ -227,6 +240,8 @@ class Delivery:
                     person, name, result.receipt, now=now, copy_state=result.copy
                 )
                 change.put(after_it, was=approval).note(events)
+            elif item.body.get("kind") == Kind.UPDATE:
+                _say_again(change, item, approval)
             elif result.copy:
                 change.put(approval.rewritten(person, name, result.copy), was=approval)
             return change
@@ -254,6 +269,13 @@ def refuse(
     change.put(after, was=approval).note(events)
     if after.state is State.PENDING and not after.reachable:
         route_again(change, after)
+
+
+def _say_again(change: Change, item: Item, approval: Approval) -> None:
+    """Tell the end again where an open card was written over it this moment."""
+    if approval.state is not State.PENDING:
+        body = {"kind": "outcome", "approval": approval.id, "person": item.body["person"]}
+        change.send(item.stage, f"outcome:{item.id}", body)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:

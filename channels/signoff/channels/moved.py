@@ -10,11 +10,12 @@ from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.channels import aside_phrases
 from signoff.channels.phrases import Words
+from signoff.channels.reminders import remind
 from signoff.channels.tokens import Holder, Role, issue
-from signoff.channels.ways import EMAIL, TOKENS
+from signoff.channels.ways import EMAIL, SLACK, TOKENS
 from signoff.core.approval import Approval, State
 from signoff.core.events import What
-from signoff.core.handling import Sort
+from signoff.core.moves import Sort
 from signoff.core.people import Directory
 
 
@@ -43,7 +44,32 @@ def tell_move(item: Item, approval: Approval, directory: Directory, *, now: date
                 words = aside_phrases.answered(approval, by, said, directory)
                 holder = Holder(approval.id, asker, _channel(approval, asker))
                 _send(change, item, holder, words, within=within)
+        case What.REASSIGNED:
+            _handed_on(change, item, approval, directory, within=within)
+        case What.REMINDED:
+            remind(change, approval, nth=f"now-{item.id.rpartition(':')[2]}", now=now)
     return change
+
+
+def _handed_on(
+    change: Change, item: Item, approval: Approval, directory: Directory, *, within: timedelta
+) -> None:
+    """Tell whoever had a place, unless they gave it away; and who has it, where no card comes."""
+    more, why = item.body.get("more") or {}, str(item.body.get("why", ""))
+    of, to = str(more.get("of", "")), str(more.get("to", ""))
+    if item.body.get("by") != of:
+        words = aside_phrases.handed_on(approval, to, why, directory)
+        channel = _channel(approval, of)
+        told: dict[str, JsonValue] = {"kind": "notice", "approval": approval.id, "person": of}
+        told |= {"headline": words.headline, "text": words.text}
+        change.send(stages.deliver(channel), f"notice:{item.id}:{of}", told)
+    person = directory.get(to)
+    if person is not None and any(not one.person for one in approval.asked):
+        # The card stands in a place; there will be none of their own.
+        words = aside_phrases.yours_now(approval, of, why, directory)
+        channel = SLACK if person.slack else EMAIL
+        holder = Holder(approval.id, to, channel, turn=approval.turn)
+        _send(change, item, holder, words, within=within)
 
 
 def _send(change: Change, item: Item, holder: Holder, words: Words, *, within: timedelta) -> None:

@@ -25,6 +25,8 @@ class Kind(StrEnum):
 
     CARD = "card"
     """The question."""
+    UPDATE = "update"
+    """The question as it stands by now, in the place of its card; see `Rewriting`."""
     OUTCOME = "outcome"
     """How it ended; the card is not open any more."""
     END = "end"
@@ -133,6 +135,13 @@ class Channel(Protocol):
             One result for each message, in their order. A message that cannot be delivered does
             not keep the others from it, and what goes wrong is a result, never an exception.
         """
+
+
+@runtime_checkable
+class Rewriting(Protocol):
+    """A channel that rewrites its cards while they are open: only such a one is sent an update."""
+
+    rewrites: bool
 
 
 @runtime_checkable

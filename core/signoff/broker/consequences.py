@@ -53,10 +53,25 @@ def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper)
             # A place is told when another level has a card there, or none has.
             if asked.turn != after.turn and asked.person not in may and not asked.problem:
                 _tell(change, after, asked, moved=True)
+    elif _looks(after) != _looks(was):
+        for asked in after.asked:
+            if asked.receipt and not asked.problem:
+                _rewrite(change, after, asked)
     if after.reminded > was.reminded:
         item = f"remind:{after.id}:{after.turn}:{after.reminded}"
         change.send(stages.ROUTE, item, body | {"remind": after.reminded})
     return change
+
+
+def _looks(approval: Approval) -> tuple[object, ...]:
+    """Return what an open card shows and what can change."""
+    return approval.claimed, approval.comments, approval.deadline
+
+
+def _rewrite(change: Change, approval: Approval, asked: Asked) -> None:
+    body: dict[str, JsonValue] = {"kind": "update", "approval": approval.id, "person": asked.key}
+    item = f"update:{approval.id}:{asked.key}:{approval.version}"
+    change.send(stages.deliver(asked.channel), item, body)
 
 
 def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:

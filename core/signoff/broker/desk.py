@@ -264,6 +264,29 @@ class Desk:
 
         return await self._end(approval_id, step, also, noted=noted, more=more)
 
+    async def move(
+        self,
+        approval_id: str,
+        step: Step,
+        *,
+        also: Change | None = None,
+        noted: Noted | None = None,
+        more: Mapping[str, JsonValue] | None = None,
+    ) -> Approval:
+        """Make a move of another kind, of where the approval stands at that moment, in time.
+
+        Args:
+            approval_id: Which.
+            step: The move.
+            also: What must happen in the same commit.
+            noted: Adds what whoever made it is told.
+            more: What the audit shall know besides.
+
+        Raises:
+            DecisionRefused: As the move says.
+        """
+        return await self._end(approval_id, step, also, in_time=True, noted=noted, more=more)
+
     async def _end(
         self,
         approval_id: str,

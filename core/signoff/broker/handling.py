@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import JsonValue
@@ -13,8 +13,9 @@ from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk, Noted, Step
 from signoff.core.approval import Approval
-from signoff.core.handling import CLAIM, Who
-from signoff.core.people import Person
+from signoff.core.events import Event
+from signoff.core.moves import Who
+from signoff.core.people import Directory, Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,18 @@ class Handling:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._ledger = desk.ledger
-        self._directory = desk.directory
+
+    @property
+    def _directory(self) -> Directory:
+        # The desk reads it anew, with the absences that were set meanwhile.
+        return self._desk.directory
 
     async def claim(
         self,
         approval_id: str,
         person: Person,
         *,
-        length: timedelta = CLAIM,
+        length: timedelta | None = None,
         along: Along = NOTHING,
     ) -> Approval:
         """Reserve the decision; see `Handled.claim`."""
@@ -144,6 +148,31 @@ class Handling:
             along,
         )
 
+    async def reassign(
+        self,
+        approval_id: str,
+        who: Who,
+        *,
+        of: Person,
+        to: Person,
+        reason: str,
+        along: Along = NOTHING,
+    ) -> Approval:
+        """Give a place to another person; see `HandedOn.reassign`."""
+        return await self._move(
+            approval_id,
+            lambda one, now: one.reassign(
+                who, self._directory, of=of, to=to, reason=reason, now=now
+            ),
+            along,
+        )
+
+    async def remind(self, approval_id: str, who: Who, *, along: Along = NOTHING) -> Approval:
+        """Have those reminded whose answer is awaited; see `HandedOn.remind_now`."""
+        return await self._move(
+            approval_id, lambda one, now: one.remind_now(who, self._directory, now=now), along
+        )
+
     async def withdraw(
         self,
         approval_id: str,
@@ -169,24 +198,21 @@ class Handling:
         step: Step,
         along: Along,
     ) -> Approval:
-        async def attempt() -> Approval:
-            was = await self._ledger.approval(approval_id)
-            after, events = step(was, await self._ledger.now())
-            change = Change() if along.also is None else along.also.copy()
-            change.put(after, was=was).note(
-                event.model_copy(update={"more": {**along.more, **event.more}}) for event in events
-            )
-            if not was.stays_open:
-                # The clock goes on between the reading and the commit; the commit looks again.
-                change.before(was.deadline)
-            for event in events:
+        made: list[Event] = []
+
+        def kept(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+            after, events = step(approval, now)
+            made[:] = events
+            return after, events
+
+        def noted(change: Change, after: Approval) -> None:
+            for event in made:
                 body: dict[str, JsonValue] = {"approval": approval_id, "moved": event.what.value}
-                body |= {"by": event.by, "why": event.why}
-                item = f"moved:{approval_id}:{event.what}:{was.version}"
-                change.send(stages.ROUTE, item, body)
+                body |= {"by": event.by, "why": event.why, "more": event.more}
+                change.send(stages.ROUTE, f"moved:{approval_id}:{event.what}:{after.version}", body)
             if along.noted is not None:
                 along.noted(change, after)
-            await self._ledger.commit(change)
-            return after
 
-        return await self._ledger.decide_again(attempt)
+        return await self._desk.move(
+            approval_id, kept, also=along.also, noted=noted, more=along.more
+        )

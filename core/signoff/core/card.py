@@ -13,8 +13,8 @@ from signoff.core.approval import Approval, Kind, State
 from signoff.core.beforehand import example_of_wish
 from signoff.core.durations import format_duration
 from signoff.core.grants import givers
-from signoff.core.handling import Sort
 from signoff.core.model import Value
+from signoff.core.moves import Sort
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
 from signoff.core.policy import Risk

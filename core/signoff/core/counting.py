@@ -15,7 +15,7 @@ from signoff.core.answering import difference
 from signoff.core.digest import digest
 from signoff.core.errors import IllegalMove, PayloadError, ReasonNeeded, SecondStepNeeded
 from signoff.core.events import Event, What
-from signoff.core.handling import Handled
+from signoff.core.handover import HandedOn
 from signoff.core.levels import Outcome, Seat, Start, Vote
 from signoff.core.lifecycle import TRANSITIONS, Handoff, Move
 from signoff.core.parts import Decision, Kind
@@ -26,7 +26,7 @@ from signoff.core.steps import FIRST, SECOND
 from signoff.core.voting import stands_for
 
 
-class Counted(Handled):
+class Counted(HandedOn):
     """A question whose answers are counted."""
 
     def needs_reason(self, verdict: Outcome) -> bool:
@@ -135,6 +135,7 @@ class Counted(Handled):
                 "deadline": start.deadline,
                 "reminders": start.reminders,
                 "reminded": 0,
+                "claimed": None,
             }
         )
 

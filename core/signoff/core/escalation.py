@@ -37,10 +37,16 @@ def advance(
     """
     if not is_due(approval, now):
         return approval, ()
-    if not approval.is_late(now):
-        return approval.remind(now=now)
-    why = "nobody decided in time"
-    return move_on(approval, directory, now=now, why=why, turns=turns) or approval.time_out(now=now)
+    here, ended = approval.end_claim(now=now)
+    if not is_due(here, now):
+        return here, ended
+    if not here.is_late(now):
+        after, events = here.remind(now=now)
+    else:
+        why = "nobody decided in time"
+        moved = move_on(here, directory, now=now, why=why, turns=turns)
+        after, events = moved or here.time_out(now=now)
+    return after, (*ended, *events)
 
 
 def move_on(

@@ -6,7 +6,6 @@ None of these moves decides anything, and none lets anybody decide who might not
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, Self
 
 from pydantic import JsonValue
@@ -15,103 +14,20 @@ from signoff.core.durations import format_duration
 from signoff.core.errors import AlreadyDecided, Claimed, MoveRefused, TooLate
 from signoff.core.events import Event, What
 from signoff.core.lifecycle import State
-from signoff.core.model import Value
+from signoff.core.moves import (
+    CLAIM,
+    LONGEST_CLAIM,
+    MOST_COMMENTS,
+    QUEUE,
+    Claim,
+    Comment,
+    Extension,
+    Sort,
+    Who,
+    cleaned,
+)
 from signoff.core.people import Directory, Person
 from signoff.core.question import Question
-from signoff.core.text import clean_text
-
-CLAIM: Final = timedelta(minutes=30)
-"""How long a claim holds where nobody says."""
-
-QUEUE: Final = "queue:"
-"""What a reference to a queue begins with."""
-
-LONGEST_CLAIM: Final = timedelta(hours=24)
-LONGEST_TEXT: Final = 2_000
-MOST_COMMENTS: Final = 50
-
-
-class Operator(Value):
-    """Whoever runs Signoff, at the command line: decides nothing, and may put things right.
-
-    Attributes:
-        name: For the audit: ``root (cli)``.
-    """
-
-    name: str
-
-    @property
-    def id(self) -> str:
-        """What stands in the audit."""
-        return self.name
-
-    @property
-    def shown(self) -> str:
-        """The name for people."""
-        return self.name
-
-
-Who = Person | Operator
-
-
-class Claim(Value):
-    """A decision that one person has reserved for a while.
-
-    Attributes:
-        by: The id of the person.
-        at: Since when (UTC).
-        until: When it ends by itself (UTC).
-    """
-
-    by: str
-    at: datetime
-    until: datetime
-
-
-class Sort(StrEnum):
-    """What a comment is."""
-
-    COMMENT = "comment"
-    QUESTION = "question"
-    """To the requester."""
-    ANSWER = "answer"
-    """Of the requester."""
-
-
-class Comment(Value):
-    """What somebody has said about a question, for all who see its card.
-
-    Attributes:
-        by: The id of the person.
-        at: When (UTC).
-        text: What, at most 2,000 characters.
-        sort: A comment, a question to the requester, or the requester's answer.
-    """
-
-    by: str
-    at: datetime
-    text: str
-    sort: Sort = Sort.COMMENT
-
-
-class Extension(Value):
-    """Time that was added to a deadline.
-
-    Attributes:
-        by: Who has added it.
-        at: When (UTC).
-        more: How much.
-        reason: Why.
-        level: The index of the level that it was added to.
-        round: How often the levels had been gone through then.
-    """
-
-    by: str
-    at: datetime
-    more: timedelta
-    reason: str
-    level: int = 0
-    round: int = 0
 
 
 class Handled(Question):
@@ -149,14 +65,19 @@ class Handled(Question):
             )
 
     def claim_at(self, now: datetime) -> Claim | None:
-        """Return the claim that holds at a moment: none that ran out, or of one not asked now."""
+        """Return the claim that holds at a moment: none that ran out."""
         claim = self.claimed
         if claim is None or self.state is not State.PENDING or now >= claim.until:
             return None
-        return claim if claim.by in self.approvers else None
+        return claim if claim.by in self.ballot.awaited else None
 
     def claim(
-        self, person: Person, directory: Directory, *, now: datetime, length: timedelta = CLAIM
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        now: datetime,
+        length: timedelta | None = None,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Reserve the decision for one of those who are asked; the deadline stays where it is.
 
@@ -166,13 +87,17 @@ class Handled(Question):
             person: Who.
             directory: The people.
             now: The present.
-            length: For how long; a day is the most, and it ends at the deadline.
+            length: For how long; None is as the queue says in which the person is asked. A day is
+                the most, and it ends at the deadline.
 
         Raises:
             DecisionRefused: The person may not decide, or somebody else has claimed it.
-            MoveRefused: The length is none.
+            MoveRefused: The length is none, or the person has answered already.
         """
         self.may_decide(person, directory, now=now)
+        if person.id not in self.ballot.awaited:
+            raise MoveRefused(f"{person.shown} has answered approval {self.id} already.")
+        length = self._usual_claim(person, directory) if length is None else length
         if length <= timedelta():
             raise MoveRefused("A claim needs a length, such as 30m.")
         until = now + min(length, LONGEST_CLAIM)
@@ -203,7 +128,7 @@ class Handled(Question):
                 f"{by.shown if by else claim.by} has claimed approval {self.id}; only they can "
                 f"release it before {claim.until:%Y-%m-%d %H:%M} UTC."
             )
-        return self._released(by=who.id, why=_text(reason), now=now)
+        return self._released(by=who.id, why=cleaned(reason), now=now)
 
     def end_claim(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take away a claim that holds no longer; where there is none, nothing changes."""
@@ -221,10 +146,7 @@ class Handled(Question):
             MoveRefused: The person has nothing to do with it, or there is no room for more.
         """
         self._must_be_open(directory)
-        if isinstance(who, Person) and not (
-            who.id in self.approvers or self.is_requester(who, directory)
-        ):
-            raise MoveRefused(f"{who.shown} has nothing to do with approval {self.id}.")
+        self._must_be_concerned(who, directory)
         return self._with_comment(who.id, text, Sort.COMMENT, now=now)
 
     def ask_back(
@@ -259,6 +181,14 @@ class Handled(Question):
         self._must_be_requester(person, directory, "answer for them")
         sort = Sort.COMMENT if self.open_question is None else Sort.ANSWER
         return self._with_comment(person.id, text, sort, now=now)
+
+    @property
+    def next_due(self) -> datetime | None:
+        """The next moment at which anything is to do: also the end of a claim."""
+        due, claim = super().next_due, self.claimed
+        if claim is None:
+            return due
+        return claim.until if due is None else min(due, claim.until)
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -306,7 +236,7 @@ class Handled(Question):
         self._must_be_in_time(now)
         if self.deadline is None:
             raise MoveRefused(f"Approval {self.id} has no deadline that could be moved.")
-        why = _text(reason)
+        why = cleaned(reason)
         if not why:
             raise MoveRefused("More time needs a reason, for whoever waits.")
         room = self._room()
@@ -328,6 +258,11 @@ class Handled(Question):
         """Say whether a person is the requester, by any of his identities."""
         return directory.same(person.id, self.origin.user) or person.owns(self.origin.user)
 
+    def _usual_claim(self, person: Person, directory: Directory) -> timedelta:
+        vias = (one.via.removeprefix(QUEUE) for one in self.seats if one.person == person.id)
+        queues = (directory.queues[name] for name in vias if name in directory.queues)
+        return next((queue.claim for queue in queues), CLAIM)
+
     def _room(self) -> timedelta:
         """Return how much may still be added to the end of this level."""
         ladder = self.terms.ladder if self.terms is not None else ()
@@ -344,7 +279,7 @@ class Handled(Question):
     def _with_comment(
         self, by: str, text: str, sort: Sort, *, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
-        said = _text(text)
+        said = cleaned(text)
         if not said:
             raise MoveRefused("There are no words in it.")
         if len(self.comments) >= MOST_COMMENTS:
@@ -365,6 +300,12 @@ class Handled(Question):
         if self.is_late(now) and not self.stays_open:
             raise TooLate(f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC.")
 
+    def _must_be_concerned(self, who: Who, directory: Directory) -> None:
+        if isinstance(who, Person) and not (
+            who.id in self.approvers or self.is_requester(who, directory)
+        ):
+            raise MoveRefused(f"{who.shown} has nothing to do with approval {self.id}.")
+
     def _must_be_requester(self, person: Person, directory: Directory, what: str) -> None:
         if not self.is_requester(person, directory):
             raise MoveRefused(
@@ -378,7 +319,3 @@ _EVENTS: Final = {
     Sort.QUESTION: What.ASKED_BACK,
     Sort.ANSWER: What.ANSWERED_BACK,
 }
-
-
-def _text(text: str) -> str:
-    return clean_text(text).strip()[:LONGEST_TEXT].strip()

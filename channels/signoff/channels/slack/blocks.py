@@ -115,7 +115,8 @@ def notice_blocks(message: Message) -> list[Block]:
 
 def summary(message: Message) -> str:
     """Return the one line for notifications and screen readers, escaped."""
-    line = message.card.title if message.kind is Kind.CARD else message.headline
+    open_still = message.kind in {Kind.CARD, Kind.UPDATE}
+    line = message.card.title if open_still else message.headline
     return escape(one_line(line), _SUMMARY)
 
 

@@ -39,6 +39,7 @@ class SlackChannel:
     """
 
     name = NAME
+    rewrites = True
 
     def __init__(self, web: SlackWeb) -> None:
         self._web = web
@@ -59,8 +60,8 @@ class SlackChannel:
             match message.kind:
                 case Kind.CARD:
                     return await self._card(message)
-                case Kind.OUTCOME:
-                    return await self._outcome(message)
+                case Kind.OUTCOME | Kind.UPDATE:
+                    return await self._rewritten(message)
                 case _:
                     return await self._notice(message)
         except SlackDeferred as error:
@@ -92,19 +93,17 @@ class SlackChannel:
             log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
             return None
 
-    async def _outcome(self, message: Message) -> Result:
+    async def _rewritten(self, message: Message) -> Result:
+        text, shown = blocks.summary(message), blocks.outcome_blocks(message)
+        if message.kind is Kind.UPDATE:
+            text, shown = blocks.card_message(message)
         first = read_receipt(message.thread)
         if first is None:
             return Delivered(message.thread)
         lost = ""
         for receipt in (first, *filter(None, map(read_receipt, message.copies))):
             try:
-                await self._web.update(
-                    receipt,
-                    blocks.summary(message),
-                    blocks.outcome_blocks(message),
-                    blocks.metadata(message),
-                )
+                await self._web.update(receipt, text, shown, blocks.metadata(message))
             except SlackRefused as error:
                 if error.code not in _GONE:
                     raise

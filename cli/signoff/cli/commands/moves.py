@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from signoff.broker.desk import Desk
     from signoff.broker.handling import Handling
     from signoff.core.approval import Approval
-    from signoff.core.handling import Who
+    from signoff.core.moves import Who
     from signoff.core.people import Directory
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
@@ -53,12 +53,17 @@ def claim(
     *,
     person: As,
     length: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 2h; a day at most.")
-    ] = "30m",
+        str,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            help="How long: 30m, a day at most; else as the queue says.",
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Reserve the decision for somebody who is asked, for a while."""
-    span = length_of(length)
+    span = length_of(length) if length else None
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.claim(approval_id, person_of(desk.directory, person), length=span)
@@ -89,6 +94,54 @@ def release(
         return await handling.release(approval_id, _who(desk, person), reason=reason)
 
     _make(ctx, move, lambda _, __: "released", as_json=as_json)
+
+
+def reassign(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    to: Annotated[str, typer.Option(metavar="PERSON", help="Who decides from now on.")],
+    reason: Reason,
+    of: Annotated[
+        str, typer.Option("--from", metavar="PERSON", help="Whose place; without it, of --as.")
+    ] = "",
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Give the place of somebody who is asked to another person, who gets a card."""
+    if not of and not person:
+        raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.reassign(
+            approval_id,
+            _who(desk, person),
+            of=person_of(desk.directory, of or person),
+            to=person_of(desk.directory, to),
+            reason=reason,
+        )
+
+    def said(done: Approval, directory: Directory) -> str:
+        who = directory.get(done.handovers[-1].to)
+        return f"{who.shown if who else done.handovers[-1].to} decides it now"
+
+    _make(ctx, move, said, as_json=as_json)
+
+
+def remind(
+    ctx: typer.Context, approval_id: ApprovalId, *, person: MaybeAs = "", as_json: Json = False
+) -> None:
+    """Remind those whose answer is awaited, at most once an hour."""
+
+    async def move(desk: Desk, handling: Handling) -> Approval:
+        return await handling.remind(approval_id, _who(desk, person))
+
+    def said(done: Approval, directory: Directory) -> str:
+        found = (directory.get(one) for one in done.ballot.awaited)
+        names = ", ".join(one.shown for one in found if one is not None)
+        return f"{names} will be reminded"
+
+    _make(ctx, move, said, as_json=as_json)
 
 
 def ask(
@@ -158,7 +211,7 @@ def extend(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``signoff approvals``."""
-    for one in (claim, release, ask, comment, extend):
+    for one in (claim, release, reassign, remind, ask, comment, extend):
         app.command()(one)
 
 
@@ -168,7 +221,7 @@ def operator() -> str:
 
 
 def _who(desk: Desk, person: str) -> Who:
-    from signoff.core.handling import Operator  # noqa: PLC0415
+    from signoff.core.moves import Operator  # noqa: PLC0415
 
     return person_of(desk.directory, person) if person else Operator(name=operator())
 

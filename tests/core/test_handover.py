@@ -1,0 +1,189 @@
+"""Places that go to others, reminders by hand, and claims where several are asked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval
+from signoff.core.approval import Approval, Asked, State
+from signoff.core.errors import (
+    ApprovalError,
+    Claimed,
+    DecisionRefused,
+    MoveRefused,
+    NotAnApprover,
+    TooLate,
+)
+from signoff.core.escalation import advance, is_due
+from signoff.core.events import What
+from signoff.core.levels import Level, Seat, Start
+from signoff.core.moves import Operator
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Terms
+from signoff.core.queues import Queue
+
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
+OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com")
+EVERYBODY = (MARA, CLEO, RILEY, DAN, OLGA)
+FINANCE = Queue(name="finance", members=("mara", "cleo"), claim=timedelta(hours=1))
+DIRECTORY = Directory(EVERYBODY, queues=[FINANCE])
+ROOT = Operator(name="root (cli)")
+HOUR = timedelta(hours=1)
+
+
+def seated(quorum: int = 1) -> Approval:
+    """Return an approval that the queue of Mara and Cleo is asked, then Dan; Olga is barred."""
+    terms = Terms(
+        policy="expenses",
+        levels=(
+            Level(ask=("queue:finance",), within=4 * HOUR, quorum=quorum),
+            Level(ask=("dan",), within=4 * HOUR),
+        ),
+    )
+    start = Start(
+        level=0,
+        round=0,
+        seats=tuple(Seat(person=one, via="queue:finance") for one in ("mara", "cleo")),
+        deadline=NOON + 4 * HOUR,
+        reminders=(),
+    )
+    asked = tuple(Asked(person=one.id, channel="email", address=one.email) for one in (MARA, CLEO))
+    return make_approval().ask(terms, asked, now=NOON, start=start, barred=("olga",))[0]
+
+
+def hand_on(approval: Approval, to: Person = DAN, of: Person = MARA) -> Approval:
+    """Return the approval after somebody has given their place away."""
+    return approval.reassign(of, DIRECTORY, of=of, to=to, reason="knows it", now=NOON)[0]
+
+
+@pytest.mark.parametrize("approval", [asked_approval(), seated()], ids=["plain", "seats"])
+def test_a_place_goes_to_another_person(approval: Approval) -> None:
+    """The new one may answer, the old one not any more, and is told who does; the reason stays."""
+    after, (event,) = approval.reassign(
+        MARA, DIRECTORY, of=MARA, to=DAN, reason="he knows the vendor", now=NOON
+    )
+    assert (event.what, event.by, event.why) == (What.REASSIGNED, "mara", "he knows the vendor")
+    assert event.more == {"of": "mara", "to": "dan"}
+    assert after.approvers == {"dan", "cleo"}
+    assert after.queues == approval.queues
+    with pytest.raises(NotAnApprover, match="went to Dan Roe"):
+        after.approve(MARA, DIRECTORY, channel="email", now=NOON)
+    assert after.approve(DAN, DIRECTORY, channel="email", now=NOON)[0].state is State.APPROVED
+    assert "he knows the vendor" in after.comments[-1].text
+    again = Approval.model_validate_json(after.model_dump_json(exclude_defaults=True))
+    assert again == after
+
+
+def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
+    """Otherwise the new one would wait for a claim of somebody who is not asked."""
+    two = ask(make_approval(), second_step=True)
+    two, _ = two.approve(MARA, DIRECTORY, channel="email", now=NOON)
+    two, _ = two.claim(MARA, DIRECTORY, now=NOON)
+    after = hand_on(two)
+    assert (after.claimed, after.step_of("mara")) == (None, None)
+    kept = hand_on(seated().claim(MARA, DIRECTORY, now=NOON)[0], of=MARA)
+    assert kept.claimed is None
+
+
+@pytest.mark.parametrize(
+    ("who", "of", "to", "reason", "problem"),
+    [
+        (MARA, CLEO, DAN, "x", "no place but their own"),
+        (MARA, MARA, DAN, " ", "needs a reason"),
+        (ROOT, DAN, RILEY, "x", "has no place"),
+        (ROOT, MARA, RILEY, "x", "can never decide"),
+        (ROOT, MARA, OLGA, "x", "can never decide"),
+        (ROOT, MARA, CLEO, "x", "is asked about approval"),
+        (RILEY, MARA, DAN, "x", "cannot decide it"),
+        (DAN, MARA, DAN, "x", "is not asked"),
+    ],
+)
+def test_what_is_refused(who: object, of: Person, to: Person, reason: str, problem: str) -> None:
+    """No place but one's own, to nobody who never decides or is asked already, for a reason."""
+    with pytest.raises(DecisionRefused, match=problem):
+        seated().reassign(who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)  # type: ignore[arg-type]
+
+
+def test_whoever_has_answered_keeps_the_place() -> None:
+    """A yes that counts towards the quorum is not given away with it."""
+    voted, _ = seated(quorum=2).approve(MARA, DIRECTORY, channel="email", now=NOON)
+    with pytest.raises(MoveRefused, match="has answered"):
+        hand_on(voted)
+    with pytest.raises(MoveRefused, match="has answered"):
+        voted.claim(MARA, DIRECTORY, now=NOON)
+    late = NOON + 4 * HOUR
+    with pytest.raises(TooLate):
+        asked_approval().reassign(ROOT, DIRECTORY, of=MARA, to=DAN, reason="x", now=late)
+
+
+def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_level() -> None:
+    """Nobody waits for a claim of somebody whose part is done."""
+    taken, _ = seated(quorum=2).claim(MARA, DIRECTORY, now=NOON)
+    assert taken.claimed is not None
+    assert taken.claimed.until == NOON + HOUR
+    with pytest.raises(Claimed):
+        taken.approve(CLEO, DIRECTORY, channel="email", now=NOON)
+    voted, _ = taken.approve(MARA, DIRECTORY, channel="email", now=NOON)
+    assert voted.claim_at(NOON) is None
+    assert voted.approve(CLEO, DIRECTORY, channel="email", now=NOON)[0].state is State.APPROVED
+    up, _ = advance(taken, DIRECTORY, now=NOON + 4 * HOUR)
+    assert (up.level, up.claimed) == (1, None)
+
+
+def test_the_end_of_a_claim_is_due_and_done_once() -> None:
+    """The due index is scored by it, and afterwards by the deadline again."""
+    taken, _ = seated().claim(MARA, DIRECTORY, now=NOON)
+    assert taken.next_due == NOON + HOUR
+    assert not is_due(taken, NOON + HOUR - timedelta.resolution)
+    free, (event,) = advance(taken, DIRECTORY, now=NOON + HOUR)
+    assert (event.what, free.claimed, free.next_due) == (What.RELEASED, None, NOON + 4 * HOUR)
+    assert advance(free, DIRECTORY, now=NOON + HOUR) == (free, ())
+
+
+def test_reminding_is_for_those_concerned_once_an_hour() -> None:
+    """The requester, who is asked, and the operator may; the event says who was reminded."""
+    with pytest.raises(MoveRefused, match="nothing to do with"):
+        seated().remind_now(DAN, DIRECTORY, now=NOON)
+    for who in (RILEY, MARA, ROOT):
+        after, (event,) = seated().remind_now(who, DIRECTORY, now=NOON)
+        assert (event.what, event.by) == (What.REMINDED, who.id)
+        assert event.more["people"] == ["mara", "cleo"]
+        with pytest.raises(MoveRefused, match="were reminded at 2026-03-02 12:00"):
+            after.remind_now(ROOT, DIRECTORY, now=NOON + HOUR - timedelta.resolution)
+        assert after.remind_now(ROOT, DIRECTORY, now=NOON + HOUR)[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*EVERYBODY, ROOT]),
+            st.sampled_from(EVERYBODY),
+            st.sampled_from(EVERYBODY),
+        ),
+        max_size=10,
+    )
+)
+def test_places_are_never_more_and_never_of_those_who_may_not_decide(
+    steps: list[tuple[object, Person, Person]],
+) -> None:
+    """However they go around, there are two, and neither requester nor owner has one."""
+    approval = seated(quorum=2)
+    for who, of, to in steps:
+        try:
+            approval, _ = approval.reassign(
+                who,  # type: ignore[arg-type]
+                DIRECTORY,
+                of=of,
+                to=to,
+                reason="x",
+                now=NOON,
+            )
+        except ApprovalError:
+            continue  # a refusal changes nothing
+    assert len(approval.approvers) == 2
+    assert not approval.approvers & {"riley", "olga"}
+    assert (approval.ballot.need, approval.deadline) == (2, NOON + 4 * HOUR)
