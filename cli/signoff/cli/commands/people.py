@@ -10,11 +10,11 @@ import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
 from signoff.core.errors import AbsenceRefused, ConfigError
-from signoff.core.hours import Absence
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
     from signoff.channels.inbox.factors import Factors
+    from signoff.core.hours import Absence
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -83,6 +83,8 @@ def away(
     """
 
     async def work(desk: Desk) -> Absence:
+        from signoff.core.hours import Absence  # noqa: PLC0415 -- pydantic
+
         who = person_of(desk.directory, person)
         stands_in = person_of(desk.directory, delegate).id if delegate else ""
         first = _day(start, "--from") if start else who.day(await desk.ledger.now())
