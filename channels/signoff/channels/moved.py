@@ -47,7 +47,8 @@ def tell_move(item: Item, approval: Approval, directory: Directory, *, now: date
         case What.REASSIGNED:
             _handed_on(change, item, approval, directory, within=within)
         case What.REMINDED:
-            remind(change, approval, nth=f"now-{item.id.rpartition(':')[2]}", now=now)
+            nth = f"now-{item.id.rpartition(':')[2]}"
+            remind(change, approval, directory, nth=nth, now=now)
     return change
 
 
