@@ -76,9 +76,12 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office) -> N
     assert "Recorded: you approved reimburse" in headlines
     assert (await office.ledger.approval(first.id)).state is State.APPROVED
 
-    for amount in (10, 5000):
-        done, none = await cards(office, amount)
-        assert (done.state, none) == (State.APPROVED, {})
+    done, none = await cards(office, 10)
+    assert (done.state, none) == (State.APPROVED, {})
+    done, told = await cards(office, 5000)
+    assert (done.state, set(told)) == (State.APPROVED, {"mara"})
+    assert "has approved 2 of 2 calls" in told["mara"].headline
+    assert (told["mara"].card.approval, told["mara"].token) == (first.id, "")
     waits, asked = await cards(office)
     assert (waits.state, set(asked)) == (State.PENDING, {"mara", "cleo"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
@@ -82,6 +83,31 @@ def granted(approval: Approval, grant: Grant) -> Words:
         f"The next {grant.uses} {calls} like it, for the same requester, will be approved in your "
         f"name, and you will not be asked: {differ}everything else has to be the same.{within}"
         f"\n\nWhoever runs Signoff can show and revoke it: it is {grant.id}.",
+    )
+
+
+def tell_used_up(change: Change, approval: Approval, grant: Grant) -> None:
+    """Add to a change that whoever gave a grant is told of its last use, where they were asked."""
+    asked = next(
+        (one for one in approval.asked if one.person == grant.by and not one.problem), None
+    )
+    if asked is None:
+        return
+    words = Words(
+        f"Used up: what you granted for {topic(approval)} has approved {grant.uses} of "
+        f"{grant.uses} calls",
+        f"You are asked about the next one again. `signoff grants show {grant.id}` lists them.",
+    )
+    change.send(
+        stages.deliver(asked.channel),
+        f"notice:used_up:{grant.id}",
+        {
+            "kind": "notice",
+            "approval": approval.id,
+            "person": asked.person,
+            "headline": words.headline,
+            "text": words.text,
+        },
     )
 
 

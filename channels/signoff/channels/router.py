@@ -14,6 +14,7 @@ from signoff.broker.consequences import follow
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import Ledger
+from signoff.channels.beforehand import tell_used_up
 from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
 from signoff.channels.reminders import remind, time_left
@@ -121,7 +122,10 @@ class Router:
             return False
         try:
             done = await self._grants.decide(
-                str(item.body["approval"]), self._rules_of, also=Change().ack(item)
+                str(item.body["approval"]),
+                self._rules_of,
+                also=Change().ack(item),
+                used_up=tell_used_up,
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))

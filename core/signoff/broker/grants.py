@@ -166,7 +166,12 @@ class Grants:
         return done
 
     async def decide(
-        self, approval_id: str, rules: Rules, *, also: Change | None = None
+        self,
+        approval_id: str,
+        rules: Rules,
+        *,
+        also: Change | None = None,
+        used_up: Told | None = None,
     ) -> Approval | None:
         """Decide a call that nobody has been asked about by a grant, if one covers it.
 
@@ -177,6 +182,8 @@ class Grants:
             approval_id: The call.
             rules: By which it would be asked about.
             also: What must happen in the same commit.
+            used_up: Adds to the commit of the last use what the giver is told, about the approval
+                that the grant came from.
 
         Returns:
             The approval, decided; None where no grant covers it.
@@ -200,6 +207,8 @@ class Grants:
                 change = Change() if also is None else also.copy()
                 change.put(approval, was=was).put(after, was=grant).note(events)
                 settle(change.before(grant.expires_at), approval, run)
+                if used_up is not None and not after.left:
+                    used_up(change, await self._ledger.approval(grant.approval), after)
                 await self._ledger.commit(change)
                 log.info("grant.used", approval=was.id, grant=grant.id, left=after.left)
                 return approval

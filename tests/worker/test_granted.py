@@ -1,0 +1,55 @@
+"""A call that a grant has decided runs, with its own arguments and once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from signoff.broker.grants import Grants
+from signoff.channels.router import Router
+from signoff.core.grantrules import GrantRules
+from signoff.core.lifecycle import Handoff
+from signoff.core.policy import Fallback, Policy
+from signoff.core.run import Run, RunState
+from worker.office import MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+POLICY = Policy(
+    name="expenses",
+    ask=("mara",),
+    grants=GrantRules(who=("mara",), vary=("amount",), limit="args.amount <= 3000.0"),
+)
+
+
+async def submit(office: Office, amount: int) -> Run:
+    """Ask for money, and let the router and the worker do what they can without a person."""
+    run = await office.submit("finance", f"Reimburse me ${amount} for the conference")
+    router = Router(
+        office.ledger, policies=[POLICY], fallback=Fallback(), directory=office.desk.directory
+    )
+    await router.drain()
+    return await office.resume(run)
+
+
+async def test_the_agent_goes_on_without_anybody_being_asked(office: Office) -> None:
+    """With the real Runner: one yes, two payments; the third is too much and waits."""
+    first = await submit(office, 2500)
+    assert first.state is RunState.PAUSED
+    await Grants(office.desk).give(
+        first.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
+    )
+    assert (await office.resume(first)).state is RunState.COMPLETED
+
+    second = await submit(office, 1800)
+    assert second.state is RunState.COMPLETED
+    (done,) = await office.ledger.approvals(second.approvals)
+    assert done.decision is not None
+    assert (done.decision.channel, done.handoff) == ("grant", Handoff.RESUMED)
+    assert [one["amount"] for one in office.executed()] == [2500, 1800]
+
+    third = await submit(office, 3001)
+    assert third.state is RunState.PAUSED
+    assert len(office.executed()) == 2
