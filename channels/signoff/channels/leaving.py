@@ -71,12 +71,12 @@ class Leavings:
         end = said.end or start
         if end < start:
             raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        delegate = _named(self._desk.directory, said.delegate)
+        delegate = person_called(self._desk.directory, said.delegate)
         return Absence(start=start, end=end, delegate=delegate)
 
 
-def _named(directory: Directory, name: str) -> str:
-    """Return the id of whom an id, an address or a full name names.
+def person_called(directory: Directory, name: str) -> str:
+    """Return the id of whom an id, an address or a full name names; "" for "".
 
     Raises:
         MoveRefused: It is nobody's, or of several people.

@@ -14,7 +14,7 @@ from signoff.channels.inbox.settings import ROOT
 
 _LARGEST: Final = 64 << 10
 _MOST_FIELDS: Final = 100
-_OWN: Final = re.compile(rf"{ROOT}/(?:approvals/ap_[a-z2-7]{{16}})?")
+_OWN: Final = re.compile(rf"{ROOT}/(?:approvals/ap_[a-z2-7]{{16}}|away)?")
 
 
 class BadForm(Exception):

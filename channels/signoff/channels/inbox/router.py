@@ -14,16 +14,18 @@ from starlette.responses import RedirectResponse, Response
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.throttle import Throttle
+from signoff.channels.inbox.away import Away
 from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.forms import BadForm, own_path, read_form, require_token
 from signoff.channels.inbox.pages import page, style
 from signoff.channels.inbox.sessions import Session, Sessions
-from signoff.channels.inbox.settings import ROOT, InboxSettings, page_of
+from signoff.channels.inbox.settings import CHANNEL, ROOT, InboxSettings, page_of
 from signoff.channels.inbox.signin import SignIn, TooManyAttempts
 from signoff.channels.inbox.views import Stage, is_for, line, view
 from signoff.core.approval import Approval
 from signoff.core.command import LONGEST_REASON
 from signoff.core.errors import (
+    AbsenceRefused,
     ApprovalNotFound,
     DecisionRefused,
     LedgerError,
@@ -36,8 +38,6 @@ from signoff.core.people import Person
 from signoff.core.text import clean_text
 
 log = structlog.get_logger(__name__)
-
-CHANNEL: Final = "inbox"
 
 _WRONG: Final = (
     "That did not work. Check the address and the code, and take the next code: each counts once. "
@@ -80,6 +80,7 @@ class Inbox:
         self._settings = settings
         self._factors = Factors(desk.ledger, settings.secret_key)
         self._sessions = Sessions(desk.ledger, self._factors, settings)
+        self._away = Away(desk)
         self._sign_in = SignIn(self._factors, Throttle(desk.ledger.store), desk.directory)
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
         self._cookie = "__Host-signoff" if settings.secure else "signoff"
@@ -155,6 +156,38 @@ class Inbox:
         """Say no."""
         return await self._decide(request, self._no)
 
+    async def away_page(self, request: Request) -> Response:
+        """Show when whoever is signed in is away."""
+        visit = await self._visit(request)
+        fresh = await self._sessions.is_fresh(visit.session)
+        return await self._away.shown(visit.person, visit.session, ask_code=not fresh)
+
+    async def leave(self, request: Request) -> Response:
+        """Note that somebody is away, and who decides instead."""
+        return await self._absence(request, self._away.leave)
+
+    async def come_back(self, request: Request) -> Response:
+        """Note that somebody is back."""
+        return await self._absence(request, lambda person, _: self._away.come_back(person))
+
+    async def _absence(
+        self, request: Request, note: Callable[[Person, Mapping[str, str]], Awaitable[None]]
+    ) -> Response:
+        """Note an absence; whoever stands in decides, so it takes what a decision takes."""
+        visit = await self._visit(request)
+        form = await self._form(visit)
+        visit, status, alert = await self._proven(visit, form)
+        try:
+            if not alert:
+                await note(visit.person, form)
+                return _go(f"{ROOT}/away")
+        except AbsenceRefused as error:
+            status, alert = 422, str(error)
+        fresh = await self._sessions.is_fresh(visit.session)
+        return await self._away.shown(
+            visit.person, visit.session, ask_code=not fresh, status=status, alert=alert, form=form
+        )
+
     async def _yes(self, visit: Visit, approval: Approval, form: Mapping[str, str]) -> None:
         if mark := form.get("mark", ""):
             await self._desk.confirm(approval.id, visit.person, channel=CHANNEL, mark=mark)
@@ -185,15 +218,9 @@ class Inbox:
         approval = await self._approval(visit)
         if form.get("digest") != approval.digest:
             raise BadForm("This form shows another call, so nothing was done. Load it again.")
-        if not await self._sessions.is_fresh(visit.session):
-            try:
-                code, peer = form.get("code", ""), _peer(request)
-                if not await self._sign_in.again(visit.person, code, peer=peer):
-                    return await self._shown(visit, approval, status=403, alert=_NO_CODE, form=form)
-            except TooManyAttempts:
-                return await self._shown(visit, approval, status=429, alert=_TOO_MANY, form=form)
-            session = await self._sessions.prove(visit.session)
-            visit = Visit(request, session, visit.person)
+        visit, status, alert = await self._proven(visit, form)
+        if alert:
+            return await self._shown(visit, approval, status=status, alert=alert, form=form)
         try:
             await answer(visit, approval, form)
         except PayloadError as error:
@@ -250,6 +277,19 @@ class Inbox:
             raise _SignInFirst
         return Visit(request, session, person)
 
+    async def _proven(self, visit: Visit, form: Mapping[str, str]) -> tuple[Visit, int, str]:
+        """Take a code where the last one is long ago; return a status and why it is not taken."""
+        if await self._sessions.is_fresh(visit.session):
+            return visit, 200, ""
+        try:
+            code, peer = form.get("code", ""), _peer(visit.request)
+            if not await self._sign_in.again(visit.person, code, peer=peer):
+                return visit, 403, _NO_CODE
+        except TooManyAttempts:
+            return visit, 429, _TOO_MANY
+        session = await self._sessions.prove(visit.session)
+        return Visit(visit.request, session, visit.person), 200, ""
+
     async def _form(self, visit: Visit) -> dict[str, str]:
         form = await read_form(visit.request, origin=self._settings.url)
         require_token(form, visit.session.csrf)
@@ -288,6 +328,9 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
         ("GET", "/sign-in", inbox.sign_in_page),
         ("POST", "/sign-in", inbox.sign_in),
         ("POST", "/sign-out", inbox.sign_out),
+        ("GET", "/away", inbox.away_page),
+        ("POST", "/away", inbox.leave),
+        ("POST", "/away/back", inbox.come_back),
         ("GET", "/approvals/{approval_id}", inbox.approval_page),
         ("POST", "/approvals/{approval_id}/approve", inbox.approve),
         ("POST", "/approvals/{approval_id}/reject", inbox.reject),

@@ -11,6 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_val
 from signoff.channels.email.servers import is_loopback
 from signoff.core.durations import Duration
 
+CHANNEL: Final = "inbox"
+"""What the page is called where it stands for a channel."""
+
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
 

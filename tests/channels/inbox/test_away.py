@@ -1,0 +1,99 @@
+"""Being away, said on the inbox page: signed in, with a fresh code, from a form of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, MARA
+from signoff.broker import audit
+from signoff.core.events import Event, What
+from visitor import forms_of
+
+PATH = "/inbox/away"
+UNTIL = "9999-12-31"
+
+
+async def absence_of(office, person=MARA):
+    """Return the absence that counts now."""
+    found = (await office.desk.people.directory()).get(person.id)
+    return found.absence(await office.ledger.now())
+
+
+async def say(browser, action=PATH, **fields):
+    """Fill in a form of the page and send it."""
+    form = forms_of(await browser.get(PATH))[action]
+    return await browser.post(action, form | fields)
+
+
+async def test_the_whole_way(browser, office):
+    """A link leads to the sign-in and back; what is said shows, counts at once, and is ended."""
+    assert (await browser.get(PATH)).headers["Location"] == f"/inbox/sign-in?next={PATH}"
+    await browser.sign_in(to=PATH)
+    assert "You are here" in (await browser.get(PATH)).text
+
+    said = await say(browser, until=UNTIL, delegate=CLEO.name)
+
+    assert said.headers["Location"] == PATH
+    absence = await absence_of(office)
+    assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
+    page = (await browser.get(PATH)).text
+    assert f"away until <strong>{UNTIL}</strong>" in page
+    assert f"<strong>{CLEO.name}</strong> decides instead" in page
+    entries = [
+        Event.model_validate_json(one) async for _, one, _ in audit.entries(office.ledger.store)
+    ]
+    (left,) = [one for one in entries if one.what is What.LEFT]
+    assert (left.by, left.more["channel"]) == ("mara", "inbox")
+
+    await say(browser, f"{PATH}/back")
+    assert await absence_of(office) is None
+    assert "You are here" in (await browser.get(PATH)).text
+
+
+async def test_what_is_to_come_is_listed(browser, office):
+    """And does not count yet."""
+    await browser.sign_in()
+    await say(browser, **{"from": "9998-01-01", "until": "9998-01-09"})
+    assert await absence_of(office) is None
+    assert "9998-01-01 to 9998-01-09" in (await browser.get(PATH)).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"until": "soon"}, "is no day"),
+        ({"until": ""}, "is no day"),
+        ({"until": "2020-01-01"}, "before it begins"),
+        ({"until": UNTIL, "delegate": "<b>nobody</b>"}, "&lt;b&gt;nobody"),
+        ({"until": UNTIL, "delegate": "mara"}, "stand in for each other"),
+    ],
+)
+async def test_what_cannot_be_is_told_beside_the_form(browser, office, fields, words):
+    """With what was typed still in it; nothing has changed."""
+    await browser.sign_in()
+    said = await say(browser, **fields)
+    assert said.status_code == 422
+    assert words in said.text
+    assert forms_of(said)[PATH]["until"] == fields["until"]
+    assert await absence_of(office) is None
+
+
+async def test_a_session_that_was_left_open_changes_nothing(browser, office, clock):
+    """Who stands in decides: it takes a fresh code, as a decision does."""
+    await browser.sign_in()
+    clock.advance(office.inbox.fresh)
+    said = await say(browser, until=UNTIL, delegate="cleo", code="000000")
+    assert said.status_code == 403
+    assert await absence_of(office) is None
+    assert (await say(browser, until=UNTIL, code=await browser.code())).status_code == 303
+    assert await absence_of(office) is not None
+
+
+@pytest.mark.parametrize("action", [PATH, f"{PATH}/back"])
+async def test_a_form_of_another_page_changes_nothing(browser, office, action):
+    """From another origin, or without the session's own token."""
+    await browser.sign_in()
+    form = forms_of(await browser.get(PATH))[PATH] | {"until": UNTIL}
+    assert (await browser.post(action, form, Sec_Fetch_Site="cross-site")).status_code == 403
+    assert (await browser.post(action, form | {"csrf": "x"})).status_code == 403
+    assert await absence_of(office) is None
