@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -83,6 +83,7 @@ class Rules:
     """Settings, as far as they decide who is asked."""
 
     channel_names = ("email", "slack")
+    owners: ClassVar = {"finance": "olga", "reimbursement_agent": "cleo@example.com"}
 
     def __init__(self, policies: tuple[Policy, ...], default: Fallback) -> None:
         self.policies, self.default = policies, default
@@ -102,6 +103,7 @@ async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, li
             fallback=rules.default,
             directory=rules.everybody,
             channels=rules.channel_names,
+            owners=rules.owners,
         )
         opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
         clockwork = Reconciler(desk)

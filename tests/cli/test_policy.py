@@ -68,6 +68,9 @@ name = "finance"
 ask = ["queue:finance"]
 within = "4h business"
 quorum = "all"
+[policies.grants]
+who = ["cleo"]
+longest = "4h"
 """
 TRIP = """
 [[cases]]
@@ -166,7 +169,8 @@ def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
     done = invoke("policy", "explain", *call, *ZONE)
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert lines[lines.index("when after what") + 1 : -2] == [
+    assert lines[-1] == "grants: Cleo Park may approve up to 20 calls like it for up to 4h"
+    assert lines[lines.index("when after what") + 1 : -3] == [
         "Fri 2026-11-20 16:00 CET asked level 1: until Fri 2026-11-20 18:00 CET",
         "Mara Lind (requester.manager) by email (mara@example.com)",
         "Fri 2026-11-20 17:00 CET +1h reminded Mara Lind",
@@ -181,9 +185,27 @@ def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
     ]
 
 
-def test_the_cases_of_the_examples_hold(invoke: Invoke) -> None:
-    """examples/signoff.test.toml passes with examples/signoff.toml."""
-    done = invoke("--config", str(EXAMPLES / "signoff.toml"), "policy", "test")
+def test_explain_with_what_people_have_set(invoke: Invoke, settings_file: Path) -> None:
+    """Who said to be away is left out with --live, and asked without it; owners never decide."""
+    text = settings_file.read_text(encoding="utf-8")
+    settings_file.write_text(text.replace("[redis]", 'owners = { finance = "cleo" }\n[redis]'))
+    days = ("--from", "2199-11-20", "--until", "2199-11-21")
+    assert invoke("people", "away", "mara", *days).exit_code == 0
+
+    def asked(*more: str) -> list[str]:
+        call = (*CALL, "--at", "2199-11-20 12:00", "--json", *more)
+        (level,) = json.loads(invoke(*call).stdout)["levels"]
+        return [seat["person"] for seat in level["seats"]]
+
+    assert asked() == ["mara", "cleo"]
+    assert asked("--live") == ["cleo"]
+    assert asked("--app", "finance") == ["mara"]
+
+
+@pytest.mark.parametrize("folder", [EXAMPLES, EXAMPLES / "escalation"])
+def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
+    """The cases beside the settings of the examples pass with them."""
+    done = invoke("--config", str(folder / "signoff.toml"), "policy", "test")
     assert done.exit_code == 0, done.output
 
 

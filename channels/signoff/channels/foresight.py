@@ -10,9 +10,11 @@ from pydantic import JsonValue
 
 from signoff.channels.ways import ways
 from signoff.core.approval import Asked
+from signoff.core.choosing import NO_TURNS, owners_of
 from signoff.core.levels import Asking
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.core.queues import Turns
 from signoff.core.timeline import Timeline, foresee
 
 
@@ -32,6 +34,11 @@ class Rulebook(Protocol):
     @property
     def everybody(self) -> Directory:
         """The people, with their queues and schedules."""
+        ...
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """Who owns an agent and never decides what it asks, by its name or its folder's."""
         ...
 
     @property
@@ -58,6 +65,7 @@ def timeline_of(
     *,
     start: datetime,
     directory: Directory | None = None,
+    turns: Turns = NO_TURNS,
 ) -> Timeline:
     """Return what happens to a call if nobody answers; see `signoff.core.timeline.foresee`.
 
@@ -66,6 +74,7 @@ def timeline_of(
         facts: The call.
         start: When it begins to wait.
         directory: The people, where they shall be others than those of the settings.
+        turns: When the members of queues were last asked.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -82,4 +91,6 @@ def timeline_of(
         facts,
         start=start,
         reach=reach,
+        barred=owners_of(rules.owners, facts),
+        turns=turns,
     )

@@ -21,7 +21,7 @@ from signoff.channels.reminders import remind, time_left
 from signoff.channels.tokens import Holder, card_item, issue
 from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
 from signoff.core.approval import Approval, Asked, State
-from signoff.core.choosing import Choice, again, choose
+from signoff.core.choosing import Choice, again, choose, owners_of
 from signoff.core.digest import digest
 from signoff.core.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.escalation import move_on
@@ -153,7 +153,7 @@ class Router:
             return self._send_cards(Change().ack(item), approval, now=now)
         if approval.terms is not None:
             return Change().ack(item)
-        choice, barred = self._choose(approval, now), self._owners(approval)
+        choice, barred = self._choose(approval, now), owners_of(self._owned, approval.facts)
         return self._ask(item, approval, choice, choice.notes, now, barred=barred)
 
     def _choose(self, approval: Approval, now: datetime, *, default: bool = False) -> Choice:
@@ -164,14 +164,9 @@ class Router:
             self._desk.directory,
             approval.facts,
             now=now,
-            barred=(*approval.barred, *self._owners(approval)),
+            barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
             turns=self._desk.turns.known,
         )
-
-    def _owners(self, approval: Approval) -> tuple[str, ...]:
-        """Return the owners of the agent, and of the agent that called the tool."""
-        names = (approval.origin.app, approval.origin.agent)
-        return tuple(dict.fromkeys(self._owned[name] for name in names if name in self._owned))
 
     def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Deliver the cards, or the reminders, of a level that has begun; or ask others."""

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 
 from signoff.channels.foresight import Rulebook
 from signoff.core.approval import Approval
-from signoff.core.choosing import choose
+from signoff.core.choosing import choose, owners_of
 from signoff.core.levels import Asking
+from signoff.core.people import Directory
 from signoff.core.policy import Terms
 
 
@@ -45,20 +46,34 @@ class Changed:
     notes: tuple[str, ...]
 
 
-def differences(pending: Iterable[Approval], rules: Rulebook) -> list[Changed]:
+def differences(
+    pending: Iterable[Approval], rules: Rulebook, directory: Directory
+) -> list[Changed]:
     """Return the pending approvals whose terms would be others under these settings.
 
     What has not been routed yet is left out: the settings that the channels run with rule it then.
+
+    Args:
+        pending: The approvals that wait.
+        rules: The settings.
+        directory: The people of these settings, with the absences that were set since.
     """
-    return [found for one in pending if (found := _changed(one, rules)) is not None]
+    return [found for one in pending if (found := _changed(one, rules, directory)) is not None]
 
 
-def _changed(approval: Approval, rules: Rulebook) -> Changed | None:
+def _changed(approval: Approval, rules: Rulebook, directory: Directory) -> Changed | None:
     frozen = approval.terms
     if frozen is None:
         return None
     known = approval.facts
-    choice = choose(rules.policies, rules.default, rules.everybody, known, now=approval.opened_at)
+    choice = choose(
+        rules.policies,
+        rules.default,
+        directory,
+        known,
+        now=approval.opened_at,
+        barred=owners_of(rules.owners, known),
+    )
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
         # It went on to the default because nobody of its policy could be reached.

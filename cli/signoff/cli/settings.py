@@ -240,6 +240,11 @@ class Settings(BaseSettings):
         return Directory(self.people, queues=self.queues, schedules=self.schedules)
 
     @property
+    def owners(self) -> dict[str, str]:
+        """Who owns an agent, by its name or its folder's."""
+        return self.agents.owners
+
+    @property
     def channel_names(self) -> frozenset[str]:
         """The channels that are set up."""
         return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -105,6 +105,17 @@ def choose(
         notes=tuple(dict.fromkeys(notes)),
         stranded=stranded,
     )
+
+
+def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
+    """Return who owns the agent of a call, and its app; they never decide what it asks for.
+
+    Args:
+        owned: The owner by the name of an agent or of its folder.
+        facts: What is known of the call.
+    """
+    names = (str(facts.get(one, "")) for one in ("app", "agent"))
+    return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
 
 
 def first(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from signoff.broker.desk import Desk
     from signoff.cli.settings import Settings
+    from signoff.core.people import Directory
+    from signoff.core.queues import Turns
 
 app = typer.Typer(no_args_is_help=True, help="See what policies do, before they do it.")
 
@@ -44,27 +46,36 @@ def explain(
         str, typer.Option(metavar="MOMENT", help="When: 'Friday 17:30', '2026-11-20T17:30', 'now'.")
     ] = "now",
     zone: Zone = "",
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="With absences that people have set, and whose turn it is; needs Redis."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print who would be asked about a call, by what channel, and all that follows.
 
-    It is what happens if nobody answers. No approval is opened, and no Redis is needed.
+    It is what happens if nobody answers. No approval is opened.
     """
     from signoff.channels.foresight import call_facts, timeline_of  # noqa: PLC0415 -- slow
     from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
     from signoff.cli.config_check import require  # noqa: PLC0415
+    from signoff.core.choosing import NO_TURNS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)
     require(settings)
     place = _zone(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
-    timeline = timeline_of(settings, facts, start=_moment(at, place))
+    start = _moment(at, place)
+    directory, turns = with_desk(ctx, _present) if live else (settings.everybody, NO_TURNS)
+    timeline = timeline_of(settings, facts, start=start, directory=directory, turns=turns)
     if as_json:
         rungs = [one.model_dump(mode="json") for one in timeline.rungs]
         write_json(timeline.model_dump(mode="json") | {"levels": rungs})
     else:
-        print_timeline(timeline, settings.everybody, place)
+        print_timeline(timeline, directory, place)
 
 
 @app.command("test")
@@ -124,11 +135,13 @@ def diff(
     """
 
     async def work(desk: Desk) -> bool:
+        from signoff.broker.absences import People  # noqa: PLC0415
         from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
         from signoff.cli.policy_diff import differences  # noqa: PLC0415
 
         pending = await desk.ledger.pending()
-        found = differences(pending, other)
+        directory = await People(desk.ledger, other.everybody).directory()
+        found = differences(pending, other, directory)
         if as_json:
             write_json(diff_json(found))
         else:
@@ -138,6 +151,12 @@ def diff(
     other = settings_of(ctx) if against is None else _other(against)
     if with_desk(ctx, work):
         raise typer.Exit(REFUSED)
+
+
+async def _present(desk: Desk) -> tuple[Directory, Turns]:
+    """Return the people with the absences that were set, and whose turn it is."""
+    await desk.look()
+    return desk.directory, desk.turns.known
 
 
 def _other(file: Path) -> Settings:

@@ -14,6 +14,7 @@ from rich.text import Text
 from signoff.cli.commands.show import add, coarse, console, table
 from signoff.cli.policy_diff import Changed
 from signoff.core.card import one_line
+from signoff.core.durations import format_duration
 from signoff.core.events import What
 from signoff.core.levels import Order
 from signoff.core.matching import Verdict
@@ -52,6 +53,11 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
     out.print(steps)
     words, colour = _ENDS[timeline.end]
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
+    if grants := timeline.terms.grants:
+        who = ", ".join(_name(directory, one) for one in grants.who)
+        longest = format_duration(grants.longest)
+        may = f"{who} may approve up to {grants.most} calls like it for up to {longest}"
+        out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
 
 
 def at_zone(moment: datetime, zone: tzinfo) -> str:
