@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from signoff.cli.log import HIDDEN, Redactor, configure, hide_passwords
-from signoff.cli.settings import LogSettings
+from signoff.cli.sections import LogSettings
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 IBAN = "DE02 1203 0000 0000 2020 51"

@@ -13,7 +13,7 @@ from typing import Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from signoff.cli.settings import LogSettings
+from signoff.cli.sections import LogSettings
 
 HIDDEN: Final = "[redacted]"
 

@@ -41,7 +41,8 @@ def settings_of(ctx: typer.Context) -> Settings:
         ConfigErrors: They have faults.
     """
     from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
-    from signoff.cli.settings import LogSettings, load_settings  # noqa: PLC0415
+    from signoff.cli.sections import LogSettings  # noqa: PLC0415
+    from signoff.cli.settings import load_settings  # noqa: PLC0415
 
     session = ctx.find_root().obj
     settings = load_settings(session.config if isinstance(session, Session) else None)
