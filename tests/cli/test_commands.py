@@ -81,6 +81,8 @@ COMMANDS = {
     "tokens list",
     "tokens revoke",
     "up",
+    "webhooks list",
+    "webhooks replay",
     "worker",
 }
 WITHOUT_JSON = {"audit export", "channels", "config schema", "demo", "gateway", "mailbox reply"} | {

@@ -13,6 +13,7 @@ from signoff.core.policy import Fallback, Policy
 def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
     """Yield what is wrong with channels, in policies and in the addresses of people."""
     yield from _addresses(settings)
+    yield from _webhooks(settings)
     known = (EMAIL, SLACK, *settings.channels)
     rules: list[tuple[Loc, Policy | Fallback]] = [
         *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
@@ -53,3 +54,13 @@ def _unreached(
 
 def _remedy(name: str, known: tuple[str, ...]) -> str:
     return suggest(name, known) or f'Add [channels.{name}] factory = "package.module:name".'
+
+
+def _webhooks(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+    names: dict[str, int] = {}
+    for index, hook in enumerate(settings.webhooks):
+        first = names.setdefault(hook.name, index)
+        if first != index:
+            message = f"{hook.name!r} is already the name of webhooks[{first}]"
+            remedy = "Each has a queue of its own, by its name: give it another."
+            yield ("webhooks", index, "name"), Fault("", message, remedy)

@@ -30,6 +30,7 @@ from signoff.cli.commands import (
     serve,
     slack,
     tokens,
+    webhooks,
 )
 from signoff.cli.commands.session import Session
 
@@ -95,6 +96,7 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(grants.app, name="grants")
 app.add_typer(people.app, name="people")
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")

@@ -22,6 +22,7 @@ from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
+from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
 from signoff.broker.desk import Desk
 from signoff.broker.heartbeat import TTL, beat
@@ -159,6 +160,8 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
+    from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
+    from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
     parts = build(settings)
     limits = settings.email.limits
@@ -195,8 +198,15 @@ def run_channels(settings: Settings) -> int:
     )
 
     keeper = group_keeper(parts)
+    besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
+    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
+    if senders:
+        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever()
 
     async def close() -> None:
+        for sender in senders.values():
+            await sender.close()
         await readers.close()
         await more.close()
         if keeper is not None:
@@ -206,10 +216,11 @@ def run_channels(settings: Settings) -> int:
         parts,
         kind="channels",
         stages=list(drains),
-        threads=CHANNEL_THREADS,
+        # A webhook that hangs keeps no channel waiting.
+        threads=CHANNEL_THREADS + len(senders),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
-        besides={"groups": keeper[0].run_forever()} if keeper is not None else {},
+        besides=besides,
     )
 
 

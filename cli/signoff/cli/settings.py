@@ -22,6 +22,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.ways import EMAIL, SLACK
+from signoff.channels.webhooks.settings import Webhook
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
 from signoff.cli.sections import (
@@ -75,6 +76,7 @@ class Settings(BaseSettings):
     channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
+    webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()
     queues: tuple[Queue, ...] = ()

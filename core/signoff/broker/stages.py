@@ -11,6 +11,7 @@ from typing import Final
 ROUTE: Final = "route"
 INTAKE: Final = "intake"
 DELIVER: Final = "deliver"
+WEBHOOK: Final = "webhook"
 RUN: Final = "run"
 RESUME: Final = "resume"
 
@@ -18,6 +19,11 @@ RESUME: Final = "resume"
 def deliver(channel: str) -> str:
     """Return the stage that delivers through one channel: ``deliver.email``."""
     return f"{DELIVER}.{channel}"
+
+
+def webhook(name: str) -> str:
+    """Return the stage that posts to one webhook: ``webhook.erp``."""
+    return f"{WEBHOOK}.{name}"
 
 
 def run(app: str) -> str:

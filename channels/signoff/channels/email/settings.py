@@ -96,6 +96,10 @@ def _webhook_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+WebhookSecret = Annotated[SecretStr, AfterValidator(_webhook_secret)]
+"""A secret of Standard Webhooks."""
+
+
 def _signing_key(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value()) < _SHORTEST_KEY:
         raise ValueError(f"it has fewer than {_SHORTEST_KEY} characters")
@@ -115,7 +119,7 @@ class WebhookSettings(Table):
             so they are not believed.
     """
 
-    secrets: tuple[Annotated[SecretStr, AfterValidator(_webhook_secret)], ...] = ()
+    secrets: tuple[WebhookSecret, ...] = ()
     mailgun_secrets: tuple[Annotated[SecretStr, AfterValidator(_signing_key)], ...] = ()
     results: bool = False
 

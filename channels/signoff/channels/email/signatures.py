@@ -1,4 +1,4 @@
-"""Who has sent a webhook: an HMAC over what was sent, and when."""
+"""Who has sent a webhook, to us or from us: an HMAC over what was sent, and when."""
 
 from __future__ import annotations
 
@@ -79,6 +79,18 @@ def is_signed(signed: Signed, keys: Sequence[bytes]) -> bool:
         for one in signed.signatures:
             fits = hmac.compare_digest(wanted, one) or fits
     return fits
+
+
+def sign(keys: Sequence[bytes], name: str, at: datetime, body: bytes) -> dict[str, str]:
+    """Return the headers of Standard Webhooks for something that is sent; each key signs."""
+    seconds = str(int(at.timestamp()))
+    content = f"{name}.{seconds}.".encode() + body
+    made = [base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode() for key in keys]
+    return {
+        "Webhook-Id": name,
+        "Webhook-Timestamp": seconds,
+        "Webhook-Signature": " ".join(f"v1,{one}" for one in made),
+    }
 
 
 def is_timely(signed: Signed, now: datetime) -> bool:

@@ -1,0 +1,56 @@
+"""What a webhook has not taken: kept, and sent again when somebody says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One message that was given up.
+
+    Attributes:
+        key: Its key in the ledger.
+        version: Of its record.
+        id: The entry of the audit that it is about.
+        problem: Why it was given up.
+        body: The work, as it was.
+    """
+
+    key: str
+    version: int
+    id: str
+    problem: str
+    body: dict[str, Any]
+
+
+async def letters(ledger: Ledger, hook: str) -> list[Letter]:
+    """Return what a webhook has not taken, the oldest first."""
+    keys = await ledger.store.keys(f"dead:{stages.webhook(hook)}:", "string")
+    found = []
+    for key, record in zip(keys, await ledger.store.read(keys), strict=True):
+        if record is not None:
+            version, text = record
+            kept = json.loads(text)
+            found.append(Letter(key, version, kept["id"], kept["problem"], kept["body"]))
+    return sorted(found, key=lambda one: [int(part) for part in one.id.split("-")])
+
+
+async def replay(ledger: Ledger, hook: str) -> int:
+    """Send what a webhook has not taken once more, with all its attempts; return how many."""
+    count = 0
+    for one in await letters(ledger, hook):
+        change = Change().put_raw(one.key, "", was=one.version)
+        try:
+            await ledger.commit(change.send(stages.webhook(hook), one.id, one.body))
+        except Conflict:
+            continue  # somebody else replays it
+        count += 1
+    return count

@@ -1,0 +1,160 @@
+"""The stages `webhook.<name>`: post what waits, signed, until it is taken or given up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.change import Change, Item
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.signatures import sign
+from signoff.channels.outbox import dead_letter, drain
+from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, public_address, resolve
+from signoff.channels.webhooks.feed import body_of
+from signoff.channels.webhooks.settings import Webhook
+from signoff.core.errors import Conflict, LeaseLost
+
+log = structlog.get_logger(__name__)
+
+PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 14400, 28800, 36000)
+"""Seconds before each further attempt, about 26 hours in all; then it is a dead letter."""
+
+_GONE: Final = 410
+_LONGEST_WISH: Final = 3600
+_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an attempt.
+
+    Attributes:
+        problem: What went wrong, "" where it was taken.
+        after: The server's wish in seconds, 0 where it has none.
+        final: Whether there is no use in trying again.
+    """
+
+    problem: str = ""
+    after: float = 0
+    final: bool = False
+
+
+class Sender:
+    """Posts to one webhook.
+
+    Args:
+        ledger: The ledger.
+        hook: Where to, and how it is signed.
+        lookup: Finds the addresses of its host.
+        transport: Another way there, for tests.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        hook: Webhook,
+        *,
+        lookup: Resolve = resolve,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._hook = hook
+        self._lookup = lookup
+        # No proxy and no .netrc of the environment: it goes where the settings say, and nowhere on.
+        self._http = httpx.AsyncClient(
+            trust_env=False, follow_redirects=False, timeout=hook.timeout, transport=transport
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.webhook(self._hook.name), self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Post leased items, a few at a time; one that fails stops no other."""
+        window = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(item: Item) -> None:
+            async with window:
+                outcome = await self._post(item)
+                try:
+                    await self._ledger.commit(self._record(item, outcome))
+                except (Conflict, LeaseLost) as error:
+                    log.info("webhook.lease_lost", item=item.id, error=str(error))
+
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                group.create_task(one(item))
+
+    def _record(self, item: Item, outcome: Outcome) -> Change:
+        about = {"webhook": self._hook.name, "item": item.id, "attempt": item.attempts}
+        if not outcome.problem:
+            log.info("webhook.taken", **about)
+            return Change().ack(item)
+        if outcome.final or item.attempts > len(PAUSES):
+            return dead_letter(Change(), item, outcome.problem)
+        pause = PAUSES[item.attempts - 1] * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
+        after = max(pause, min(outcome.after, _LONGEST_WISH))
+        log.warning("webhook.retry", **about, problem=outcome.problem, after=round(after))
+        return Change().retry(item, after=after)
+
+    async def _post(self, item: Item) -> Outcome:
+        now = await self._ledger.now()
+        body = body_of(item.body.get("message"))
+        try:
+            async with asyncio.timeout(self._hook.timeout):
+                return await self._posted(f"msg_{item.id}", body, now)
+        except TimeoutError:
+            return Outcome(f"it took longer than {self._hook.timeout:g} seconds")
+        except (httpx.HTTPError, OSError, PrivateAddress) as error:
+            return Outcome(f"{type(error).__name__}: {error}")
+        except Exception as error:
+            # One that cannot be posted does not keep the others from it.
+            log.exception("webhook.failed", webhook=self._hook.name, item=item.id)
+            return Outcome(f"{type(error).__name__}: {error}")
+
+    async def _posted(self, name: str, body: bytes, now: datetime) -> Outcome:
+        url, parts = httpx.URL(self._hook.url), urlsplit(self._hook.url)
+        host = parts.hostname or ""
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Signoff-Webhooks/1",
+            **sign(self._hook.keys, name, now, body),
+        }
+        extensions: dict[str, object] = {}
+        if not self._hook.allow_private:
+            address = await public_address(host, parts.port or 443, self._lookup)
+            headers["Host"] = url.netloc.decode()
+            # The certificate has to be the name's, wherever it is.
+            extensions["sni_hostname"] = host
+            url = url.copy_with(host=address)
+        request = self._http.build_request(
+            "POST", url, content=body, headers=headers, extensions=extensions
+        )
+        # What it says besides its status is nobody's business, and may be endless.
+        answer = await self._http.send(request, stream=True)
+        await answer.aclose()
+        if answer.is_success:
+            return Outcome()
+        after = answer.headers.get("retry-after", "")
+        return Outcome(
+            f"it answered {answer.status_code}",
+            after=float(after) if after.isascii() and after.isdigit() else 0,
+            final=answer.status_code == _GONE,
+        )

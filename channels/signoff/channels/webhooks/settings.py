@@ -1,0 +1,70 @@
+"""The settings of webhooks: the tables `[[webhooks]]`."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from signoff.channels.email.servers import Table
+from signoff.channels.email.settings import WebhookSecret
+from signoff.channels.email.signatures import key_of
+from signoff.channels.webhooks.addresses import is_public_literal
+from signoff.core.events import What
+
+USUAL: Final = (
+    What.OPENED,
+    What.ASKED,
+    What.APPROVED,
+    What.REJECTED,
+    What.TIMED_OUT,
+    What.WITHDRAWN,
+    What.SUPERSEDED,
+    What.COMPLETED,
+    What.FAILED,
+)
+"""What is posted where nothing else is said."""
+
+
+class Webhook(Table):
+    """[[webhooks]]: a server that is told what happens.
+
+    Attributes:
+        name: What it is called; its queue of work is `signoff.webhook.NAME`.
+        url: Where to post; `https://`, of a server on the internet.
+        secrets: That sign what is posted, as Standard Webhooks has it (`whsec_…`). While one is
+            replaced by another, both stand here, and both sign.
+        events: What is posted: kinds of the reference of the events.
+        allow_private: Let it be on a private network or on this machine, and without TLS.
+        timeout: Seconds for one attempt.
+    """
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")
+    url: str = Field(max_length=2000)
+    secrets: tuple[WebhookSecret, ...] = Field(min_length=1)
+    events: tuple[What, ...] = USUAL
+    allow_private: bool = False
+    timeout: float = Field(default=10, ge=1, le=20)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys in the secrets."""
+        return tuple(key_of(one.get_secret_value()) or b"" for one in self.secrets)
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Self:
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port  # parsed on access
+        except ValueError as error:
+            raise ValueError(f"{self.url!r} is not a URL: {error}") from error
+        host = parts.hostname or ""
+        fine = parts.scheme in {"http", "https"} and host and self.url.isascii()
+        if not fine or parts.username is not None or not self.url.isprintable():
+            raise ValueError(f"{self.url!r} is not a URL like https://erp.example.com/signoff")
+        if not self.allow_private and parts.scheme == "http":
+            raise ValueError(f"{self.url!r} would be read on the way: use https://")
+        if not self.allow_private and not is_public_literal(host):
+            raise ValueError(f"{self.url!r} is on a private network: set allow_private for that")
+        return self

@@ -1,0 +1,69 @@
+"""`signoff webhooks`: who is told what happens, and what they have not taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+
+app = typer.Typer(no_args_is_help=True, help="Servers that are told what happens.")
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List the webhooks, how much waits for them, and what they have not taken."""
+    settings = settings_of(ctx)
+
+    async def work(desk: Desk) -> None:
+        from signoff.broker import stages  # noqa: PLC0415
+        from signoff.channels.webhooks.dead import letters  # noqa: PLC0415
+        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+
+        backlog = await desk.ledger.backlog()
+        rows = []
+        for hook in settings.webhooks:
+            dead = await letters(desk.ledger, hook.name)
+            waiting = backlog.get(stages.webhook(hook.name), 0)
+            last = dead[-1].problem if dead else ""
+            rows.append((hook.name, hook.url, waiting, len(dead), last))
+        if as_json:
+            names = ("name", "url", "waiting", "dead", "problem")
+            write_json([dict(zip(names, row, strict=True)) for row in rows])
+            return
+        made = shows.table("name", "url", "waiting", "dead", "problem")
+        for row in rows:
+            shows.add(made, *(str(cell) for cell in row))
+        shows.console().print(made)
+
+    with_desk(ctx, work)
+
+
+@app.command()
+def replay(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of [[webhooks]].")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Send once more what a webhook has not taken."""
+    known = [hook.name for hook in settings_of(ctx).webhooks]
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise ConfigError(f"There is no webhook {name!r} in [[webhooks]]; there is: {there}.")
+
+    async def work(desk: Desk) -> int:
+        from signoff.channels.webhooks.dead import replay as again  # noqa: PLC0415
+
+        return await again(desk.ledger, name)
+
+    count = with_desk(ctx, work, rings=True)
+    if as_json:
+        write_json({"name": name, "replayed": count})
+    else:
+        typer.echo(f"{count:,} to be sent to {name} once more.")

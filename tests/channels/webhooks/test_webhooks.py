@@ -1,0 +1,268 @@
+"""Webhooks out: what is posted and signed, what is not taken, and where nothing is posted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import httpx
+import pytest
+from aiohttp import web
+from pydantic import ValidationError
+
+from builders import MARA, paused
+from signoff.broker import stages
+from signoff.broker.change import Item
+from signoff.channels.email.signatures import is_signed, key_of, standard
+from signoff.channels.webhooks.addresses import PrivateAddress, is_public, public_address
+from signoff.channels.webhooks.dead import letters, replay
+from signoff.channels.webhooks.feed import Feed
+from signoff.channels.webhooks.sender import PAUSES, Sender
+from signoff.channels.webhooks.settings import Webhook
+
+SECRETS = ("whsec_" + "a" * 32, "whsec_" + "b" * 32)
+
+
+@dataclass
+class Receiver:
+    """A real server: what it was posted, and what it answers with, the last one for good."""
+
+    statuses: list[int] = field(default_factory=lambda: [204])
+    headers: dict[str, str] = field(default_factory=dict)
+    posted: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    url: str = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        """Keep what is posted."""
+        names = {name.lower(): value for name, value in request.headers.items()}
+        self.posted.append((names, await request.read()))
+        status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        return web.Response(status=status, headers=self.headers)
+
+    @property
+    def types(self) -> list[str]:
+        """The types of what was posted, in the order of the alphabet."""
+        return sorted(json.loads(body)["type"] for _, body in self.posted)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A server on this machine."""
+    made, app = Receiver(), web.Application()
+    app.router.add_post("/hook", made.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    yield made
+    await runner.cleanup()
+
+
+def hook(receiver: Receiver, **more) -> Webhook:
+    """Return a webhook that posts to a server of this machine."""
+    usual = {"name": "erp", "url": receiver.url, "secrets": SECRETS, "allow_private": True}
+    return Webhook(**(usual | more))
+
+
+async def drained(ledger, one: Webhook) -> None:
+    """Post what waits now."""
+    sender = Sender(ledger, one)
+    await sender.drain()
+    await sender.close()
+
+
+async def test_what_happens_is_posted_once_and_signed_by_every_secret(desk, ledger, receiver):
+    """Each event that is wanted comes as a message of Standard Webhooks, and no other does."""
+    one = hook(receiver, events=("opened", "approved"))
+    feed = Feed(ledger, [one])
+    await paused(ledger)
+    await feed.once()
+    assert (await feed.once(), receiver.posted) == (0, [])
+    _, (approval,) = await paused(ledger)
+    await desk.approve(approval.id, MARA, channel="cli", reason="fine — go")
+    while await feed.once():
+        pass
+    await drained(ledger, one)
+    assert receiver.types == ["approval.approved", "approval.opened"]
+    for headers, body in receiver.posted:
+        signed = standard(headers, body)
+        assert all(is_signed(signed, [key_of(secret)]) for secret in SECRETS)
+        assert not is_signed(signed, [b"another"])
+        assert headers["content-type"] == "application/json"
+    told = next(json.loads(body) for _, body in receiver.posted if b"approved" in body)
+    assert told["data"] == {
+        "approval": approval.id,
+        "run": approval.origin.run,
+        "by": "mara",
+        "why": "fine — go",
+    }
+    ids = [headers["webhook-id"] for headers, _ in receiver.posted]
+    assert len(set(ids)) == 2
+    await drained(ledger, one)
+    assert len(receiver.posted) == 2
+
+
+async def test_many_who_read_the_audit_put_each_entry_in_once(ledger, receiver):
+    """Readers beside each other lose nothing and double nothing."""
+    one = hook(receiver, events=("opened",))
+    feeds = [Feed(ledger, [one]) for _ in range(5)]
+    await feeds[0].once()
+    await paused(ledger, siblings=30)
+    await asyncio.gather(*(feed.once() for feed in feeds))
+    await asyncio.gather(*(feed.once() for feed in feeds))
+    await drained(ledger, one)
+    assert receiver.types == ["approval.opened"] * 30
+    assert len({headers["webhook-id"] for headers, _ in receiver.posted}) == 30
+
+
+async def waiting(ledger, one: Webhook) -> None:
+    """Have one message wait for a webhook."""
+    feed = Feed(ledger, [one])
+    await feed.once()
+    await paused(ledger)
+    while await feed.once():
+        pass
+
+
+async def test_what_is_not_taken_comes_again_as_the_same_message(still_ledger, clock, receiver):
+    """After a pause that grows, or that the server wishes for, under the same id."""
+    receiver.statuses, receiver.headers = [500, 429, 302, 204], {"Retry-After": "60"}
+    one = hook(receiver, events=("opened",))
+    await waiting(still_ledger, one)
+    for count, pause in enumerate((0, 72, 72, 150), start=1):
+        clock.advance(timedelta(seconds=pause))
+        await drained(still_ledger, one)
+        assert len(receiver.posted) == count
+        await drained(still_ledger, one)
+        assert len(receiver.posted) == count
+    assert len({headers["webhook-id"] for headers, _ in receiver.posted}) == 1
+    assert len({body for _, body in receiver.posted}) == 1
+    assert (await still_ledger.backlog())[stages.webhook("erp")] == 0
+
+
+async def test_what_is_never_taken_is_kept_and_can_be_replayed(still_ledger, clock, receiver):
+    """After the last attempt, or where the server says it is gone; nothing is lost."""
+    one = hook(receiver, events=("opened",))
+    for statuses, attempts in (([500], len(PAUSES) + 1), ([410], 1)):
+        receiver.statuses, receiver.posted = statuses, []
+        await waiting(still_ledger, one)
+        for pause in (0, *PAUSES[: attempts - 1]):
+            clock.advance(timedelta(seconds=pause * 1.3))
+            await drained(still_ledger, one)
+        assert len(receiver.posted) == attempts
+        (letter,) = await letters(still_ledger, "erp")
+        assert letter.problem == f"it answered {statuses[0]}"
+        receiver.statuses = [204]
+        assert await replay(still_ledger, "erp") == 1
+        await drained(still_ledger, one)
+        assert receiver.posted[0][0]["webhook-id"] == receiver.posted[-1][0]["webhook-id"]
+        assert await letters(still_ledger, "erp") == []
+        assert await replay(still_ledger, "erp") == 0
+
+
+async def test_a_server_that_is_away_costs_an_attempt(still_ledger, receiver):
+    """Nothing listens there: the message waits for the next attempt."""
+    one = hook(receiver, events=("opened",), url="http://127.0.0.1:9/hook")
+    await waiting(still_ledger, one)
+    await drained(still_ledger, one)
+    assert (await still_ledger.backlog())[stages.webhook("erp")] == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.215.14", True),
+        ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.1.1.1", False),
+        ("::1", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:10.0.0.1", False),
+        ("2002:0a00:0001::", False),
+        ("64:ff9b::a00:1", False),
+        ("not an address", False),
+    ],
+)
+def test_addresses_behind_us_are_known_whatever_they_are_wrapped_in(address, public):
+    """Private, local, shared, multicast and wrapped addresses are not of the internet."""
+    assert is_public(address) is public
+
+
+async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):
+    """One private address among the public ones is enough, and nothing is connected to."""
+
+    async def both(host: str, port: int) -> list[str]:
+        return ["93.184.215.14", "10.0.0.1"]
+
+    with pytest.raises(PrivateAddress, match=r"10\.0\.0\.1"):
+        await public_address("erp.example.com", 443, both)
+
+    class Nowhere(httpx.AsyncBaseTransport):
+        """A way that must not be taken."""
+
+        async def handle_async_request(self, request):
+            raise AssertionError(request.url)
+
+    one = hook(receiver, url="https://erp.example.com/x", allow_private=False)
+    sender = Sender(still_ledger, one, lookup=both, transport=Nowhere())
+    outcome = await sender._post(Item("webhook.erp", "1-0", {"message": {}}, 1, "t"))
+    assert "allow_private" in outcome.problem
+    await sender.close()
+
+
+async def test_what_was_looked_up_is_what_is_connected_to(still_ledger, receiver):
+    """The request goes to the very address that was judged, under the name's certificate."""
+    seen = []
+
+    async def public(host: str, port: int) -> list[str]:
+        return ["2606:2800:21f:cb07::2c"]
+
+    class Watched(httpx.AsyncBaseTransport):
+        """Keeps what would be sent."""
+
+        async def handle_async_request(self, request):
+            seen.append(request)
+            return httpx.Response(204)
+
+    one = hook(receiver, url="https://erp.example.com:8443/x?y=1", allow_private=False)
+    sender = Sender(still_ledger, one, lookup=public, transport=Watched())
+    outcome = await sender._post(Item("webhook.erp", "1-0", {"message": {}}, 1, "t"))
+    await sender.close()
+    assert outcome.problem == ""
+    (request,) = seen
+    assert str(request.url) == "https://[2606:2800:21f:cb07::2c]:8443/x?y=1"
+    assert request.headers["host"] == "erp.example.com:8443"
+    assert request.extensions["sni_hostname"] == "erp.example.com"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"url": "http://erp.example.com/"}, "https"),
+        ({"url": "https://127.0.0.1/"}, "allow_private"),
+        ({"url": "https://localhost/"}, "allow_private"),
+        ({"url": "https://[::ffff:10.0.0.1]/"}, "allow_private"),
+        ({"url": "https://user:pw@erp.example.com/"}, "not a URL"),
+        ({"url": "ftp://erp.example.com/"}, "not a URL"),
+        ({"url": "https://[/"}, "not a URL"),
+        ({"secrets": ()}, "at least 1"),
+        ({"secrets": ("short",)}, "Standard Webhooks"),
+        ({"events": ("nothing",)}, "opened"),
+        ({"name": "A b"}, "pattern"),
+    ],
+)
+def test_a_webhook_that_cannot_be_is_refused(receiver, change, words):
+    """The settings say what is wrong before anything is posted."""
+    parts = {"url": "https://erp.example.com/", "allow_private": False} | change
+    with pytest.raises(ValidationError, match=words):
+        hook(receiver, **parts)
