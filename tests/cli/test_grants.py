@@ -97,6 +97,7 @@ async def test_what_cannot_be_given_is_said(ledger: Ledger, run: Command) -> Non
     ("grants", "key", "severity"),
     [
         ('{who = ["mara"], vary = ["amount"], limit = "args.amount <= 500"}', "", ""),
+        ('{who = ["riley"]}', "policies[0].grants.who", "warning"),
         ('{who = ["mira"]}', "policies[0].grants.who", "error"),
         ('{who = ["mara"], limit = "args.amount <="}', "policies[0].grants.limit", "error"),
         ('{who = ["mara"], vary = ["amount"]}', "policies[0].grants.vary", "warning"),

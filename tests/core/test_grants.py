@@ -16,7 +16,8 @@ from signoff.core.digest import digest
 from signoff.core.errors import GrantRefused, IllegalMove
 from signoff.core.events import What
 from signoff.core.grantrules import GrantRules
-from signoff.core.grants import Grant
+from signoff.core.grants import Grant, givers
+from signoff.core.levels import Seat
 from signoff.core.policy import Terms
 
 HOUR = timedelta(hours=1)
@@ -271,6 +272,24 @@ def test_only_who_has_approved_and_may_gives_one() -> None:
     _, done, _ = grant().use(call(), terms(), ["mara"], people(), now=NOON)
     with pytest.raises(GrantRefused, match="was decided by the grant"):
         Grant.give(done, by="mara", **parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "seats",
+    [
+        (Seat(person="cleo"), Seat(person="mara", level=1)),
+        (Seat(person="mara", instead_of="cleo"),),
+    ],
+    ids=["a later level", "for another"],
+)
+def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
+    """Whoever is asked later, or for somebody else, is neither offered a grant nor given one."""
+    done = approved().model_copy(update={"seats": seats})
+    assert givers(done) == ()
+    with pytest.raises(GrantRefused, match="asked first"):
+        Grant.give(done, by="mara", channel="cli", now=NOON, span=HOUR)
+    first = approved().model_copy(update={"seats": (Seat(person="mara", level=1),)})
+    assert givers(first) == ("mara",)
 
 
 def test_what_people_are_asked_about_takes_no_grant() -> None:

@@ -27,6 +27,9 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
             if person not in known:
                 remedy = suggest(person, known) or "Name somebody of [[people]]."
                 yield (*here, "who"), _fault(f"{person!r} is not the id of anybody", remedy)
+            elif person not in (first := _first_asked(rule)) and set(first) <= set(known):
+                message = f"{person!r} is not asked first: a grant of theirs would decide nothing"
+                yield (*here, "who"), _warning(message, "Ask them at the first level.")
         try:
             if rule.grants.limit:
                 conditions.check(rule.grants.limit)
@@ -43,6 +46,10 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
         if any(asking.quorum != 1 for asking in _askings(rule)):
             message = "where it takes more than one yes, a grant decides nothing"
             yield here, _warning(message, "Take it out, or let one yes do at each level.")
+
+
+def _first_asked(rule: Routing) -> tuple[str, ...]:
+    return rule.levels[0].ask if rule.levels else rule.ask
 
 
 def _askings(rule: Routing) -> Iterator[Asking]:

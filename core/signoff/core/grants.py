@@ -7,104 +7,24 @@ policy allows at the moment of each call. Whatever it does not cover is asked ab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Self
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from signoff.core import conditions
 from signoff.core.approval import Approval, Kind, State
-from signoff.core.digest import require_canonical
 from signoff.core.durations import format_duration
-from signoff.core.errors import ConditionError, GrantRefused, NotCanonical
+from signoff.core.errors import ConditionError, GrantRefused
 from signoff.core.events import Event, What
 from signoff.core.grantrules import GrantRules
 from signoff.core.levels import Outcome
 from signoff.core.model import Value
 from signoff.core.people import Directory
 from signoff.core.policy import Terms
-
-_JSON_TYPES: Final[Mapping[type, str]] = {
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
-
-
-class Scope(Value):
-    """The calls that a grant covers: calls like the one that it came from.
-
-    Texts are equal when they are the same characters, and numbers when they are the same value;
-    a number, its digits as a text and a truth value are three different things. See
-    `signoff.core.digest`.
-
-    Attributes:
-        app: The agent's folder.
-        agent: The agent that calls the tool.
-        tool: The tool.
-        user: The user id of the session: the requester.
-        kind: What is asked for.
-        policy: The name of the policy that the calls fall under.
-        args: The arguments that have to be equal.
-        vary: The JSON types of the arguments whose values may differ, by name. They have to be
-            there, and of this type: a default that nobody has seen is no value.
-        limits: CEL expressions that have to be true of each call.
-    """
-
-    app: str
-    agent: str
-    tool: str
-    user: str
-    kind: Kind
-    policy: str
-    args: dict[str, JsonValue]
-    vary: dict[str, str] = Field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, approval: Approval, rules: GrantRules, *, limit: str = "") -> Self:
-        """Return the calls like this one, as far as the rules of its policy let them differ."""
-        origin, args = approval.origin, approval.call.args
-        return cls(
-            app=origin.app,
-            agent=origin.agent,
-            tool=approval.call.name,
-            user=origin.user,
-            kind=approval.kind,
-            policy=approval.terms.policy if approval.terms else "",
-            args={name: value for name, value in args.items() if name not in rules.vary},
-            vary={name: json_type(args[name]) for name in sorted(args) if name in rules.vary},
-            limits=tuple(dict.fromkeys(one for one in (rules.limit, limit) if one.strip())),
-        )
-
-    def why_not(self, approval: Approval) -> str:
-        """Say why a call is outside; "" where it is inside. Never raises."""
-        for name, ours, theirs in (
-            ("app", self.app, approval.origin.app),
-            ("agent", self.agent, approval.origin.agent),
-            ("tool", self.tool, approval.call.name),
-            ("requester", self.user, approval.origin.user),
-            ("kind", self.kind, approval.kind),
-        ):
-            if ours != theirs:
-                return f"it is for another {name}"
-        args = approval.call.args
-        if {name: json_type(args[name]) for name in self.vary if name in args} != self.vary:
-            return "an argument that may vary is missing, or is of another type"
-        fixed = {name: value for name, value in args.items() if name not in self.vary}
-        try:
-            if require_canonical(fixed, "they") != require_canonical(self.args, "they"):
-                return "the arguments differ"
-            outside = next((one for one in self.limits if not _holds(one, approval)), "")
-        except (ConditionError, NotCanonical) as error:
-            return str(error)
-        return f"it is outside of {outside}" if outside else ""
+from signoff.core.scope import Scope
 
 
 class Grant(Value):
@@ -326,7 +246,16 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     """
     if approval.terms is None:
         raise GrantRefused(f"Approval {approval.id} is not routed yet; try again in a moment.")
-    return _rules(approval, approval.terms, person)
+    rules = _rules(approval, approval.terms, person)
+    seats = [seat for seat in approval.seats if seat.level >= 0]
+    begun = min((seat.level for seat in seats), default=0)
+    own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
+    if seats and person not in own:
+        raise GrantRefused(
+            "Only who is asked first, and for himself, can approve calls beforehand: a grant that "
+            f"{person} gave would decide nothing."
+        )
+    return rules
 
 
 def givers(approval: Approval) -> tuple[str, ...]:
@@ -338,11 +267,6 @@ def givers(approval: Approval) -> tuple[str, ...]:
             may_grant(approval, person)
             able.append(person)
     return tuple(able)
-
-
-def json_type(value: JsonValue) -> str:
-    """Return the JSON type of a value; what is none has a name of its own, equal to no other."""
-    return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
 def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
@@ -386,7 +310,3 @@ def _check_limit(scope: Scope, limit: str, approval: Approval) -> None:
         raise GrantRefused(f"The limit cannot be used: {error}") from error
     if why := scope.why_not(approval):
         raise GrantRefused(f"No grant can be given for calls like this: {why}.")
-
-
-def _holds(source: str, approval: Approval) -> bool:
-    return conditions.holds(source, approval.facts)
