@@ -48,10 +48,10 @@ def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper)
             here = (after.level, after.round)
             begun = [one for one in after.seats if (one.level, one.round) == here]
             turns.take(change, begun, now=after.since)
-        may = after.approvers
+        could, may = was.approvers, after.approvers
         for asked in after.asked:
-            # A place is told when another level has a card there, or none has.
-            if asked.turn != after.turn and asked.person not in may and not asked.problem:
+            left = asked.person in could - may if asked.person else asked.turn == was.turn
+            if left and not asked.problem:
                 _tell(change, after, asked, moved=True)
     elif _looks(after) != _looks(was):
         for asked in after.asked:

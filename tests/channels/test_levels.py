@@ -1,0 +1,254 @@
+"""Levels on their whole way: the real router, ledger and delivery, on a virtual clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
+from channels.test_intake import reply, take
+from signoff.broker.desk import Desk
+from signoff.broker.reconciler import Reconciler
+from signoff.channels.port import Delivered, Kind, Message, Refused
+from signoff.channels.router import Router
+from signoff.core.approval import Approval, State
+from signoff.core.errors import Escalated, NotAnApprover, OwnRequest
+from signoff.core.events import What
+from signoff.core.levels import Level
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import FakeChannel
+
+HOUR = timedelta(hours=1)
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com", manager="mara")
+ASKER = RILEY.model_copy(update={"manager": "dan"})
+
+
+def level(*ask: str, **rules: object) -> Level:
+    """Return a level of an hour."""
+    return Level(ask=ask, within="1h", **rules)  # type: ignore[arg-type]
+
+
+class Floor:
+    """An office with its clock: what is due is done, and what waits is delivered."""
+
+    def __init__(self, channels: Channels, clock, *parts: Level, **rules: object) -> None:
+        self.clock = clock
+        policy = Policy(name="expenses", levels=parts, **rules)  # type: ignore[arg-type]
+        directory = Directory([MARA, CLEO, DAN, ASKER])
+        desk = Desk(channels.ledger, directory)
+        self.channels = replace(channels, desk=desk, directory=directory, policies=(policy,))
+
+    async def ask(self) -> Approval:
+        """Open a request, and deliver its first cards."""
+        approval = await self.channels.open()
+        await self.settle()
+        return await self.channels.ledger.approval(approval.id)
+
+    async def wait(self, time: timedelta) -> None:
+        """Let time go by, and the clockwork run."""
+        self.clock.advance(time)
+        await Reconciler(self.channels.desk).once()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Work through the stages until nothing waits."""
+        while await self.channels.router.drain() + await self.channels.delivery.drain():
+            pass
+
+    def told(self) -> list[tuple[str, Kind]]:
+        """Return who was told since the last time this was asked."""
+        messages = [(one.person, one.kind) for one in self.channels.channel.delivered]
+        self.channels.channel.delivered.clear()
+        return sorted(messages)
+
+    async def now(self, approval: Approval) -> Approval:
+        """Return the approval as it stands."""
+        return await self.channels.ledger.approval(approval.id)
+
+
+async def test_three_levels_and_reminders(still_channels, clock):
+    """Each level gets cards and reminders, and those before are told where it went."""
+    floor = Floor(
+        still_channels,
+        clock,
+        level("requester.manager", remind=("30m",)),
+        level("mara", name="finance"),
+        level("cleo", name="the board"),
+    )
+    approval = await floor.ask()
+    assert floor.told() == [("dan", Kind.CARD)]
+    await floor.wait(HOUR / 2)
+    (reminder,) = floor.channels.channel.delivered
+    assert (reminder.kind, reminder.person) == (Kind.NOTICE, "dan")
+    assert reminder.headline.startswith("A reminder: reimburse waits")
+    assert reminder.token
+    assert reminder.thread
+    floor.told()
+
+    await floor.wait(HOUR / 2)
+
+    moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
+    assert moved.headline == "It went on to finance: reimburse"
+    assert floor.told() == [("dan", Kind.OUTCOME), ("mara", Kind.CARD)]
+    await floor.wait(HOUR)
+    assert floor.told() == [("cleo", Kind.CARD), ("mara", Kind.OUTCOME)]
+    await floor.wait(HOUR)
+    assert (await floor.now(approval)).state is State.TIMED_OUT
+    assert floor.told() == [("cleo", Kind.OUTCOME), ("dan", Kind.OUTCOME), ("mara", Kind.OUTCOME)]
+    whats = await floor.channels.whats(approval)
+    assert whats.count(What.ESCALATED) == 2
+    assert whats.count(What.REMINDED) == 1
+
+
+async def test_an_answer_is_judged_by_the_level_of_that_moment(still_channels, clock):
+    """No sweeper has run: who was asked before is refused, and who is asked next decides."""
+    floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
+    approval = await floor.ask()
+    desk = floor.channels.desk
+    clock.advance(HOUR)
+    with pytest.raises(Escalated, match="went on to finance"):
+        await desk.approve(approval.id, MARA, channel="email")
+    with pytest.raises(NotAnApprover):
+        await desk.approve(approval.id, DAN, channel="cli")
+    assert (await floor.now(approval)).level == 0
+
+    done = await desk.approve(approval.id, CLEO, channel="cli")
+
+    assert (done.state, done.level) == (State.APPROVED, 1)
+    assert (await floor.channels.whats(approval))[-2:] == [
+        What.ESCALATED,
+        What.APPROVED,
+    ]
+
+
+async def test_two_of_three_by_two_channels(still_channels, clock):
+    """One person counts once, whatever they use; who has voted is told what is missing."""
+    floor = Floor(still_channels, clock, level("mara", "cleo", "dan", quorum=2))
+    approval = await floor.ask()
+    tokens = {one.person: one.token for one in floor.channels.channel.delivered}
+    (notice,) = await take(floor.channels, reply(tokens["mara"], "approve"))
+    assert notice.headline == "Recorded: your yes to reimburse; one more is needed"
+    assert "1 of 2 have approved: Mara Lind" in notice.text
+    again = await floor.channels.desk.approve(approval.id, MARA, channel="slack")
+    assert again.state is State.PENDING
+
+    done = await floor.channels.desk.approve(approval.id, DAN, channel="cli")
+
+    assert done.state is State.APPROVED
+    event = (await floor.channels.events(approval))[-1]
+    assert event.more["approved_by"] == ["mara", "dan"]
+    await floor.settle()
+    outcomes = [one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME]
+    assert {one.person for one in outcomes} == {"mara", "cleo", "dan"}
+
+
+async def test_a_veto_after_a_yes(still_channels, clock):
+    """One no ends it, and the reason is told."""
+    floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"))
+    approval = await floor.ask()
+    await floor.channels.desk.approve(approval.id, MARA, channel="email")
+    done = await floor.channels.desk.reject(approval.id, CLEO, channel="email", reason="too dear")
+    assert (done.state, done.decision and done.decision.reason) == (State.REJECTED, "too dear")
+
+
+async def test_one_after_the_other(still_channels, clock):
+    """The second gets the card when the first has said yes."""
+    floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all", order="sequence"))
+    approval = await floor.ask()
+    assert floor.told() == [("mara", Kind.CARD)]
+    await floor.channels.desk.approve(approval.id, MARA, channel="email")
+    await floor.settle()
+    assert floor.told() == [("cleo", Kind.CARD)]
+    assert (await floor.channels.desk.approve(approval.id, CLEO, channel="email")).state is (
+        State.APPROVED
+    )
+
+
+async def test_a_level_that_cannot_be_reached_is_left_at_once(still_channels, clock):
+    """Its card is refused: the next level is asked without a wait, then the default."""
+    floor = Floor(still_channels, clock, level("mara"), level("dan"))
+    floor.channels.fallback = Fallback(ask=("cleo",))
+
+    def respond(message: Message):
+        return Refused("no such mailbox") if message.person != "cleo" else Delivered(message.id)
+
+    floor.channels.channel = FakeChannel(respond=respond)
+    approval = await floor.ask()
+    after = await floor.now(approval)
+    assert after.terms is not None
+    assert (after.terms.policy, after.approvers) == ("default", {"cleo", "dan", "mara"})
+    assert (await floor.channels.whats(approval)).count(What.ESCALATED) == 1
+
+
+async def test_again_from_the_beginning(still_channels, clock):
+    """Who is asked a second time gets a second card, which answers as the first did."""
+    floor = Floor(still_channels, clock, level("mara"), level("cleo"), repeat=1)
+    approval = await floor.ask()
+    (first,) = floor.channels.channel.delivered
+    await floor.wait(HOUR)
+    floor.told()
+    await floor.wait(HOUR)
+    (card,) = [one for one in floor.channels.channel.delivered if one.kind is Kind.CARD]
+    assert (card.person, card.turn) == ("mara", "1.0")
+    assert card.id != first.id
+    assert card.token != first.token
+    (asked,) = [one for one in (await floor.now(approval)).asked if one.person == "mara"]
+    assert asked.copies
+    await take(floor.channels, reply(card.token, "approve"))
+    assert (await floor.now(approval)).state is State.APPROVED
+
+
+async def test_a_late_mail_of_an_earlier_level_is_answered(still_channels, clock):
+    """It changes nothing, and says where the request went."""
+    floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
+    approval = await floor.ask()
+    (card,) = floor.channels.channel.delivered
+    await floor.wait(HOUR)
+    (notice,) = await take(floor.channels, reply(card.token, "approve"))
+    assert notice.headline == "Too late here: reimburse went on to others"
+    assert "went on to finance" in notice.text
+    assert (await floor.now(approval)).state is State.PENDING
+
+
+async def test_a_reason_that_is_missing_is_asked_for_by_mail(still_channels, clock):
+    """Nothing is decided, and the answer shows what would have worked."""
+    floor = Floor(still_channels, clock, level("mara", reasons=("reject",)))
+    approval = await floor.ask()
+    (card,) = floor.channels.channel.delivered
+    (notice,) = await take(floor.channels, reply(card.token, "reject"))
+    assert (notice.example, "needs a reason" in notice.text) == ("reject: because …", True)
+    await take(floor.channels, reply(card.token, "reject: too dear"))
+    assert (await floor.now(approval)).state is State.REJECTED
+
+
+async def test_who_owns_the_agent_is_neither_asked_nor_heard(still_channels, clock):
+    """By the settings, for all that the agent asks."""
+    floor = Floor(still_channels, clock, level("mara", "cleo"))
+    approval = await floor.channels.open()
+    router = Router(
+        floor.channels.ledger,
+        policies=floor.channels.policies,
+        fallback=Fallback(),
+        directory=floor.channels.directory,
+        owners={"finance": "mara"},
+    )
+    await router.drain()
+    after = await floor.now(approval)
+    assert (after.approvers, after.barred) == ({"cleo"}, ("mara",))
+    with pytest.raises(OwnRequest, match="owns the agent"):
+        await floor.channels.desk.approve(approval.id, MARA, channel="cli")
+
+
+async def test_silence_approves_under_the_ceiling(still_channels, clock):
+    """And the run goes on with exactly that call."""
+    rules = {"on_timeout": "approve", "ceiling": "args.amount <= 2500"}
+    floor = Floor(still_channels, clock, level("mara"), **rules)
+    approval = await floor.ask()
+    await floor.wait(HOUR)
+    after = await floor.now(approval)
+    assert after.state is State.APPROVED
+    assert (await floor.channels.ledger.run(approval.origin.run)).state.value == "answered"
