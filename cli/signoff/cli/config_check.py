@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from signoff.channels.email.servers import is_loopback
 from signoff.cli.config_channels import check as added_channels_in
 from signoff.cli.config_grants import check as grants_in
+from signoff.cli.config_levels import check as levels_in
 from signoff.cli.config_people import check as people_in
 from signoff.cli.config_people import reference
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
@@ -33,6 +34,7 @@ def check(settings: Settings) -> list[Fault]:
         people_in,
         _policies,
         _default,
+        levels_in,
         grants_in,
         _long_running,
         _email,
