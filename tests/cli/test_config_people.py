@@ -63,9 +63,10 @@ BAD = {
         "'tim' is nobody's id or address. Did you mean 'tom'?",
     ),
     "managers in a circle": (
-        GOOD + '[[people]]\nid = "a"\nemail = "a@x.org"\nmanager = "b"\n'
+        GOOD + '[[people]]\nid = "c"\nemail = "c@x.org"\nmanager = "a"\n'
+        '[[people]]\nid = "a"\nemail = "a@x.org"\nmanager = "b"\n'
         '[[people]]\nid = "b"\nemail = "b@x.org"\nmanager = "a"\n',
-        "people[3].manager",
+        "people[4].manager",
         "managers of each other: a → b → a",
     ),
     "an unknown delegate": (

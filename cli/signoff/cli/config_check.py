@@ -87,8 +87,9 @@ def _people(settings: Settings) -> Iterator[Found]:
                 message = f"{address} is already an address of {owner_id!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
                 yield ("people", index, key), _error(message, remedy)
+    normal = {normal_address(one): one for one in reversed(ids)}
     for address, (index, person_id) in owners.items():
-        named = next((other for other in ids if normal_address(other) == address), person_id)
+        named = normal.get(address, person_id)
         if named != person_id:
             message = f"{address} is also the id of {named!r}"
             yield ("people", index, "email"), _error(message, "Rename that id.")

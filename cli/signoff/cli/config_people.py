@@ -60,7 +60,7 @@ def _unknown(person: str, known: list[str]) -> Fault | None:
 
 def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
     known = [person.id for person in settings.people]
-    told: set[str] = set()
+    told: set[str] = set()  # whose way up is known: nobody is looked at twice
     for index, person in enumerate(settings.people):
         loc: Loc = ("people", index, "manager")
         if person.id == REQUESTERS_MANAGER or ":" in person.id:
@@ -72,13 +72,17 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
             remedy = suggest(person.manager, known)
             yield loc, _error(f"{person.manager!r} is nobody's id or address", remedy)
             continue
-        way = [person.id]
-        while (above := directory.find(_manager(directory, way[-1]))) and above.id not in way:
+        way = [person.id] if person.id not in told else []
+        while way and (above := directory.find(_manager(directory, way[-1]))):
+            if above.id in way:
+                round_ = way[way.index(above.id) :]
+                message = f"they are managers of each other: {' → '.join([*round_, above.id])}"
+                loc = ("people", known.index(above.id), "manager")
+                yield loc, _error(message, "Somebody has to be above: take one `manager` out.")
+            if above.id in way or above.id in told:
+                break
             way.append(above.id)
-        if above is not None and above.id == person.id and person.id not in told:
-            told.update(way)
-            message = f"they are managers of each other: {' → '.join([*way, person.id])}"
-            yield loc, _error(message, "Somebody has to be above: take one `manager` out.")
+        told.update(way)
 
 
 def _manager(directory: Directory, person_id: str) -> str:
