@@ -1,0 +1,132 @@
+"""Deadlines hold in the decision itself: nobody sweeps in any of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, make_call, make_origin, people
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger, Standing
+from signoff.core.approval import Approval, Asked, State
+from signoff.core.choosing import choose
+from signoff.core.durations import Span
+from signoff.core.errors import Escalated, SignoffError, TooLate
+from signoff.core.events import What
+from signoff.core.levels import Level
+from signoff.core.policy import Fallback, OnTimeout, Policy
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+async def asked(ledger: Ledger, **more: object) -> Approval:
+    """Open a pause whose call is put to Mara for an hour, and then to Cleo for two."""
+    levels = (
+        Level(ask=("mara",), within=Span(HOUR), remind=(Span(HOUR / 2),)),
+        Level(ask=("cleo",), within=Span(2 * HOUR)),
+    )
+    policy = Policy(name="expenses", when="true", levels=levels).model_copy(update=more)
+    submitted = await Desk(ledger, people()).submit("finance", "Hello", user="riley")
+    run = await ledger.run(submitted.id)
+    (item,) = (await ledger.claim("run.finance", limit=1)).items
+    now = await ledger.now()
+    origin = make_origin(run=run.id, session=run.session)
+    opened, _ = Approval.open(origin, make_call(), hint="", template=None, now=now)
+    choice = choose((policy,), Fallback(ask=("mara",)), people(), opened.facts, now=now)
+    cards = tuple(Asked(person=one.id, channel="email", address="x") for one in choice.people)
+    approval, events = opened.ask(choice.terms, cards, now=now, start=choice.start)
+    change = Change().put(approval, was=None).note(events).ack(item)
+    await ledger.commit(change.put(run.paused([approval.id]), was=run))
+    return await ledger.approval(approval.id)
+
+
+@pytest.mark.parametrize("on_timeout", [OnTimeout.REJECT, OnTimeout.APPROVE])
+async def test_after_the_end_every_answer_is_too_late(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, on_timeout: OnTimeout
+) -> None:
+    """To the microsecond, whatever the end means; nothing is changed by the answer."""
+    approval = await asked(still_ledger, on_timeout=on_timeout)
+    clock.advance(HOUR)
+    await still_desk.time_out(approval.id)
+    clock.advance(2 * HOUR)
+    before = await still_ledger.approval(approval.id)
+    with pytest.raises(TooLate):
+        await still_desk.approve(approval.id, CLEO, channel="email")
+    with pytest.raises(TooLate):
+        await still_desk.reject(approval.id, CLEO, channel="cli")
+    assert await still_ledger.approval(approval.id) == before
+
+
+async def test_an_answer_is_judged_by_the_level_of_that_moment(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """Mara's hour is over: she is told where it went; Cleo decides, and both steps are recorded."""
+    approval = await asked(still_ledger)
+    clock.advance(HOUR)
+    with pytest.raises(Escalated):
+        await still_desk.approve(approval.id, MARA, channel="email")
+    done = await still_desk.approve(approval.id, CLEO, channel="cli")
+    assert (done.state, done.level) == (State.APPROVED, 1)
+    whats = [event.what for event in await still_ledger.history(approval.id)]
+    assert whats[-2:] == [What.ESCALATED, What.APPROVED]
+
+
+async def test_until_the_last_moment_it_is_in_time(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """A microsecond before the end of her level Mara decides, and nobody after her is asked."""
+    approval = await asked(still_ledger)
+    with pytest.raises(SignoffError):
+        await still_desk.approve(approval.id, CLEO, channel="cli")
+    clock.advance(HOUR - timedelta(microseconds=1))
+    done = await still_desk.approve(approval.id, MARA, channel="email")
+    assert (done.state, done.level) == (State.APPROVED, 0)
+    clock.advance(3 * HOUR)
+    assert await still_ledger.due() == []
+
+
+class Slow(Ledger):
+    """Lets the clock go on between the reading and the commit, once."""
+
+    clock: VirtualClock | None = None
+
+    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+        """Read, and then take a while."""
+        found = await super().standings(ids)
+        clock, self.clock = self.clock, None
+        if clock is not None:
+            clock.advance(timedelta(milliseconds=2))
+        return found
+
+
+async def test_an_answer_that_is_overtaken_by_the_deadline_does_not_count(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """It was in time when it was read, and is judged again by the clock of its commit."""
+    approval = await asked(still_ledger)
+    clock.advance(HOUR - timedelta(milliseconds=1))
+    slow = Slow(still_ledger.store)
+    slow.clock = clock
+    with pytest.raises(Escalated):
+        await Desk(slow, people()).approve(approval.id, MARA, channel="email")
+    assert (await still_ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_the_sweep_finds_what_the_decisions_have_left(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+) -> None:
+    """It comes for the reminder, for the end of the level, and for the end, at their moments."""
+    approval = await asked(still_ledger)
+    found = []
+    for pause in (HOUR / 2, HOUR / 2, 2 * HOUR):
+        clock.advance(pause - timedelta(milliseconds=1))
+        assert await still_ledger.due() == []
+        clock.advance(timedelta(milliseconds=1))
+        assert await still_ledger.due() == [approval.id]
+        await still_desk.time_out(approval.id)
+        found.append((await still_ledger.history(approval.id))[-1].what)
+    assert found == [What.REMINDED, What.ESCALATED, What.TIMED_OUT]
