@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 
 from benchmarks.copies import Template
@@ -56,12 +57,14 @@ class Result:
         count: Approvals that fell due.
         raw: Prepared changes that one process commits in a second.
         seconds: From the first look of a process to the last card in the outbox.
+        cpu: Seconds of CPU of the processes and of Redis in that time.
         wrong: What did not go on exactly once, in words; empty when all is well.
     """
 
     count: int
     raw: float
     seconds: float
+    cpu: float
     wrong: list[str]
 
 
@@ -114,18 +117,30 @@ class Crowd:
         """Return how many are due; a claim puts off what it has taken by less than a minute."""
         return await self._due(within=60)
 
-    async def moved(self, children: list[Child]) -> float:
-        """Let processes move all of them on, kill one on the way, and return the seconds."""
-        started = time.perf_counter()
+    async def moved(self, children: list[Child], redis_pid: int) -> tuple[float, float]:
+        """Let processes move all of them on and kill one on the way.
+
+        Returns:
+            The seconds that it took, and those of CPU.
+        """
+        living, redis = list(children), psutil.Process(redis_pid)
+
+        def used() -> float:
+            times = redis.cpu_times()
+            return float(times.user + times.system) + sum(child.cpu for child in living)
+
+        cpu, started = -used(), time.perf_counter()
         for child in children:
             child.say("begin")
         victim: Child | None = children[0]
         while (left := await self.waiting()) or (await self.ledger.backlog()).get(stages.ROUTE):
             if victim is not None and left <= len(self.ids) * (1 - _DIES_AT):
+                cpu += victim.cpu
+                living.remove(victim)
                 await victim.kill()
                 victim = None
             await asyncio.sleep(0.02)
-        return time.perf_counter() - started
+        return time.perf_counter() - started, cpu + used()
 
     async def wrong(self) -> list[str]:
         """Return which approvals did not go on exactly once, with a card for the next person."""
@@ -168,16 +183,16 @@ async def measure(
         for child in children:
             await child.ready()
         raw = await crowd.grow(count)
-        seconds = await crowd.moved(children)
-        return Result(count, raw, seconds, await crowd.wrong())
+        seconds, cpu = await crowd.moved(children, server.pid)
+        return Result(count, raw, seconds, cpu, await crowd.wrong())
 
 
 def show(console: Console, found: Result) -> None:
     """Print what one run came to."""
-    rate = found.count / found.seconds
+    rate, each = found.count / found.seconds, 1000 * found.cpu / found.count
     console.print(
         f"{found.count:,} due at once, {PROCESSES} processes, one of them killed: "
-        f"{found.seconds:.1f} s, {rate:,.0f}/s",
+        f"{found.seconds:.1f} s, {rate:,.0f}/s, {each:.2f} ms of CPU each",
         highlight=False,
     )
     for one in found.wrong[:10]:
