@@ -159,6 +159,7 @@ def timers(url: str, lease: str) -> None:
     def begin() -> None:
         sys.stdin.readline()
         desk = Desk(ledger, DIRECTORY)
+        desk.cards = router.cards
         loop.spawn(Reconciler(desk, lease=float(lease)).run_forever())
 
     threading.Thread(target=begin, daemon=True).start()

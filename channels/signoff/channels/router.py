@@ -25,7 +25,7 @@ from signoff.core.choosing import Choice, again, choose, owners_of
 from signoff.core.digest import digest
 from signoff.core.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.escalation import move_on
-from signoff.core.events import What
+from signoff.core.events import Event, What
 from signoff.core.levels import Order, Start
 from signoff.core.people import Directory
 from signoff.core.policy import Edits, Fallback, Policy, Terms
@@ -179,14 +179,27 @@ class Router:
         if item.body.get("remind"):
             nth = str(item.body["remind"])
             return remind(change, approval, self._desk.directory, nth=nth, now=now)
+        after, events = self._cards(change, approval, now)
+        return change.put(after, was=approval).note(events) if events else change
+
+    def cards(self, change: Change, approval: Approval) -> tuple[Approval, tuple[Event, ...]]:
+        """Add to a change the cards of a level that begins in the same change.
+
+        Returns:
+            The approval with those who are asked now, and that they are.
+        """
+        return self._cards(change, approval, approval.since or approval.opened_at)
+
+    def _cards(
+        self, change: Change, approval: Approval, now: datetime
+    ) -> tuple[Approval, tuple[Event, ...]]:
         fresh = self._cards_due(approval)
         if not fresh:
-            return change
+            return approval, ()
         after, events = approval.asked_too(fresh, now=now)
         log.info("approval.asked", approval=approval.id, people=[one.key for one in fresh])
-        return self._send_cards(
-            change.put(after, was=approval).note(events), after, only=fresh, now=now
-        )
+        self._send_cards(change, after, only=fresh, now=now)
+        return after, events
 
     def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
         """Return the cards that those whose answer is awaited at this level have not got yet."""

@@ -68,7 +68,10 @@ class Services:
 
 
 def drains(services: Services) -> dict[str, Drain]:
-    """Return what works through each stage of the channels, by the name of the stage."""
+    """Return what works through each stage of the channels, by the name of the stage.
+
+    From now on the desk makes the cards of levels that begin by the clock, as the router would.
+    """
     router = Router(
         services.ledger,
         policies=services.policies,
@@ -77,6 +80,7 @@ def drains(services: Services) -> dict[str, Drain]:
         channels=[channel.name for channel in services.channels],
         owners=services.owners,
     )
+    services.desk.cards = router.cards
     intake = Intake(
         services.desk,
         mailbox=services.mailbox,

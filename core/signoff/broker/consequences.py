@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pydantic import JsonValue
 
@@ -14,6 +14,9 @@ from signoff.core.events import Event
 from signoff.core.policy import Resume
 from signoff.core.run import Run, RunState, Watch
 
+Cards = Callable[[Change, Approval], tuple[Approval, tuple[Event, ...]]]
+"""Adds the cards of the present level to a change; returns the approval with them, and events."""
+
 
 def moved(
     change: Change,
@@ -24,23 +27,42 @@ def moved(
     *,
     turns: TurnKeeper,
     watched: Watch = Watch.NO,
+    cards: Cards | None = None,
 ) -> Change:
-    """Add a move of an approval to a change, and what follows from it."""
-    change.put(after, was=was).note(events)
+    """Add a move of an approval to a change, and what follows from it.
+
+    Args:
+        change: Added to.
+        was: The approval before.
+        after: The approval after.
+        events: What has happened.
+        run: Its run, before.
+        turns: The turns of the queues.
+        watched: How whoever answers looks on when the run goes on.
+        cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
+    """
     if after.state is not State.PENDING:
+        change.put(after, was=was).note(events)
         settle(change, after, run, watched=watched)
         return change
-    return follow(change, was, after, turns=turns)
+    here = cards is not None and after.turn != was.turn
+    follow(change, was, after, turns=turns, route=not here)
+    if cards is not None and here:
+        after, asked = cards(change, after)
+        events = (*events, *asked)
+    return change.put(after, was=was).note(events)
 
 
-def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper) -> Change:
+def follow(
+    change: Change, was: Approval, after: Approval, *, turns: TurnKeeper, route: bool = True
+) -> Change:
     """Add to a change what follows where an approval is still open.
 
-    The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
-    reminders; the cards of those who cannot answer any more say so.
+    The stage `route` delivers the cards of a level that begins, or of whose turn it is (unless
+    `route` is false), and the reminders; the cards of those who cannot answer any more say so.
     """
     body: dict[str, JsonValue] = {"approval": after.id, "turn": after.turn}
-    if after.turn != was.turn or after.ballot.answering != was.ballot.answering:
+    if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
         item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
         change.send(stages.ROUTE, item, body)
     if after.turn != was.turn:

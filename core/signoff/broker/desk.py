@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from signoff.broker.absences import People
 from signoff.broker.change import Change
-from signoff.broker.consequences import moved, send_work
+from signoff.broker.consequences import Cards, moved, send_work
 from signoff.broker.ledger import Ledger
 from signoff.broker.turns import TurnKeeper
 from signoff.core.approval import Approval, State
@@ -36,7 +36,13 @@ class Desk:
     Args:
         ledger: The truth.
         directory: The people.
+
+    Attributes:
+        cards: Makes cards, where the channels are at hand: when a level begins because another is
+            over, its cards are then in the same commit. Elsewhere the stage `route` makes them.
     """
+
+    cards: Cards | None = None
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self.ledger = ledger
@@ -210,7 +216,7 @@ class Desk:
         if not is_due(approval, now):
             return None
         after, events = advance(approval, self.directory, now=now, turns=self.turns.known)
-        return moved(Change(), approval, after, events, run, turns=self.turns)
+        return moved(Change(), approval, after, events, run, turns=self.turns, cards=self.cards)
 
     async def time_out(self, approval_id: str) -> Approval | None:
         """Do what is due of one approval; None if somebody was faster, or nothing is.

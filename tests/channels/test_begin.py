@@ -1,0 +1,53 @@
+"""A level that begins by the clock: its cards are made in the same commit, or by `route`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, people
+from channels.conftest import Channels
+from signoff.broker import stages
+from signoff.broker.desk import Desk
+from signoff.channels.router import Router
+from signoff.core.durations import Span
+from signoff.core.events import What
+from signoff.core.levels import Level
+from signoff.core.policy import Fallback, Policy
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+LEVELS = (
+    Level(ask=("mara",), within=Span(HOUR)),
+    Level(ask=("cleo",), within=Span(HOUR)),
+)
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_the_cards_are_the_same(
+    still_channels: Channels, clock: VirtualClock, here: bool
+) -> None:
+    """Whoever moves it on: Cleo gets one card, Mara's says where it went, and both are noted."""
+    ledger = still_channels.ledger
+    policy = Policy(name="expenses", when="true", levels=LEVELS)
+    router = Router(
+        ledger, policies=(policy,), fallback=Fallback(ask=("mara",)), directory=people()
+    )
+    opened = await still_channels.open()
+    await router.drain()
+    desk = Desk(ledger, people())
+    desk.cards = router.cards if here else None
+    clock.advance(HOUR)
+    await desk.time_out(opened.id)
+    assert bool((await ledger.backlog())[stages.ROUTE]) is not here
+    await router.drain()
+    approval = await ledger.approval(opened.id)
+    assert [(one.person, one.turn) for one in approval.asked] == [(MARA.id, ""), (CLEO.id, "0.1")]
+    items = (await ledger.claim(stages.deliver("email"))).items
+    assert {item.id.split(":")[0] for item in items} == {"card", "moved"}
+    (card,) = [item for item in items if item.body["person"] == CLEO.id]
+    assert card.body["token"]
+    assert card.body["turn"] == approval.turn
+    whats = [event.what for event in await ledger.history(opened.id)]
+    assert whats[-2:] == [What.ESCALATED, What.ASKED]
