@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
@@ -55,21 +57,41 @@ class Beforehand:
         if wish.problem:
             raise GrantRefused(wish.problem)
 
+        await self.give(answer, person, span=wish.span, uses=wish.uses, reason=wish.reason)
+        return True
+
+    async def give(
+        self,
+        answer: Answer,
+        person: Person,
+        *,
+        span: timedelta,
+        uses: int | None = None,
+        reason: str = "",
+    ) -> None:
+        """Approve a call and calls like it, and tell whoever does what was granted.
+
+        Raises:
+            GrantRefused: It may not be: nothing was done, and nobody was told.
+            DecisionRefused: The person may not decide; nothing was done, and nobody was told.
+            PayloadError: It needs a reason; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
+
         def told(change: Change, after: Approval, grant: Grant) -> None:
             answer_back(change, answer, Notice(person.id, About.GRANTED, granted(after, grant)))
 
         await self._grants.give(
-            approval.id,
+            answer.holder.approval,
             person,
             channel=answer.holder.channel,
-            span=wish.span,
-            uses=wish.uses,
-            reason=wish.reason,
+            span=span,
+            uses=uses,
+            reason=reason,
             also=answer.also,
             more=answer.more,
             told=told,
         )
-        return True
 
 
 def granted(approval: Approval, grant: Grant) -> Words:

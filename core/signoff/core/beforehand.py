@@ -122,6 +122,12 @@ def example_of_wish(longest: timedelta) -> str:
     return EXAMPLE.replace("4 hours", f"{minutes} minutes")
 
 
+def spans_within(longest: timedelta) -> tuple[timedelta, ...]:
+    """Return durations to choose from, none of them longer than may be."""
+    usual = tuple(timedelta(minutes=one) for one in (30, 60, 240, 480, 1440))
+    return tuple(one for one in usual if one <= longest) or (longest,)
+
+
 def _read(words: Sequence[str]) -> Wish | None:
     """Read what follows the yes, to the last word."""
     rest = _after(_after(words, _THIS) or words, _AND)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from signoff.core.answering import form_of
 from signoff.core.approval import Approval, Kind, State
-from signoff.core.beforehand import example_of_wish
+from signoff.core.beforehand import example_of_wish, spans_within
 from signoff.core.durations import format_duration
 from signoff.core.grants import givers
 from signoff.core.model import Value
@@ -72,9 +72,11 @@ class Offer(Value):
         who: The ids of the people who may do so.
         example: An answer that does.
         terms: How far that goes, in words.
+        spans: Durations to choose from.
     """
 
     who: tuple[str, ...] = ()
+    spans: tuple[str, ...] = ()
     example: str = ""
     terms: str = ""
 
@@ -208,6 +210,7 @@ def _offer(approval: Approval) -> Offer:
     terms = f"{format_duration(rules.longest)} and {rules.most} calls at most"
     return Offer(
         who=who,
+        spans=tuple(format_duration(one) for one in spans_within(rules.longest)),
         example=example_of_wish(rules.longest),
         terms=f"{terms}; {', '.join(vary)} may differ" if vary else terms,
     )

@@ -21,6 +21,7 @@ from signoff.broker.desk import Desk
 from signoff.channels import phrases
 from signoff.channels.answer import Answer
 from signoff.channels.answers import Answers
+from signoff.channels.beforehand import Beforehand
 from signoff.channels.slack import views
 from signoff.channels.slack.channel import NAME
 from signoff.channels.slack.form import (
@@ -47,9 +48,11 @@ from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
 from signoff.core.card import card, one_line
 from signoff.core.command import Command, Verdict
+from signoff.core.durations import parse_duration
 from signoff.core.errors import (
     ApprovalNotFound,
     DecisionRefused,
+    GrantRefused,
     LedgerError,
     NotAnApprover,
     PayloadError,
@@ -88,6 +91,7 @@ class SlackHandler:
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
+        self._beforehand = Beforehand(desk)
         self._web = web
         self._identities = identities
 
@@ -160,12 +164,14 @@ class SlackHandler:
         if click.message is not None:
             about = reference.model_copy(update={"copy_of": str(click.message)})
         shown = card(approval, directory)
+        wanted, offered = fields(approval), person.id in shown.beforehand.who
         if click.action == DETAILS:
             await self._open(click, views.details_view(shown))
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
-        elif (wanted := fields(approval)) or approval.needs_reason(Outcome.APPROVE):
-            await self._open(click, views.approve_view(shown, about, wanted))
+        elif wanted or offered or approval.needs_reason(Outcome.APPROVE):
+            view = views.approve_view(shown, about, wanted, may_grant=offered)
+            await self._open(click, view)
         else:
             await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
 
@@ -208,9 +214,15 @@ class SlackHandler:
             raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
         approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
         try:
-            await self._answers.decide(answer, person, _command(submission, approval))
+            command = _command(submission, approval)
+            if (span := _span(submission)) is not None:
+                await self._beforehand.give(answer, person, span=span, reason=command.reason)
+            else:
+                await self._answers.decide(answer, person, command)
         except PayloadErrors as error:
             return _errors(approval, error.problems)
+        except GrantRefused as error:
+            return {"response_action": "errors", "errors": {views.SPAN: one_line(str(error))}}
         except ReasonNeeded as error:
             return {"response_action": "errors", "errors": {views.REASON: one_line(str(error))}}
         except PayloadError as error:
@@ -296,6 +308,21 @@ def _command(submission: Submission, approval: Approval) -> Command:
         return Command(verdict=Verdict.REJECT, reason=reason)
     values = read_values(fields(approval), submission.values)
     return Command(verdict=Verdict.APPROVE, reason=reason, values=values or None)
+
+
+def _span(submission: Submission) -> timedelta | None:
+    """Return for how long calls like it are approved, too; None where that was not chosen."""
+    if submission.callback == REJECT:
+        return None
+    chosen: Any = submission.values
+    for key in (views.SPAN, VALUE, "selected_option", "value"):
+        chosen = chosen.get(key) if isinstance(chosen, Mapping) else None
+    try:
+        span = parse_duration(chosen) if isinstance(chosen, str) else None
+    except ValueError:
+        # Slack sends what it was given; whatever else this is, it is no choice of ours.
+        return timedelta(0)
+    return span if isinstance(span, timedelta) else None
 
 
 def _text(values: Mapping[str, Any], block: str) -> str:

@@ -12,8 +12,10 @@ from slack_sdk.models.blocks import (
     Block,
     ContextBlock,
     InputBlock,
+    Option,
     PlainTextInputElement,
     SectionBlock,
+    StaticSelectElement,
 )
 from slack_sdk.models.views import View
 
@@ -28,17 +30,31 @@ from signoff.core.parts import Kind as Asks
 REASON: Final = "reason"
 """The block id of the reason."""
 
+SPAN: Final = "span"
+"""The block id of how long calls like it are approved, too."""
+
 _MOST_BLOCKS: Final = 100
 _ABOUT: Final = 3
 _SHOWN_ROWS: Final = 8
 
 
-def approve_view(card: Card, reference: Reference, wanted: Sequence[Field]) -> View:
-    """Return the modal in which a person fills in what the approval needs."""
+def approve_view(
+    card: Card, reference: Reference, wanted: Sequence[Field], *, may_grant: bool = False
+) -> View:
+    """Return the modal in which a person fills in what the approval needs.
+
+    Args:
+        card: What is asked.
+        reference: Kept in the modal.
+        wanted: The fields to fill.
+        may_grant: Whether the person may approve calls like it, too.
+    """
     answers = card.kind is Asks.INPUT
     form: list[Block] = list(inputs(wanted))
     if not answers:
         form.append(_reason("Reason (the agent reads it)", optional=True))
+    if may_grant:
+        form.append(_spans(card))
     room = min(_MOST_BLOCKS - len(form) - _ABOUT, 2 * _SHOWN_ROWS)
     title = "Answer" if answers else "Approve"
     return _modal(
@@ -107,6 +123,19 @@ def _about(card: Card, room: int) -> list[Block]:
         none = SectionBlock(text=plain(NO_ARGUMENTS))
         return [*head, none] if without_arguments(card) else head
     return [*head, *rows_in_full(card.rows, most=max(room - len(head), 3))]
+
+
+def _spans(card: Card) -> InputBlock:
+    return InputBlock(
+        block_id=SPAN,
+        label=plain("Approve calls like it, too, for"),
+        hint=plain(card.beforehand.terms, SECTION),
+        optional=True,
+        element=StaticSelectElement(
+            action_id=VALUE,
+            options=[Option(value=one, text=plain(one)) for one in card.beforehand.spans],
+        ),
+    )
 
 
 def _reason(label: str, *, optional: bool) -> InputBlock:

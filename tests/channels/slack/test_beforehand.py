@@ -1,0 +1,69 @@
+"""Calls like one approved in Slack's modal, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from channels.slack.office import CLEO_AT, Office
+from signoff.broker.grants import Grants
+from signoff.core.approval import State
+from signoff.core.grantrules import GrantRules
+
+
+@pytest.fixture
+def granting(office: Office) -> Office:
+    """An office whose policy lets Mara give grants, for four hours at most."""
+    rules = GrantRules.model_validate(
+        {"who": ["mara"], "longest": "4h", "vary": ["amount"], "limit": "args.amount <= 5000"}
+    )
+    asked = ("mara", "cleo")
+    office.policy = office.policy.model_copy(update={"grants": rules, "ask": asked})
+    return office
+
+
+def chosen(span: str) -> dict[str, object]:
+    """Return what Slack sends of the modal's choice."""
+    return {"span": {"selected_option": {"value": span}}, "reason": {"value": "the conference"}}
+
+
+async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Office) -> None:
+    """For no longer than may be; who chooses is told what was granted, and the reason is kept."""
+    first = await granting.open()
+    await granting.press("approve")
+    assert (await granting.ledger.approval(first.id)).state is State.PENDING
+    inputs = [one for one in granting.workspace.views[-1]["blocks"] if one["type"] == "input"]
+    assert [one["block_id"] for one in inputs] == ["reason", "span"]
+    options = [one["value"] for one in inputs[1]["element"]["options"]]
+    assert options == ["30m", "1h", "4h"]
+    assert "amount may differ" in inputs[1]["hint"]["text"]
+
+    assert await granting.submit(chosen("1h")) is None
+    (grant,) = await Grants(granting.desk).all()
+    assert (grant.by, grant.channel, grant.reason) == ("mara", "slack", "the conference")
+    await granting.deliver()
+    assert "Granted: calls like this" in str(granting.workspace.whispers)
+    second = await granting.open(args={"amount": 10, "purpose": "conference"})
+    assert second.state is State.APPROVED
+
+
+async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:
+    """And who may give no grant approves by the button alone, as ever."""
+    first = await granting.open()
+    await granting.press("approve")
+    assert await granting.submit({}) is None
+    assert (await granting.ledger.approval(first.id)).state is State.APPROVED
+    second = await granting.open()
+    card = granting.workspace.cards(f"D{CLEO_AT[1:]}")[-1]
+    await granting.press("approve", user=CLEO_AT, card=card)
+    assert (await granting.ledger.approval(second.id)).state is State.APPROVED
+    assert await Grants(granting.desk).all() == []
+
+
+@pytest.mark.parametrize("span", ["8h", "1000d", "soon", ""])
+async def test_a_choice_that_was_not_offered_is_refused(granting: Office, span: str) -> None:
+    """Whatever is sent, the policy rules; the modal says so, and nothing is decided."""
+    first = await granting.open()
+    await granting.press("approve")
+    ack = await granting.submit(chosen(span))
+    assert list(ack["errors"]) == ["span"]
+    assert (await granting.ledger.approval(first.id)).state is State.PENDING
