@@ -54,6 +54,7 @@ def _parse(text: str) -> timedelta:
     return sum((count * unit for count, unit in parts), timedelta())
 
 
+@lru_cache(maxsize=1024)
 def format_duration(duration: timedelta) -> str:
     """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
     rest, parts = max(duration, timedelta()), []
