@@ -143,7 +143,11 @@ async def test_two_of_three_by_two_channels(still_channels, clock):
     assert event.more["approved_by"] == ["mara", "dan"]
     await floor.settle()
     outcomes = [one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME]
-    assert {one.person for one in outcomes} == {"mara", "cleo", "dan"}
+    assert {one.person: one.headline for one in outcomes} == {
+        "mara": "You and Dan Roe approved reimburse",
+        "cleo": "Mara Lind and Dan Roe approved reimburse",
+        "dan": "Recorded: you approved reimburse",
+    }
 
 
 async def test_a_veto_after_a_yes(still_channels, clock):

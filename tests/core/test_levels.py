@@ -25,6 +25,7 @@ from signoff.core.events import What
 from signoff.core.levels import Level, Seat
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.core.steps import mark_of
 
 ADA, BO, CY, DEE = (
     Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))
@@ -258,3 +259,32 @@ def test_what_is_no_span_is_refused(text: object) -> None:
     """With an error that pydantic makes a fault of."""
     with pytest.raises(ValueError, match=r"duration|too long|between"):
         parse_span(text)
+
+
+def test_a_record_of_before_there_were_levels_is_read_and_decided() -> None:
+    """Whoever has a card may decide, the first answer ends it, and so does its deadline."""
+    record = {
+        "id": "ap_1",
+        "origin": {"run": "run_1", "app": "finance", "user": "stranger", "session": "s"}
+        | {"invocation": "e", "confirmation": "c"},
+        "call": {"id": "fc", "name": "reimburse", "args": {"amount": 1}},
+        "digest": "d",
+        "opened_at": NOON.isoformat(),
+        "terms": {"policy": "p", "ask": ["ada", "bo"], "within": "1h"},
+        "asked": [{"person": "ada", "channel": "email", "address": "ada@example.com"}],
+        "deadline": (NOON + HOUR).isoformat(),
+    }
+    approval = Approval.model_validate(record)
+    assert (approval.approvers, approval.next_due) == ({"ada"}, NOON + HOUR)
+    assert yes(approval, ADA).state is State.APPROVED
+    assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
+
+
+def test_a_vote_in_two_steps_counts_when_it_is_confirmed() -> None:
+    """The first step is no vote yet."""
+    approval = yes(asked(level("ada", "bo", quorum=2), second_step="true"), ADA)
+    assert (len(approval.steps), approval.votes) == (1, ())
+    step = approval.step_of("ada")
+    assert step is not None
+    voted, _ = approval.confirm(ADA, PEOPLE, channel="inbox", now=NOON, mark=mark_of(step))
+    assert (voted.state, voted.ballot.yes, voted.steps) == (State.PENDING, ("ada",), ())

@@ -75,9 +75,8 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
             f"Nobody answered in time, {_unanswered(approval)}.\n\n{nothing}",
         )
     if decision is not None and decision.by and approval.state in {State.APPROVED, State.REJECTED}:
-        by = directory.get(decision.by)
         text = "\n\n".join([*_details(approval, decision), nothing])
-        return Words(f"{one_line(by.shown if by else decision.by)} {verb} {tool}", text)
+        return Words(f"{_deciders(approval, person, directory)} {verb} {tool}", text)
     why = f"Reason: {_reason(decision)}\n\n" if _reason(decision) else ""
     what = f"{tool[:1].upper()}{tool[1:]}" if asks_input(approval) else f"The request to run {tool}"
     return Words(f"{what} was {verb}", f"{why}{nothing}")
@@ -95,9 +94,9 @@ def ended(approval: Approval, person: str, said: str, directory: Directory) -> W
     tool, decision = topic(approval), approval.decision
     parts = []
     if decision is not None:
-        by = directory.get(decision.by)
-        name = "You" if decision.by == person else one_line(by.shown if by else decision.by)
-        parts.append(f"{name} {_verb(approval)} it at {moment(decision.at)}.")
+        who = f"{_deciders(approval, person, directory)} {_verb(approval)} it"
+        what = who if decision.by else f"It was {_verb(approval)}"
+        parts.append(f"{what} at {moment(decision.at)}.")
         parts += _given(approval, decision)
     if approval.result:
         parts.append(f"It returned: {_short(one_line(approval.result), _LONGEST_RESULT)}")
@@ -119,6 +118,16 @@ def escalated(approval: Approval, problem: str) -> Words:
         f"Too late here: {topic(approval)} went on to others",
         f"{one_paragraph(problem)} Your answer changed nothing.",
     )
+
+
+def _deciders(approval: Approval, person: str, directory: Directory) -> str:
+    """Name all who have decided, the reader as "You"."""
+    names = []
+    for one in approval.decided_by:
+        known = directory.get(one)
+        name = one_line(known.shown if known else one)
+        names.append("You" if one == person else name)
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def unheard(approval: Approval, problem: str) -> Words:
