@@ -20,6 +20,7 @@ from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
 from signoff.core.answering import example_of_yes
 from signoff.core.approval import Approval, Kind, State
+from signoff.core.asides import Aside
 from signoff.core.command import Command, Verdict, read_command, without_greeting
 from signoff.core.errors import (
     AlreadyDecided,
@@ -158,6 +159,15 @@ class Answers:
             await self._not_granted(answer, str(error))
         except DecisionRefused as error:
             await self.refused(answer, person, error, command)
+
+    async def aside(self, answer: Answer, person: Person, aside: Aside) -> None:
+        """Do what somebody wants who pressed a button for it; see `Asides.do`.
+
+        Raises:
+            DecisionRefused: It is not possible; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        await self._asides.do(answer, person, aside)
 
     async def stranger(
         self, answer: Answer, address: str, *, why: str = "", author: Person | None = None

@@ -16,8 +16,8 @@ def claimed(approval: Approval) -> Words:
     until = moment(claim.until) if claim is not None else ""
     return Words(
         f"Claimed: {topic(approval)} is yours to decide until {until}",
-        f"Until then nobody else can decide it. {_open_until(approval)} To give it back, answer "
-        'with "release" on the first line.\n\nYou can decide it by answering this message.',
+        f"Until then nobody else can decide it, unless you release it. {_open_until(approval)}",
+        "release",
     )
 
 
@@ -94,8 +94,7 @@ def answered(approval: Approval, by: str, text: str, directory: Directory) -> Wo
     """Return to whoever has asked what the requester says."""
     return Words(
         f"{_name(by, directory)} has answered you about {topic(approval)}",
-        f"{_quoted(text)}\n\n{_NOTHING} {_open_until(approval)} You can decide it by answering "
-        "this message.",
+        f"{_quoted(text)}\n\n{_NOTHING} {_open_until(approval)}",
         "approve",
     )
 

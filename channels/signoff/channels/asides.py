@@ -58,7 +58,17 @@ class Asides:
             return False
         if aside.problem:
             raise MoveRefused(aside.problem)
-        await self._do(answer, person, aside)
+        await self.do(answer, person, aside)
+        return True
+
+    async def do(self, answer: Answer, person: Person, aside: Aside) -> None:
+        """Do what one of those who are asked wants.
+
+        Raises:
+            DecisionRefused: It is not possible; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        await self._make(answer, person, aside)
         log.info(
             "answer.aside",
             approval=answer.holder.approval,
@@ -66,7 +76,6 @@ class Asides:
             channel=answer.holder.channel,
             does=aside.does.value,
         )
-        return True
 
     async def of_requester(self, answer: Answer, person: Person, text: str) -> None:
         """Do what the requester says, who never decides: withdraw, or answer a question.
@@ -89,7 +98,7 @@ class Asides:
             approval, person, text=text, along=self._along(answer, aside_phrases.passed_on)
         )
 
-    async def _do(self, answer: Answer, person: Person, aside: Aside) -> None:
+    async def _make(self, answer: Answer, person: Person, aside: Aside) -> None:
         about, directory = answer.holder.approval, self._directory
         match aside.does:
             case Does.CLAIM:

@@ -104,6 +104,8 @@ class Card(Value):
         in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
         risky: Whether a yes is worth a question back.
         comments: What was said about it, the oldest first: the latest ten.
+        asks_back: Whether the requester can be asked something.
+        claims: Whether it waits in a queue, whose members claim what they decide.
         claimed: The name of whoever has claimed it, "" for nobody.
         claimed_until: When that ends by itself (UTC).
         level: What the level that is asked is called, "" where there is only one.
@@ -130,6 +132,8 @@ class Card(Value):
     in_two_steps: bool = False
     risky: bool = False
     comments: tuple[Remark, ...] = ()
+    asks_back: bool = False
+    claims: bool = False
     claimed: str = ""
     claimed_until: datetime | None = None
     level: str = ""
@@ -171,6 +175,8 @@ def card(approval: Approval, directory: Directory) -> Card:
             )
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
+        asks_back=requester is not None,
+        claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
         beforehand=_offer(approval),

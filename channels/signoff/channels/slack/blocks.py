@@ -25,10 +25,13 @@ from slack_sdk.models.blocks import (
 from signoff.channels.port import Kind, Message
 from signoff.channels.slack.references import (
     APPROVE,
+    ASK,
     CARD,
+    CLAIM,
     DETAILS,
     OPEN,
     REJECT,
+    RELEASE,
     Reference,
     short,
 )
@@ -234,7 +237,15 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     elements.append(
         ButtonElement(text=plain(no, BUTTON), action_id=REJECT, value=value, style="danger")
     )
-    elements.append(ButtonElement(text=plain("Details"), action_id=DETAILS, value=value))
+    more = [("Details", DETAILS)]
+    if card.asks_back:
+        more.append(("Ask…", ASK))
+    if card.claims:
+        more.append(("Release", RELEASE) if card.claimed else ("Claim", CLAIM))
+    elements += [
+        ButtonElement(text=plain(text, BUTTON), action_id=action, value=value)
+        for text, action in more
+    ]
     if inbox:
         page = _page(inbox)
         elements.append(page)

@@ -36,8 +36,11 @@ from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.payloads import Actor, Click, Submission, read_payload
 from signoff.channels.slack.references import (
     APPROVE,
+    ASK,
+    CLAIM,
     DETAILS,
     REJECT,
+    RELEASE,
     Receipt,
     Reference,
     read_receipt,
@@ -46,6 +49,7 @@ from signoff.channels.slack.references import (
 from signoff.channels.slack.web import SlackWeb
 from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
+from signoff.core.asides import Aside, Does
 from signoff.core.card import card, one_line
 from signoff.core.command import Command, Verdict
 from signoff.core.durations import parse_duration
@@ -73,6 +77,9 @@ Ack = dict[str, Any] | None
 _REMEMBERED: Final = timedelta(hours=1)
 _TRIGGER: Final = 2.5
 """Seconds: a trigger is good for three."""
+
+_ASIDES: Final = {CLAIM: Does.CLAIM, RELEASE: Does.RELEASE}
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, *_ASIDES})
 
 _NOT_OURS: Final = "This request is not known here."
 _LATER: Final = "This could not be recorded just now, and nothing was decided. Press it again."
@@ -112,7 +119,7 @@ class SlackHandler:
         return None
 
     async def _clicked(self, click: Click) -> None:
-        if click.action not in {APPROVE, REJECT, DETAILS}:
+        if click.action not in _OURS:
             log.info("slack.not_ours", action=click.action[:80])
             return
         reference = read_reference(click.value)
@@ -165,7 +172,11 @@ class SlackHandler:
             about = reference.model_copy(update={"copy_of": str(click.message)})
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.beforehand.who
-        if click.action == DETAILS:
+        if click.action in _ASIDES:
+            await self._answers.aside(answer, person, Aside(does=_ASIDES[click.action]))
+        elif click.action == ASK:
+            await self._open(click, views.ask_view(shown, about))
+        elif click.action == DETAILS:
             await self._open(click, views.details_view(shown))
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
@@ -176,7 +187,7 @@ class SlackHandler:
             await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
 
     async def _submitted(self, submission: Submission) -> Ack:
-        if submission.callback not in {APPROVE, REJECT}:
+        if submission.callback not in {APPROVE, REJECT, ASK}:
             return None
         reference = read_reference(submission.metadata)
         if reference is None:
@@ -214,11 +225,7 @@ class SlackHandler:
             raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
         approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
         try:
-            command = _command(submission, approval)
-            if (span := _span(submission)) is not None:
-                await self._beforehand.give(answer, person, span=span, reason=command.reason)
-            else:
-                await self._answers.decide(answer, person, command)
+            await self._say(submission, approval, answer, person)
         except PayloadErrors as error:
             return _errors(approval, error.problems)
         except GrantRefused as error:
@@ -231,6 +238,20 @@ class SlackHandler:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
             return {"response_action": "errors", "errors": {_first_block(approval): _LATER}}
         return None
+
+    async def _say(
+        self, submission: Submission, approval: Approval, answer: Answer, person: Person
+    ) -> None:
+        """Ask, give a grant or decide, as a modal says."""
+        if submission.callback == ASK:
+            text = _text(submission.values, views.REASON)
+            await self._answers.aside(answer, person, Aside(does=Does.ASK, text=text))
+            return
+        command = _command(submission, approval)
+        if (span := _span(submission)) is not None:
+            await self._beforehand.give(answer, person, span=span, reason=command.reason)
+        else:
+            await self._answers.decide(answer, person, command)
 
     async def _who(self, actor: Actor) -> Person | None:
         """Return who it was.

@@ -21,7 +21,7 @@ from slack_sdk.models.views import View
 
 from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
 from signoff.channels.slack.form import VALUE, Field, inputs
-from signoff.channels.slack.references import APPROVE, DETAILS, REJECT, Reference
+from signoff.channels.slack.references import APPROVE, ASK, DETAILS, REJECT, Reference
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, plain
 from signoff.core.card import Card, one_line
 from signoff.core.command import LONGEST_REASON
@@ -68,6 +68,15 @@ def reject_view(card: Card, reference: Reference) -> View:
     no = "Decline" if card.kind is Asks.INPUT else "Reject"
     blocks = [SectionBlock(text=plain(card.title, SECTION)), _reason(label, optional=True)]
     return _modal(REJECT, no, no, reference, blocks)
+
+
+def ask_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes a question to the requester."""
+    label = f"What do you want to know from {card.requester}?"
+    form = _reason(label, optional=False)
+    return _modal(
+        ASK, "Ask", "Send", reference, [SectionBlock(text=plain(card.title, SECTION)), form]
+    )
 
 
 def details_view(card: Card) -> View:

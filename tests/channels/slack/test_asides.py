@@ -1,0 +1,98 @@
+"""Claim, Release and Ask on a card in Slack."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.slack.office import CLEO_AT, RILEY_AT, Office
+from signoff.broker.handling import Handling
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.people import Directory
+from signoff.core.policy import Policy
+from signoff.core.queues import Queue
+
+
+def buttons(card):
+    """Return the ids of the buttons of a card."""
+    actions = next(one for one in card["blocks"] if one["type"] == "actions")
+    return [one["action_id"].removeprefix("signoff.") for one in actions["elements"]]
+
+
+@pytest.fixture
+def queue(office: Office) -> Office:
+    """The office, where the queue of Mara and Cleo is asked."""
+    people = [
+        MARA.model_copy(update={"slack": "U0MARA"}),
+        CLEO.model_copy(update={"slack": CLEO_AT}),
+        RILEY,
+    ]
+    finance = Queue(name="finance", members=("mara", "cleo"))
+    office.directory = Directory(people, queues=[finance])
+    office.policy = Policy(name="expenses", ask=("queue:finance",), within="4h")
+    return office
+
+
+async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office):
+    """The button becomes Release, Cleo's approval is refused, and after the release it counts."""
+    approval = await queue.open()
+    assert buttons(queue.card()) == ["approve", "reject", "details", "ask", "claim"]
+    await queue.press("claim")
+    await queue.route()
+    await queue.deliver()
+    for user in ("U0MARA", CLEO_AT):
+        assert "release" in buttons(queue.card(user))
+        assert "Claimed by *Mara Lind*" in str(queue.card(user)["blocks"])
+    await queue.press("approve", user=CLEO_AT, card=queue.card(CLEO_AT))
+    assert (await queue.ledger.approval(approval.id)).state is State.PENDING
+    await queue.press("release")
+    await queue.route()
+    await queue.deliver()
+    assert "claim" in buttons(queue.card(CLEO_AT))
+    await queue.press("approve", user=CLEO_AT, card=queue.card(CLEO_AT))
+    after = await queue.ledger.approval(approval.id)
+    assert (after.state, after.decision.by) == (State.APPROVED, "cleo")
+
+
+async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Office):
+    """The requester is mailed, and what they say stands on the card."""
+    approval = await office.open()
+    assert "claim" not in buttons(office.card())
+    await office.press("ask")
+    assert await office.submit({"reason": {"value": "Which <b>team</b>?"}}) is None
+    await office.route()
+    (item, *_) = (await office.ledger.claim("deliver.email")).items
+    assert (item.body["kind"], item.body["person"]) == ("question", "riley")
+    await Handling(office.desk).answer_back(approval.id, RILEY, text="Sales")
+    await office.route()
+    await office.deliver()
+    card = str(office.card()["blocks"])
+    assert "Which team?" in card
+    assert "Sales" in card
+    assert "Riley Voss has answered you" in str(office.workspace.cards("D0MARA"))
+    await office.press("approve")
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office):
+    """The requester's press on a card does nothing but a refusal in the audit."""
+    approval = await queue.open()
+    for action in ("claim", "ask", "release"):
+        button = "claim" if action == "release" else action
+        await queue.press(button, user=RILEY_AT, card=queue.card())
+    after = await queue.ledger.approval(approval.id)
+    assert (after.claimed, after.comments, queue.workspace.views) == (None, (), [])
+    whats = [one.what for one in await queue.ledger.history(approval.id)]
+    assert What.REFUSED_ANSWER in whats
+
+
+async def test_an_update_that_comes_after_the_end_leaves_no_open_card(queue: Office):
+    """Decided before the update is delivered: the card says so, and has no buttons."""
+    await queue.open()
+    await queue.press("claim")
+    await queue.press("approve")
+    await queue.route()
+    await queue.deliver()
+    for user in ("U0MARA", CLEO_AT):
+        assert not [one for one in queue.card(user)["blocks"] if one["type"] == "actions"]
