@@ -92,6 +92,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
+    from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.crew import Crew  # noqa: PLC0415
     from signoff.worker.mixed import MixedRuntime  # noqa: PLC0415
 
@@ -107,7 +108,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     if not names:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
-    rules.use(settings.ces)
+    rules.use(own_key(settings.ces, settings.state_folder / "ces.key"))
     guard = GuardPlugin(parts.ledger)
     runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(

@@ -107,7 +107,17 @@ class Talk:
                 app_name="shop", user_id=USER
             )
             self.id = session.id
-        message = types.Content(role="user", parts=[types.Part(text=text)])
+        return await self._send(types.Part(text=text))
+
+    async def answer(self, request: str, *, confirmed: bool) -> list[Event]:
+        """Answer a request for a confirmation, and return the events of the turn."""
+        given = types.FunctionResponse(
+            id=request, name="adk_request_confirmation", response={"confirmed": confirmed}
+        )
+        return await self._send(types.Part(function_response=given))
+
+    async def _send(self, part: types.Part) -> list[Event]:
+        message = types.Content(role="user", parts=[part])
         return [
             event
             async for event in self.runner.run_async(

@@ -161,3 +161,16 @@ def test_a_folder_that_cannot_be_used_says_why(
     """What is wrong with a folder or a file is said when the agent is loaded."""
     with pytest.raises(error, match=words):
         CesToolset(write(tmp_path, files), Rules())
+
+
+async def test_under_plain_adk_the_session_carries_the_snapshot(tmp_path: Path) -> None:
+    """Without Signoff's worker the code stops too, and ADK's own answer lets it go on."""
+    source = "def chain() -> dict:\n    before = 1\n    return {'before': before, **tools.lookup({'order': 'o1'}).json()}\n"
+    rules = Rules(needs_approval=('tool == "lookup"',))
+    talk = Talk(
+        app(write(tmp_path, {"chain.py": source}), ToolCall("chain", {}), lookup, rules=rules)
+    )
+    asked = [call for one in await talk.say("go") for call in one.get_function_calls()][-1]
+    assert asked.name == "adk_request_confirmation"
+    answered = await talk.answer(asked.id or "", confirmed=True)
+    assert result(answered) == {"before": 1, "order": "o1", "seen": None}

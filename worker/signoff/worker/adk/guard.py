@@ -13,6 +13,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
+from signoff.broker import snapshots
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
@@ -20,6 +21,14 @@ from signoff.core.digest import digest
 from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.carrying import (
+    code_of,
+    hand_over,
+    require_same_code,
+    set_aside,
+    stored,
+    with_question,
+)
 from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.questions import NODE
 from signoff.worker.port import Fence
@@ -128,18 +137,24 @@ class GuardPlugin(BasePlugin):
         tool_context: ToolContext,
     ) -> dict[str, Any] | None:
         approval = await self._ledger.approval(approval_id)
-        if approval.state is not State.APPROVED:
+        code = code_of(tool_context.session.events, approval)
+        if approval.state is not State.APPROVED and code is None:
             return refusal(approval)
-        _same_call(approval, tool, args)
+        if code is None:
+            _same_call(approval, tool, args)
+        else:
+            require_same_code(tool_context.session.events, approval, code, tool, args)
         if approval.handoff is Handoff.FINISHED:
             log.info("tool.already_finished", approval=approval.id, tool=tool)
-            return _stored(approval)
+            return stored(approval, tool_context)
         if approval.id in self._begun:
             self._begun.discard(approval.id)
             return None
         _require_recorded(approval)
         # Once more, with the history that ADK goes by: another answer may have come in since.
         require_ours(tool_context.session.events, approval)
+        if code is not None:
+            await hand_over(self._ledger, approval, code, tool_context)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=tool)
         return None
@@ -153,6 +168,7 @@ class GuardPlugin(BasePlugin):
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
         """Store the result before anything else can go wrong."""
+        await set_aside(self._ledger, tool_context)
         await self._finished(tool_context, result)
         return None
 
@@ -182,8 +198,14 @@ class GuardPlugin(BasePlugin):
         async def attempt() -> None:
             approval = await self._ledger.approval(approval_id)
             if approval.handoff is Handoff.STARTED:
+                code = code_of(tool_context.session.events, approval)
                 await self._hand_on(
-                    approval, Handoff.FINISHED, fence, why=why, result=_as_json(result)
+                    approval,
+                    Handoff.FINISHED,
+                    fence,
+                    why=why,
+                    result=_as_json(with_question(result, tool_context)),
+                    resumed=code.ref if code is not None else "",
                 )
                 log.info("tool.finished", approval=approval.id, tool=approval.call.name)
 
@@ -206,10 +228,13 @@ class GuardPlugin(BasePlugin):
         *,
         why: str = "",
         result: str = "",
+        resumed: str = "",
     ) -> None:
         now = await self._ledger.now()
         after, events = approval.hand_on(handoff, now=now, why=why, result=result)
         await self._ledger.commit(fence(Change().put(after, was=approval).note(events)))
+        if resumed:
+            await snapshots.drop(self._ledger, resumed)
 
 
 def _key(tool_context: ToolContext, call_id: str) -> _Key:
@@ -239,8 +264,3 @@ def _same_call(approval: Approval, tool: str, args: dict[str, Any]) -> None:
 def _as_json(result: object) -> str:
     text = json.dumps(result, default=str, ensure_ascii=False)
     return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)
-
-
-def _stored(approval: Approval) -> dict[str, Any]:
-    result = json.loads(approval.result) if approval.result else {}
-    return result if isinstance(result, dict) else {"result": result}

@@ -21,6 +21,7 @@ from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
 from signoff.core.parts import Kind
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
+from signoff.worker.suspended import Suspended, suspended
 
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
@@ -45,6 +46,7 @@ class Confirmation:
         payload: The payload template.
         kind: What is asked for.
         nth: How many of them with this id came before it: ADK makes up a new id for each.
+        suspended: The code that has stopped at `tool` and `args`, inside of the call that waits.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Confirmation:
     payload: Any
     kind: Kind = Kind.CONFIRMATION
     nth: int = 0
+    suspended: Suspended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +141,28 @@ def confirmations(event: Event) -> list[Confirmation]:
         args = call.args or {}
         original = args.get("originalFunctionCall") or {}
         asked = args.get("toolConfirmation") or {}
+        inside = suspended(asked.get("payload"))
         found.append(
             Confirmation(
                 id=call.id,
                 agent=event.author or "",
                 invocation=event.invocation_id or "",
                 call_id=original.get("id") or "",
-                tool=original.get("name") or "",
-                args=original.get("args") or {},
+                tool=inside.tool if inside else original.get("name") or "",
+                args=inside.args if inside else original.get("args") or {},
                 hint=asked.get("hint") or "",
-                payload=asked.get("payload"),
+                payload=None if inside else asked.get("payload"),
+                suspended=inside,
             )
         )
     return found
+
+
+def asked_for(events: Sequence[Event], confirmation: str) -> Confirmation | None:
+    """Return the request for a confirmation that has an id."""
+    return next(
+        (one for event in events for one in confirmations(event) if one.id == confirmation), None
+    )
 
 
 def answered_ids(events: Sequence[Event]) -> set[str]:
@@ -207,17 +219,16 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
         _require_same_request(events, session, approval)
         return
     call = original_call(events, approval.call.id)
-    asked = any(
-        one.id == approval.origin.confirmation for event in events for one in confirmations(event)
-    )
-    if call is None or not asked:
+    asked = asked_for(events, approval.origin.confirmation)
+    if call is None or asked is None:
         raise SessionGone(
             f"The call {approval.call.id} that approval {approval.id} is for is not in session "
             f"{session} any more: its events were deleted or compacted away. Nothing was run, and "
             "the answer cannot be given; submit the message anew."
         )
     if approval.state is State.APPROVED:
-        found = digest(call.name or "", call.args or {})
+        name, args = call.name or "", call.args or {}
+        found = digest(*((asked.tool, asked.args) if asked.suspended else (name, args)))
         if found != approval.digest:
             raise DigestMismatch(
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "

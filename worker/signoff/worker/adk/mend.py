@@ -10,7 +10,8 @@ calls could be approved. Each event says what the other one has to say, so it is
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
@@ -24,6 +25,7 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
+from signoff.worker.suspended import suspended
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
 """What ADK's own gate writes (google.adk.tools._confirmation_utils)."""
@@ -113,18 +115,27 @@ def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
 
 
 def _missing_requests(events: Sequence[Event]) -> list[Event]:
-    asked = {one.call_id for event in events for one in confirmations(event)}
+    asked = Counter(one.call_id for event in events for one in confirmations(event))
+    wanted: Counter[str] = Counter()
     found = []
     for event in events:
-        wanted = event.actions.requested_tool_confirmations or {}
-        lost = {call_id: ask for call_id, ask in wanted.items() if call_id not in asked}
+        lost = {}
+        for call_id, ask in (event.actions.requested_tool_confirmations or {}).items():
+            # ADK itself does not ask a second time within one call; suspended code may have to.
+            wanted[call_id] += 1
+            again = suspended(ask.payload) is not None
+            if wanted[call_id] > asked[call_id] and (again or not asked[call_id]):
+                lost[call_id] = ask
         if lost:
-            found.append(_request(event, lost, events))
+            found.append(_request(event, lost, wanted, events))
     return found
 
 
 def _request(
-    placeholder: Event, lost: dict[str, ToolConfirmation], events: Sequence[Event]
+    placeholder: Event,
+    lost: dict[str, ToolConfirmation],
+    nth: Mapping[str, int],
+    events: Sequence[Event],
 ) -> Event:
     parts, ids = [], set()
     for call_id, ask in lost.items():
@@ -132,7 +143,8 @@ def _request(
         if call is None:
             continue
         # A function of the call, so that mending twice is mending once.
-        request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, call_id)}"
+        name = call_id if nth[call_id] == 1 else f"{call_id}#{nth[call_id]}"
+        request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
         ids.add(request_id)
         parts.append(
             types.Part(

@@ -219,6 +219,10 @@ class AdkRuntime:
         session = await self._session(run)
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
+        for event in missing_events(session.events, run.invocation):
+            # Code that has stopped a second time: ADK does not ask by itself again.
+            appended = await self.apps.sessions.append_event(session, event)
+            await self.show(run, appended)
         return turn_of(run, self._read(session, run))
 
 

@@ -58,6 +58,7 @@ class CodeHost:
         self._results: dict[str, Any] = dict(self.kept.get("results", {}))
         self._started: int = self.kept.get("started", 0)
         self._calls: int = self.kept.get("calls", 0)
+        self._asked: dict[str, Any] = {}
         self._running: dict[str, asyncio.Task[Answer | Held]] = {}
         self.pending: list[Any] = list(self.kept.get("pending", []))
 
@@ -103,6 +104,7 @@ class CodeHost:
                 number = str(self._started)
                 self._started += 1
                 self._running[number] = asyncio.create_task(self._tool(args, yes))
+                self._asked[number] = args
                 done = {"number": number}
             case "http":
                 done = await self._http(args)
@@ -128,7 +130,7 @@ class CodeHost:
         """Bring all asynchronous calls to their end, and return what a later process must know."""
         for number, task in list(self._running.items()):
             done = await task
-            self._results[number] = _frozen(done)
+            self._results[number] = _frozen(done, self._asked[number])
         self._running.clear()
         return {
             "results": self._results,
@@ -193,14 +195,14 @@ class CodeHost:
             await asyncio.wait({task}, timeout=_POLL)
             if not task.done():
                 return self._answer(state, {})
-            self._results[number] = _frozen(await task)
+            self._results[number] = _frozen(await task, self._asked[number])
             del self._running[number]
         if number not in self._results:
             raise ValueError(f"No asynchronous call has the number {number}.")
         found = self._results[number]
         if "held" in found:
-            self.pending = ["poll", args]
             held = found["held"]
+            self.pending = ["tool", held["asked"]]
             return Held(held["tool"], held["args"], tuple(held["frames"]), held["hint"])
         return self._answer(state, found)
 
@@ -277,7 +279,7 @@ def _failed(why: str) -> Answer:
     return {"response": {"text": json.dumps({"error": why}), "status_code": 500, "reason": why}}
 
 
-def _frozen(done: Answer | Held) -> dict[str, Any]:
+def _frozen(done: Answer | Held, asked: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(done, Held):
         return done
     return {
@@ -286,5 +288,6 @@ def _frozen(done: Answer | Held) -> dict[str, Any]:
             "args": done.args,
             "frames": list(done.frames),
             "hint": done.hint,
+            "asked": asked,
         }
     }

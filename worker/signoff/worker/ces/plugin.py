@@ -108,6 +108,8 @@ class CesCallbacks(BasePlugin):
 
         What would run has to be what was shown to an approver.
         """
+        if tool_context.tool_confirmation is not None:
+            return None  # it was run before the call stopped
         return await self._of_tool("before_tool_callback", tool, tool_args, tool_context)
 
     async def after_tool_callback(
@@ -119,7 +121,16 @@ class CesCallbacks(BasePlugin):
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
         """Run `after_tool_callback(tool, input, callback_context, tool_response)`."""
-        return await self._of_tool("after_tool_callback", tool, tool_args, tool_context, result)
+        if tool_context.function_call_id in tool_context.actions.requested_tool_confirmations:
+            return None  # it has only stopped
+        given = result if isinstance(result, dict) else {"result": result}
+        made = await self._of_tool("after_tool_callback", tool, tool_args, tool_context, given)
+        if made is None or given is not result:
+            return made
+        # In place: to return it would keep the plugins behind this one from seeing the call end.
+        result.clear()
+        result.update(made)
+        return None
 
     async def _of_agent(self, kind: str, agent: str, context: Context) -> types.Content | None:
         for code in self._codes(kind, agent):

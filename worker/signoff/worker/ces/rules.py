@@ -84,7 +84,8 @@ class Rules(Value):
 
     def secret(self) -> bytes:
         """Return the key that snapshots are signed with."""
-        return (self.key.get_secret_value() or _OWN_KEY.get_secret_value()).encode()
+        key = self.key.get_secret_value() or current().key.get_secret_value()
+        return (key or _OWN_KEY.get_secret_value()).encode()
 
     def asks(self, facts: Mapping[str, JsonValue]) -> bool:
         """Say whether a call waits for an approval; one that cannot be judged does."""

@@ -149,11 +149,7 @@ class Sandbox:
             SnapshotRefused: This version of the sandbox cannot read it.
             CodeFailed: The code raised, broke a limit, or crashed.
         """
-        if frame["engine"] != ENGINE:
-            raise SnapshotRefused(
-                f"{code.name} was suspended by {frame['engine']}, and this worker has {ENGINE}. It "
-                "cannot go on; start it again, or finish it with a worker of that version."
-            )
+        require_readable(frame)
         state = zlib.decompress(base64.b64decode(frame["state"]))
         async with self._session(code) as (session, printed):
             try:
@@ -227,6 +223,19 @@ class Sandbox:
         finally:
             if printed.output:
                 log.info("ces.printed", code=code.name, text=printed.output)
+
+
+def require_readable(frame: dict[str, Any]) -> None:
+    """Refuse a suspended run that this version of the sandbox cannot read.
+
+    Raises:
+        SnapshotRefused: It is of another version.
+    """
+    if frame["engine"] != ENGINE:
+        raise SnapshotRefused(
+            f"{frame['code']} was suspended by {frame['engine']}, and this worker has {ENGINE}. It "
+            "cannot go on; start it again, or finish it with a worker of that version."
+        )
 
 
 _pools: dict[asyncio.AbstractEventLoop, AsyncMonty] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,16 +12,20 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
 from signoff.core.errors import ConfigError
+from signoff.worker.adk.history import confirmations
 from signoff.worker.ces.declare import declaration
-from signoff.worker.ces.errors import CodeError, CodeRefused
+from signoff.worker.ces.errors import CodeError, CodeRefused, SnapshotRefused
 from signoff.worker.ces.host import CodeHost
 from signoff.worker.ces.lowering import Code, lower
 from signoff.worker.ces.rules import Rules, current
-from signoff.worker.ces.sandbox import Done, Held, Sandbox
+from signoff.worker.ces.sandbox import Answer, Done, Held, Sandbox, require_readable
+from signoff.worker.ces.seal import seal, unseal
 from signoff.worker.ces.translate import context_of
+from signoff.worker.suspended import Resumption, Suspended
 
 log = structlog.get_logger(__name__)
 
@@ -76,18 +81,56 @@ class CesTool(BaseTool):
         return self._declared
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Context) -> Any:
-        """Run the code; what goes wrong in it is the result of this one call."""
-        host = CodeHost(self.rules, tool_context, await tools_of(tool_context))
+        """Run the code, or go on with it; what goes wrong in it is the result of this one call."""
         try:
-            ended = await self.in_sandbox(args, host)
+            ended = await self._ended(args, tool_context)
+            if not isinstance(ended, Held):
+                return ended.result
+            sealed = seal(self.rules, ended, tool_context)
         except CodeError as error:
             log.warning("ces.failed", tool=self.name, problem=str(error))
             return {"error": str(error)}
+        tool_context.request_confirmation(
+            hint=f"The code of {self.name}() has stopped at this call. {ended.hint}".rstrip(),
+            payload=Suspended(ended.tool, ended.args, sealed).payload(),
+        )
+        tool_context.actions.skip_summarization = True
+        return {"status": f"The call of {ended.tool} inside of it requires confirmation."}
+
+    async def _ended(self, args: dict[str, Any], context: Context) -> Done | Held:
+        tools = await tools_of(context)
+        if context.tool_confirmation is not None:
+            frames, verdict = self._answered(context)
+            return await go_on(self.rules, frames, verdict, CodeHost(self.rules, context, tools))
+        host = CodeHost(self.rules, context, tools)
+        try:
+            return await self.in_sandbox(args, host)
         finally:
             await host.close()
-        if isinstance(ended, Held):
-            return {"error": f"{ended.tool} needs approval."}
-        return ended.result
+
+    def _answered(self, context: Context) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the suspended code, and why its call was refused, None where it was approved."""
+        answer = context.tool_confirmation
+        asked = [
+            one.suspended
+            for event in context.session.events
+            for one in confirmations(event)
+            if one.call_id == context.function_call_id and one.suspended is not None
+        ]
+        if answer is None or not asked:
+            raise SnapshotRefused(f"{self.name}() is not suspended.")
+        call = (asked[-1].tool, asked[-1].args)
+        if isinstance(answer.payload, Resumption):
+            sealed, refused = answer.payload.sealed, answer.payload.refused
+        else:
+            # Under a plain `adk web` the session itself carries the snapshot.
+            sealed = asked[-1].sealed
+            refused = None if answer.confirmed else f"The call of {call[0]} was rejected."
+        frames = unseal(self.rules, sealed, context, call)
+        for frame in frames:
+            # Before anything is done: the call that was approved is not made for nothing.
+            require_readable(frame)
+        return frames, refused
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
         """Run the code, to its end or to a call that waits."""
@@ -104,6 +147,36 @@ class CesTool(BaseTool):
             host=host,
             settle=host.settle,
         )
+
+
+async def go_on(
+    rules: Rules, frames: list[dict[str, Any]], refused: str | None, host: CodeHost
+) -> Done | Held:
+    """Go on with suspended code, the innermost first.
+
+    Args:
+        rules: The limits.
+        frames: The suspended runs, the outermost first.
+        refused: Why the call was not approved, None where it was.
+        host: That of the tool call; each frame gets one of its own after it.
+    """
+    frame = frames[0]
+    own = replace(host, kept=frame["kept"])
+    try:
+        if len(frames) > 1:
+            inner = await go_on(rules, frames[1:], refused, own.nested())
+            answer: Answer | Held = inner if isinstance(inner, Held) else own.inner(inner)
+        elif refused is not None:
+            answer = own.refused(refused)
+        else:
+            kind, args = own.pending
+            answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
+        if isinstance(answer, Held):
+            return Held(answer.tool, answer.args, (frame, *answer.frames), answer.hint)
+        code = Code(name=frame["code"], text="", functions={})
+        return await Sandbox(rules).resume(code, frame, answer, host=own, settle=own.settle)
+    finally:
+        await own.close()
 
 
 async def tools_of(context: Context) -> dict[str, BaseTool]:

@@ -1,0 +1,3 @@
+"""An agent whose tool is code of CX Agent Studio."""
+
+from . import agent as agent

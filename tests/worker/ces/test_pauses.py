@@ -1,0 +1,318 @@
+"""Code that stops in the middle for an approval, and goes on in another process."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signoff.broker import snapshots, stages
+from signoff.core.approval import Approval, State
+from signoff.core.lifecycle import Handoff
+from signoff.core.run import Run, RunState
+from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.history import confirmations
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.ces import rules as process_rules
+from signoff.worker.ces import sandbox
+from signoff.worker.ces.rules import Rules
+from signoff.worker.crew import Crew
+from signoff.worker.suspended import Suspended
+from worker.ces.studio import write
+from worker.office import MARA, Office
+from worker.test_taken_up import Fuse, lay, work_until_death
+
+KEY = "k" * 32
+
+
+async def waiting(office: Office, run: Run) -> Approval:
+    """Return the one approval that a run waits for."""
+    [approval] = await office.ledger.approvals(run.waiting)
+    return approval
+
+
+async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = "") -> Run:
+    """Let Mara answer what a run waits for, and the crew go on with it."""
+    for one in await office.ask(run):
+        decide = office.desk.approve if yes else office.desk.reject
+        await decide(one.id, MARA, channel="test", **({"reason": reason} if reason else {}))
+    return await office.resume(await office.ledger.run(run.id))
+
+
+async def test_a_loop_stops_at_each_call_that_needs_approval(office: Office) -> None:
+    """Of three refunds two wait; each is asked about as itself, and each is made once."""
+    run = await office.submit("refunds", "refund 50, 200 and 300")
+    first = await waiting(office, run)
+    assert (first.call.name, first.call.args) == ("refund", {"order": "o2", "amount": 200})
+    assert first.template is None
+    assert [one["order"] for one in office.executed()] == ["o1"]
+    run = await answer(office, run)
+    second = await waiting(office, run)
+    assert second.call.args == {"order": "o3", "amount": 300}
+    assert [one["order"] for one in office.executed()] == ["o1", "o2"]
+    run = await answer(office, run)
+    assert run.state is RunState.COMPLETED
+    assert '"refused": []' in run.text
+    assert [one["order"] for one in office.executed()] == ["o1", "o2", "o3"]
+    ended = await office.ledger.approvals([first.id, second.id])
+    assert [one.handoff for one in ended] == [Handoff.RESUMED, Handoff.RESUMED]
+
+
+async def test_a_rejection_is_caught_in_the_code(office: Office) -> None:
+    """A no raises at the call, with the reason; the loop goes on to the next order."""
+    run = await office.submit("refunds", "refund 200 and 300")
+    run = await answer(office, run, yes=False, reason="no receipt")
+    assert (await waiting(office, run)).call.args["order"] == "o2"
+    run = await answer(office, run)
+    assert run.state is RunState.COMPLETED
+    assert "no receipt" in run.text
+    assert [one["order"] for one in office.executed()] == ["o2"]
+
+
+async def another_worker(office: Office) -> None:
+    """Let a worker go on that has seen nothing of this before."""
+    guard = GuardPlugin(office.ledger)
+    office.apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
+    office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", range(1, 8))
+async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
+) -> None:
+    """The next worker asks what is still to be asked, or the run is in doubt; no refund comes twice."""
+    run = await office.submit("refunds", "refund 50, 200, 60 and 300")
+    for one in await office.ask(run):
+        await office.desk.approve(one.id, MARA, channel="test")
+    with monkeypatch.context() as patch:
+        lay(patch, office, Fuse(step, after=after))
+        await work_until_death(office, stages.resume("refunds"))
+    await another_worker(office)
+    run = await office.resume(run)
+    if run.state is RunState.PAUSED:
+        assert (await waiting(office, run)).call.args["order"] == "o4"
+        run = await answer(office, run)
+        assert run.state is RunState.COMPLETED
+        assert [one["order"] for one in office.executed()] == ["o1", "o2", "o3", "o4"]
+    else:
+        assert run.state is RunState.IN_DOUBT
+        assert [one["order"] for one in office.executed()] in (["o1"], ["o1", "o2", "o3"])
+
+
+@pytest.fixture
+def shop(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes an agent of some tools, under rules of the process."""
+
+    def make(rules: Rules, call: str, **tools: str) -> str:
+        # The loader of ADK keeps what it has imported, by its name.
+        app = f"shop_{uuid.uuid4().hex}"
+        folder = tmp_path / "agents" / app
+        write(folder / "tools", {f"{name}.py": text for name, text in tools.items()})
+        write(
+            folder,
+            {
+                "__init__.py": "from . import agent as agent\n",
+                "agent.py": AGENT.replace("CALL", call),
+            },
+        )
+        monkeypatch.setattr(process_rules, "_current", [rules])
+        guard = GuardPlugin(office.ledger)
+        office.apps = Apps(tmp_path / "agents", office.apps.sessions, lambda: guard)
+        office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))
+        return app
+
+    return make
+
+
+AGENT = '''
+from pathlib import Path
+from google.adk.agents import Agent
+from google.adk.tools.function_tool import FunctionTool
+from signoff.testing.model import ScriptedModel, ToolCall
+from signoff.worker.ces.toolset import CesToolset
+
+def pay(who: str) -> dict:
+    """Pay."""
+    return {"paid": who}
+
+root_agent = Agent(
+    name="shop",
+    model=ScriptedModel(script=lambda turn: str(dict(turn.tool_results[-1].response)) if turn.tool_results else ToolCall("CALL", {})),
+    tools=[CesToolset(Path(__file__).parent / "tools"), FunctionTool(pay, require_confirmation=True)],
+)
+'''
+
+
+async def test_a_tool_that_asks_by_itself_stops_the_code(office: Office, shop: Any) -> None:
+    """A tool with `require_confirmation` needs no rule: the code stops at it all the same."""
+    app = shop(
+        Rules(key=KEY),
+        "both",
+        both="""
+def both() -> dict:
+    return {"paid": [tools.pay({"who": who}).json()["paid"] for who in ("a", "b")]}
+""",
+    )
+    run = await office.submit(app, "go")
+    for who in ("a", "b"):
+        assert (await waiting(office, run)).call.args == {"who": who}
+        run = await answer(office, run)
+    assert run.text == "{'paid': ['a', 'b']}"
+
+
+async def test_asynchronous_calls_side_by_side_may_all_wait(office: Office, shop: Any) -> None:
+    """Each of them is asked about; what ran beside is not run again."""
+    app = shop(
+        Rules(key=KEY),
+        "both",
+        half="def half(x: float) -> dict:\n    set_variable('n', get_variable('n', 0) + 1)\n    return {'half': x / 2}\n",
+        both="""
+def both() -> dict:
+    polls = [async_tools.half({"x": 4}), async_tools.pay({"who": "a"}), async_tools.pay({"who": "b"})]
+    done = []
+    for poll in polls:
+        found = None
+        while found is None:
+            found = poll()
+        done.append(found.json())
+    return {"done": done, "n": get_variable("n")}
+""",
+    )
+    run = await office.submit(app, "go")
+    for who in ("a", "b"):
+        assert (await waiting(office, run)).call.args == {"who": who}
+        run = await answer(office, run)
+    assert run.text == "{'done': [{'half': 2.0}, {'paid': 'a'}, {'paid': 'b'}], 'n': 1}"
+
+
+async def test_code_inside_of_code_stops_and_goes_on(office: Office, shop: Any) -> None:
+    """A tool of the folder that is called by another one stops both."""
+    app = shop(
+        Rules(key=KEY),
+        "outer",
+        inner="""
+def inner(who: str) -> dict:
+    try:
+        return tools.pay({"who": who}).json()
+    except PermissionError:
+        return {"paid": None}
+""",
+        outer="""
+def outer() -> dict:
+    first = tools.inner({"who": "a"}).json()
+    second = tools.inner({"who": "b"}).json()
+    return {"first": first, "second": second}
+""",
+    )
+    run = await office.submit(app, "go")
+    run = await answer(office, run)
+    run = await answer(office, run, yes=False)
+    assert run.text == "{'first': {'paid': 'a'}, 'second': {'paid': None}}"
+
+
+async def test_variables_and_requests_can_be_marked(office: Office, shop: Any) -> None:
+    """A condition may be of a variable, or of an HTTP call by method and host."""
+    rules = Rules(
+        key=KEY,
+        needs_approval=(
+            'tool == "set_variable" && args.key == "tier"',
+            'tool.startsWith("ces_requests.") && args.method == "POST" && args.host == "api.example.com"',
+        ),
+    )
+    app = shop(
+        rules,
+        "mark",
+        mark="""
+def mark() -> dict:
+    set_variable("free", 1)
+    set_variable("tier", "gold")
+    try:
+        ces_requests.post("https://api.example.com/x", json={"a": 1})
+    except PermissionError as error:
+        said = "refused"
+    context.state["tier"] = "platinum"
+    try:
+        tools.pay({"who": "a"})
+    except PermissionError as error:
+        return {"tier": get_variable("tier"), "said": said, "why": str(error)[:31]}
+""",
+    )
+    run = await office.submit(app, "go")
+    first = await waiting(office, run)
+    assert (first.call.name, first.call.args) == ("set_variable", {"key": "tier", "value": "gold"})
+    run = await answer(office, run)
+    second = await waiting(office, run)
+    assert second.call.name == "ces_requests.post"
+    assert second.call.args["host"] == "api.example.com"
+    run = await answer(office, run, yes=False)
+    assert (
+        run.text
+        == "{'tier': 'gold', 'said': 'refused', 'why': 'the variable tier needs approval'}".replace(
+            "approval'", "approva'"
+        )
+    )
+
+
+async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
+    """Return the name of the snapshot that a run waits with, and the snapshot."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    [asked] = [one for event in session.events for one in confirmations(event)]
+    assert isinstance(asked.suspended, Suspended)
+    assert not asked.suspended.sealed
+    return asked.suspended.ref, await snapshots.fetch(office.ledger, asked.suspended.ref)
+
+
+@pytest.mark.parametrize("how", ["changed", "gone", "another key"])
+async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
+    office: Office, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A snapshot that was changed, is gone, or has another signature runs nothing, and it is said."""
+    run = await office.submit("refunds", "refund 200")
+    name, sealed = await snapshot_of(office, run)
+    assert len(sealed) < 64_000
+    async with office.ledger.store.translated_client() as client:
+        key = office.ledger.store.prefix + "snapshot:" + name
+        if how == "changed":
+            found = await client.get(key)
+            await client.set(key, found.replace("o1", "o9"))
+        elif how == "gone":
+            await client.delete(key)
+        else:
+            monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
+    run = await answer(office, run)
+    assert office.executed() == []
+    assert "snapshot of this code" in run.text
+
+
+async def test_a_snapshot_of_another_version_says_so(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker with another sandbox does not try; the run says with which version it was made."""
+    run = await office.submit("refunds", "refund 200")
+    first = await waiting(office, run)
+    monkeypatch.setattr(sandbox, "ENGINE", "pydantic-monty 9.9.9")
+    run = await answer(office, run)
+    assert "was suspended by pydantic-monty 1." in run.text
+    ended = await office.ledger.approval(first.id)
+    assert ended.state is State.APPROVED
+    assert "was suspended by" in ended.result
+    assert office.executed() == []
+
+
+async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any) -> None:
+    """What does not fit into the bound is one failed call that says so, and nobody is asked."""
+    app = shop(
+        Rules(key=KEY, snapshot=20_000),
+        "big",
+        big="def big() -> dict:\n    tools.pay({'who': 'a'})\n    return {}\n",
+    )
+    run = await office.submit(app, "go")
+    assert run.state is RunState.COMPLETED
+    assert "20000 are allowed" in run.text

@@ -1,0 +1,106 @@
+"""Snapshots of suspended code, sealed: bounded, bound to their call, and signed."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+from google.adk.agents.context import Context
+from pydantic import SecretStr
+
+from signoff.worker.ces.errors import SnapshotRefused
+from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.sandbox import Held
+
+_FORM: Final = 1
+
+
+def seal(rules: Rules, held: Held, context: Context) -> str:
+    """Return suspended code as a text that only holders of the key can make.
+
+    Args:
+        rules: The key and the bound.
+        held: The code, and the call that it is suspended at.
+        context: The tool call that carries it.
+
+    Raises:
+        SnapshotRefused: It is larger than the rules allow.
+    """
+    body = json.dumps(
+        {
+            "form": _FORM,
+            # Two that are alike must not be one: each is dropped by itself.
+            "nonce": secrets.token_hex(8),
+            "where": _where(context),
+            "call": [held.tool, held.args],
+            "frames": held.frames,
+        },
+        sort_keys=True,
+    )
+    if len(body) > rules.snapshot:
+        raise SnapshotRefused(
+            f"The code is suspended at {held.tool} with {len(body)} bytes, and {rules.snapshot} "
+            "are allowed ([ces] snapshot). Keep less in its variables."
+        )
+    return _mac(rules, body) + body
+
+
+def unseal(
+    rules: Rules, sealed: str, context: Context, call: tuple[str, dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the frames of suspended code.
+
+    Args:
+        rules: The key.
+        sealed: What `seal` made.
+        context: The tool call that it has to belong to.
+        call: The call that was approved.
+
+    Raises:
+        SnapshotRefused: It was changed, belongs to another call, or is not there.
+    """
+    mac, body = sealed[:64], sealed[64:]
+    if not body:
+        raise SnapshotRefused("The snapshot of this code is gone; it has to be started again.")
+    if not hmac.compare_digest(mac, _mac(rules, body)):
+        raise SnapshotRefused(
+            "The snapshot of this code was changed, or signed with another key ([ces] key). "
+            "It was not resumed."
+        )
+    said = json.loads(body)
+    if said["form"] != _FORM:
+        raise SnapshotRefused(
+            f"The snapshot of this code has form {said['form']}, and this worker reads {_FORM}."
+        )
+    if said["where"] != _where(context) or (call is not None and said["call"] != list(call)):
+        raise SnapshotRefused("The snapshot of this code belongs to another call.")
+    frames: list[dict[str, Any]] = said["frames"]
+    return frames
+
+
+def own_key(rules: Rules, file: Path) -> Rules:
+    """Return rules that have a key: theirs, or that of this machine, made when there is none."""
+    if rules.key.get_secret_value():
+        return rules
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        pass
+    else:
+        with os.fdopen(descriptor, "w") as made:
+            made.write(secrets.token_hex(32))
+    return rules.model_copy(update={"key": SecretStr(file.read_text("ascii"))})
+
+
+def _where(context: Context) -> list[str]:
+    session = context.session
+    return [session.app_name, session.user_id, session.id, context.function_call_id or ""]
+
+
+def _mac(rules: Rules, body: str) -> str:
+    return hmac.new(rules.secret(), body.encode(), "sha256").hexdigest()

@@ -1,0 +1,58 @@
+"""How code that is suspended inside of a tool call shows in ADK's request for a confirmation.
+
+ADK asks about the tool call that carries the code. What an approver is asked about is the call
+inside it: it stands in the payload of the request, beside the sealed snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+KEY: Final = "signoff_code"
+"""The key in the payload of a `ToolConfirmation`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A call inside of code that waits for an approval.
+
+    Attributes:
+        tool: What would be called.
+        args: With what.
+        sealed: The snapshot, "" where it is kept in the ledger.
+        ref: Its name in the ledger, "" where it is not there.
+    """
+
+    tool: str
+    args: dict[str, Any]
+    sealed: str = ""
+    ref: str = ""
+
+    def payload(self) -> dict[str, Any]:
+        """Return the payload of the request for a confirmation."""
+        said = {"tool": self.tool, "args": self.args, "sealed": self.sealed, "ref": self.ref}
+        return {KEY: said}
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a worker hands to suspended code.
+
+    Attributes:
+        sealed: The snapshot.
+        refused: Why the call was not approved; None where it was.
+    """
+
+    sealed: str
+    refused: str | None = None
+
+
+def suspended(payload: object) -> Suspended | None:
+    """Return the call inside of code that a payload is about, None where it is of another kind."""
+    said = payload.get(KEY) if isinstance(payload, dict) else None
+    if not isinstance(said, dict) or not isinstance(said.get("args"), dict):
+        return None
+    return Suspended(
+        str(said.get("tool")), said["args"], str(said.get("sealed")), str(said.get("ref") or "")
+    )
