@@ -345,7 +345,7 @@ def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) 
     """A typing error does not put a run into a queue that nobody works on."""
     result = invoke("run", "finanse", "hello")
     assert result.exit_code == 1
-    assert "finance, finance_strict, time_off" in result.stderr
+    assert "finance, finance_strict, refunds, time_off" in result.stderr
 
 
 @pytest.mark.usefixtures("settings_file")

@@ -184,7 +184,7 @@ async def test_a_worker_for_agents_that_are_not_there_does_not_start(
     )
     await child.ended.wait()
     assert child.code == 1
-    assert "finance, finance_strict, time_off" in child.tail[-1]
+    assert "finance, finance_strict, refunds, time_off" in child.tail[-1]
 
 
 async def test_a_run_goes_the_whole_way_through_the_processes(

@@ -236,7 +236,7 @@ async def test_an_unknown_app_fails_the_run_and_says_what_there_is(
     run = await office.submit("finanse", "Reimburse me $50")
     await office.runtime.close()
     assert run.state is RunState.FAILED
-    assert "finance, finance_strict, time_off" in run.problem
+    assert "finance, finance_strict, refunds, time_off" in run.problem
     assert "[agents.remote.finanse] app_name" in run.problem
 
 
