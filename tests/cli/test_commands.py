@@ -77,6 +77,7 @@ COMMANDS = {
     "runs list",
     "runs show",
     "slack manifest",
+    "tail",
     "tokens create",
     "tokens list",
     "tokens revoke",

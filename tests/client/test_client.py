@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import paused
+from builders import MARA, paused
 from served import gateway
 from signoff.broker.access import create
 from signoff.broker.ledger import Ledger
@@ -83,17 +83,27 @@ async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
     assert await riley.submit("finance", "Reimburse me", key="one") == run
     assert [one.id async for one in riley.runs(app="finance")] == [run.id]
     assert (await riley.run(run.id)).state == "queued"
-    _, (first, second, third) = await paused(ledger, siblings=3)
+    _, (first, second, third) = await paused(ledger, siblings=3, asked=(MARA,))
     waits = [one async for one in mara.approvals(waiting_for="mara")]
     assert {one.id for one in waits} == {first.id, second.id, third.id}
+    await mara.claim(first.id, length="1h")
+    await mara.release(first.id)
+    await mara.ask(first.id, "For whom?")
+    await riley.comment(first.id, "For Sam.")
+    was = (await mara.approval(second.id)).deadline
+    assert (await mara.extend(second.id, "1h", reason="away")).deadline > was
+    handed = await mara.reassign(second.id, "cleo", reason="hers")
+    assert handed.approvers == ("cleo",)
     done = await mara.approve(await mara.approval(first.id), reason="fine")
     assert (done.state, done.decision.by) == ("approved", "mara")
-    assert (await mara.reject(second.id, reason="no")).decision.reason == "no"
+    cleo = holding(await person(ledger, "cleo"))
+    assert (await cleo.reject(second.id, reason="no")).decision.reason == "no"
     assert (await riley.withdraw(third.id, reason="never mind")).state == "withdrawn"
-    assert [one.what for one in await mara.timeline(first.id)] == ["opened", "approved"]
-    lines = [one async for one in mara.audit()]
-    assert lines[-1].entry.what == "withdrawn"
-    assert [one async for one in mara.audit(after=lines[-2].id)] == lines[-1:]
+    lines = [one.what for one in await mara.timeline(first.id)]
+    assert (lines[0], lines[-1]) == ("opened", "approved")
+    audit = [one async for one in mara.audit()]
+    assert audit[-1].entry.what == "withdrawn"
+    assert [one async for one in mara.audit(after=audit[-2].id)] == audit[-1:]
 
 
 async def test_what_is_refused_is_an_error_with_the_problem(

@@ -29,6 +29,7 @@ from signoff.cli.commands import (
     runs,
     serve,
     slack,
+    tail,
     tokens,
     webhooks,
 )
@@ -109,6 +110,7 @@ app.command()(serve.health)
 app.add_typer(mail.app, name="mail")
 app.add_typer(slack.app, name="slack")
 app.command()(card.card)
+app.command()(tail.tail)
 app.add_typer(mailbox.app, name="mailbox")
 
 

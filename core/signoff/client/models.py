@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from signoff.core.access import Scope
 from signoff.core.command import LONGEST_REASON
 from signoff.core.lifecycle import Handoff, State
+from signoff.core.moves import LONGEST_TEXT
 from signoff.core.parts import Kind
 from signoff.core.run import RunState
 
@@ -299,6 +300,52 @@ class Withdraw(Taken):
         reason: Why; the agent reads it.
     """
 
+    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
+
+
+class Words(Taken):
+    """Something to say.
+
+    Attributes:
+        text: In the person's own words.
+    """
+
+    text: str = Field(min_length=1, max_length=LONGEST_TEXT)
+
+
+class Claim(Taken):
+    """A decision is reserved.
+
+    Attributes:
+        length: For how long: ``30m``, a day at most; as the queue says where none is given.
+    """
+
+    length: str = Field("", max_length=32)
+
+
+class Reassign(Taken):
+    """A place is given to another person.
+
+    Attributes:
+        to: The id of the person who decides from now on.
+        of: The id of the person whose place it is; the token's person where none is given.
+        reason: Why.
+    """
+
+    to: str = Field(min_length=1, max_length=64)
+    of: str = Field("", max_length=64)
+    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
+
+
+class Extend(Taken):
+    """The deadline is moved.
+
+    Attributes:
+        by: How much: ``4h``, ``1d``.
+        reason: Why; whoever waits reads it.
+    """
+
+    by: str = Field(min_length=1, max_length=32)
     reason: str = Field(min_length=1, max_length=LONGEST_REASON)
 
 

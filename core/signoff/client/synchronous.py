@@ -178,18 +178,42 @@ class Client:
             "values": None if values is None else dict(values),
             "reason": reason,
         }
-        answer = self._post(f"/approvals/{approval.id}/approve", body, key)
-        return Approval.model_validate_json(answer.content)
+        return self._move(approval.id, "approve", body, key)
 
     def reject(self, approval_id: str, *, reason: str = "", key: str = "") -> Approval:
         """Reject, as the token's person; the agent reads the reason."""
-        answer = self._post(f"/approvals/{approval_id}/reject", {"reason": reason}, key)
-        return Approval.model_validate_json(answer.content)
+        return self._move(approval_id, "reject", {"reason": reason}, key)
 
     def withdraw(self, approval_id: str, *, reason: str, key: str = "") -> Approval:
         """Take a question back, as whoever has asked it."""
-        answer = self._post(f"/approvals/{approval_id}/withdraw", {"reason": reason}, key)
-        return Approval.model_validate_json(answer.content)
+        return self._move(approval_id, "withdraw", {"reason": reason}, key)
+
+    def claim(self, approval_id: str, *, length: str = "", key: str = "") -> Approval:
+        """Reserve the decision for the token's person: for ``30m``, or as the queue says."""
+        return self._move(approval_id, "claim", {"length": length}, key)
+
+    def release(self, approval_id: str, *, reason: str = "", key: str = "") -> Approval:
+        """Give a claim back."""
+        return self._move(approval_id, "release", {"reason": reason}, key)
+
+    def reassign(
+        self, approval_id: str, to: str, *, reason: str, of: str = "", key: str = ""
+    ) -> Approval:
+        """Give a place, the token's person's own or that of another, to somebody else."""
+        body = {"to": to, "of": of, "reason": reason}
+        return self._move(approval_id, "reassign", body, key)
+
+    def ask(self, approval_id: str, text: str, *, key: str = "") -> Approval:
+        """Put a question to the requester."""
+        return self._move(approval_id, "ask", {"text": text}, key)
+
+    def comment(self, approval_id: str, text: str, *, key: str = "") -> Approval:
+        """Say something for all who see the card; of the requester it answers a question."""
+        return self._move(approval_id, "comment", {"text": text}, key)
+
+    def extend(self, approval_id: str, by: str, *, reason: str, key: str = "") -> Approval:
+        """Move the deadline, by ``4h`` or ``1d``."""
+        return self._move(approval_id, "extend", {"by": by, "reason": reason}, key)
 
     # -- the audit -----------------------------------------------------------------------------
 
@@ -211,6 +235,10 @@ class Client:
             raise _unreachable(error) from error
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _move(self, approval_id: str, verb: str, body: Mapping[str, Any], key: str) -> Approval:
+        answer = self._post(f"/approvals/{approval_id}/{verb}", body, key)
+        return Approval.model_validate_json(answer.content)
 
     def _post(self, path: str, body: Mapping[str, Any], key: str) -> httpx.Response:
         return self._send("POST", path, json=body, headers=key_of(key))

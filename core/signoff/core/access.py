@@ -125,7 +125,7 @@ class Access(Value):
         return self.is_admin or (self.may_use(run.app) and self.has_asked(run.user, directory))
 
     def sees(self, approval: Approval, directory: Directory) -> bool:
-        """Say whether its holder may know of an approval: who is asked about it, or has asked."""
+        """Say whether its holder may know of an approval: who is or was asked, or has asked."""
         if self.is_admin:
             return True
         concerned = self.has_asked(approval.origin.user, directory) or _is_asked(
@@ -135,4 +135,8 @@ class Access(Value):
 
 
 def _is_asked(approval: Approval, person: Person | None) -> bool:
-    return person is not None and person.id in approval.approvers
+    """Say whether a person is asked, or was at an earlier level and is told how it ended."""
+    if person is None:
+        return False
+    cards = {one.person for one in approval.asked}
+    return person.id in approval.approvers | cards | {one.person for one in approval.seats}

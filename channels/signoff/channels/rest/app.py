@@ -15,6 +15,7 @@ from signoff.broker.desk import Desk
 from signoff.channels.rest import shapes
 from signoff.channels.rest.approvals import make_approvals
 from signoff.channels.rest.entrance import SCHEME, Anybody, Auditor, Entrance
+from signoff.channels.rest.moves import make_moves
 from signoff.channels.rest.problems import add_handlers, responses
 from signoff.channels.rest.runs import make_runs
 from signoff.client import models
@@ -52,7 +53,7 @@ def make_rest(desk: Desk, is_app: Callable[[str], bool] = lambda _: True) -> Fas
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app)
-    for router in (_general(desk), make_runs(desk, is_app), make_approvals(desk)):
+    for router in (_general(desk), make_runs(desk, is_app), make_approvals(desk), make_moves(desk)):
         app.include_router(router)
     document = _document(app)
 

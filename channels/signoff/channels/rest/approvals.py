@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field, JsonValue
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from signoff.broker import listing
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
+from signoff.channels.rest.carrying import Carrying, Id, by
 from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
-from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import not_found, responses
+from signoff.channels.rest.problems import responses
 from signoff.client import models
-from signoff.core.access import Access, Scope
+from signoff.core.access import Scope
 from signoff.core.approval import Approval, State
-from signoff.core.errors import ApprovalNotFound
-from signoff.core.people import Person
 
 log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "api"
-
-Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
-Move = Callable[[Approval, Change | None], Awaitable[Approval]]
-"""Does something to an approval, and a note of it in the same commit."""
 
 
 class Wanted(Paging):
@@ -62,6 +55,7 @@ class Approvals:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._ledger = desk.ledger
+        self._carrying = Carrying(desk)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
@@ -86,7 +80,7 @@ class Approvals:
         self, access: Reader, approval_id: Id, request: Request, response: Response
     ) -> models.Approval | Response:
         """Return one approval. With `If-None-Match`, only if it has changed."""
-        found = await self._seen(access, approval_id)
+        found = await self._carrying.seen(access, approval_id)
         tag = f'"{found.version}"'
         if tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers={"ETag": tag})
@@ -95,7 +89,7 @@ class Approvals:
 
     async def timeline(self, access: Reader, approval_id: Id) -> list[models.Entry]:
         """Return what happened to an approval, the oldest first."""
-        await self._seen(access, approval_id)
+        await self._carrying.seen(access, approval_id)
         details = access.allows(Scope.AUDIT_READ)
         events = await self._ledger.history(approval_id)
         return [shapes.entry(one, details=details) for one in events]
@@ -116,15 +110,15 @@ class Approvals:
                 raise Problem(409, "digest", "Another call was shown", detail)
             return await self._desk.approve(
                 seen.id,
-                self._person(access),
+                self._carrying.person(access),
                 channel=CHANNEL,
                 reason=body.reason.strip(),
                 values=body.values,
                 also=also,
-                more=_by(access),
+                more=by(access),
             )
 
-        return await self._once(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, move)
 
     async def reject(
         self,
@@ -139,15 +133,15 @@ class Approvals:
         async def move(seen: Approval, also: Change | None) -> Approval:
             return await self._desk.reject(
                 seen.id,
-                self._person(access),
+                self._carrying.person(access),
                 channel=CHANNEL,
                 reason=body.reason.strip(),
                 values=body.values,
                 also=also,
-                more=_by(access),
+                more=by(access),
             )
 
-        return await self._once(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, move)
 
     async def withdraw(
         self,
@@ -168,46 +162,12 @@ class Approvals:
                     "Only the requester takes it back",
                     "Whoever is asked rejects it instead.",
                 )
-            by = access.person or access.shown
-            return await self._desk.withdraw(seen.id, by=by, reason=body.reason, also=also)
+            who = access.person or access.shown
+            return await self._desk.withdraw(
+                seen.id, by=who, reason=body.reason, also=also, more=by(access)
+            )
 
-        return await self._once(access, approval_id, request, response, move)
-
-    async def _once(
-        self, access: Access, approval_id: str, request: Request, response: Response, move: Move
-    ) -> models.Approval:
-        seen = await self._seen(access, approval_id)
-        async with once(self._ledger, access, request, response) as attempt:
-            if attempt.about:
-                return shapes.approval(seen)
-            done = await move(seen, attempt.done(seen.id))
-        log.info("rest.moved", approval=seen.id, state=done.state.value, token=access.id)
-        return shapes.approval(done)
-
-    async def _seen(self, access: Access, approval_id: str) -> Approval:
-        """Return an approval that the token may see.
-
-        Raises:
-            Problem: It may not, or there is none: the two are not told apart.
-        """
-        try:
-            found = await self._ledger.approval(approval_id)
-        except ApprovalNotFound:
-            raise not_found("approval", approval_id) from None
-        if not access.sees(found, self._desk.directory):
-            raise not_found("approval", approval_id)
-        return found
-
-    def _person(self, access: Access) -> Person:
-        found = self._desk.directory.get(access.person)
-        if found is None:
-            detail = "Only a token that was made with `--person` decides."
-            raise Problem(403, "no-person", "The token is of no person", detail)
-        return found
-
-
-def _by(access: Access) -> dict[str, JsonValue]:
-    return {"token": access.id}
+        return await self._carrying.out(access, approval_id, request, response, move)
 
 
 def make_approvals(desk: Desk) -> APIRouter:

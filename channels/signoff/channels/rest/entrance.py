@@ -120,10 +120,12 @@ class Needs:
 
     Args:
         scope: What for.
+        or_admin: Whether an administrator's is good for it too, whatever it decides.
     """
 
-    def __init__(self, scope: access.Scope) -> None:
+    def __init__(self, scope: access.Scope, *, or_admin: bool = False) -> None:
         self._scope = scope
+        self._or_admin = or_admin
 
     def __call__(self, request: Request) -> Access:
         """Return whose request it is.
@@ -132,7 +134,7 @@ class Needs:
             Problem: 403 where the token is not good for this.
         """
         found = _access(request)
-        if not found.allows(self._scope):
+        if not (found.allows(self._scope) or (self._or_admin and found.is_admin)):
             raise Problem(
                 403,
                 "scope",
@@ -157,5 +159,6 @@ Submitter = Annotated[Access, Depends(Needs(access.Scope.RUNS_SUBMIT))]
 RunReader = Annotated[Access, Depends(Needs(access.Scope.RUNS_READ))]
 Reader = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_READ))]
 Decider = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE))]
+Handler = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE, or_admin=True))]
 Withdrawer = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_WITHDRAW))]
 Auditor = Annotated[Access, Depends(Needs(access.Scope.AUDIT_READ))]

@@ -1,0 +1,90 @@
+"""What each request that changes an approval goes through: what it may see, and only once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+import structlog
+from fastapi import Path, Request, Response
+from pydantic import JsonValue
+
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.channels.http import Problem
+from signoff.channels.rest import shapes
+from signoff.channels.rest.once import once
+from signoff.channels.rest.problems import not_found
+from signoff.client import models
+from signoff.core.access import Access
+from signoff.core.approval import Approval
+from signoff.core.errors import ApprovalNotFound
+from signoff.core.people import Person
+
+log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "api"
+
+Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
+
+Move = Callable[[Approval, Change | None], Awaitable[Approval]]
+"""Does something to an approval, and a note of it in the same commit."""
+
+
+class Carrying:
+    """Carries requests about approvals out.
+
+    Args:
+        desk: The desk whose ledger has the approvals, and whose directory the people.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def out(
+        self, access: Access, approval_id: str, request: Request, response: Response, move: Move
+    ) -> models.Approval:
+        """Carry a request out, unless the same one was before; return what the approval is then.
+
+        Raises:
+            Problem: The token may not see it, or the key of the request cannot be used.
+            SignoffError: Whatever the move raises.
+        """
+        seen = await self.seen(access, approval_id)
+        async with once(self._desk.ledger, access, request, response) as attempt:
+            if attempt.about:
+                return shapes.approval(seen)
+            done = await move(seen, attempt.done(seen.id))
+        log.info("rest.moved", approval=seen.id, state=done.state.value, token=access.id)
+        return shapes.approval(done)
+
+    async def seen(self, access: Access, approval_id: str) -> Approval:
+        """Return an approval that the token may see.
+
+        Raises:
+            Problem: It may not, or there is none: the two are not told apart.
+        """
+        try:
+            found = await self._desk.ledger.approval(approval_id)
+        except ApprovalNotFound:
+            raise not_found("approval", approval_id) from None
+        if not access.sees(found, self._desk.directory):
+            raise not_found("approval", approval_id)
+        return found
+
+    def person(self, access: Access) -> Person:
+        """Return as whom a token acts.
+
+        Raises:
+            Problem: It is of no person.
+        """
+        found = self._desk.directory.get(access.person)
+        if found is None:
+            detail = "Only a token that was made with `--person` does this."
+            raise Problem(403, "no-person", "The token is of no person", detail)
+        return found
+
+
+def by(access: Access) -> dict[str, JsonValue]:
+    """Return what the audit notes of a token."""
+    return {"token": access.id}

@@ -1,0 +1,182 @@
+"""The routes of what people do short of deciding: claim, hand on, ask, comment, prolong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from fastapi import APIRouter, Request, Response
+
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.handling import Along, Handling
+from signoff.channels.http import Problem
+from signoff.channels.rest.carrying import Carrying, Id, by
+from signoff.channels.rest.entrance import Handler
+from signoff.channels.rest.problems import responses
+from signoff.client import models
+from signoff.core.access import Access, Scope
+from signoff.core.approval import Approval
+from signoff.core.durations import parse_span
+from signoff.core.moves import Operator, Who
+from signoff.core.people import Person
+
+Do = Callable[[Approval, Along], Awaitable[Approval]]
+
+
+class Moves:
+    """The routes, over the handling that makes the moves.
+
+    A person's token makes them as that person, who has to be asked, or to be the requester. An
+    administrator's puts things right as whoever runs Signoff does; it claims and asks nothing.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._handling = Handling(desk)
+        self._carrying = Carrying(desk)
+
+    async def claim(
+        self, access: Handler, approval_id: Id, body: models.Claim, request: Request, to: Response
+    ) -> models.Approval:
+        """Reserve the decision for the token's person, for a while."""
+        length = _length(body.length, "/length") if body.length else None
+        me = self._carrying.person(access)
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            return await self._handling.claim(seen.id, me, length=length, along=along)
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def release(
+        self, access: Handler, approval_id: Id, body: models.Reason, request: Request, to: Response
+    ) -> models.Approval:
+        """Give a claim back, so that all who are asked may decide again."""
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            who = self._who(access)
+            return await self._handling.release(seen.id, who, reason=body.reason, along=along)
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def reassign(
+        self,
+        access: Handler,
+        approval_id: Id,
+        body: models.Reassign,
+        request: Request,
+        to: Response,
+    ) -> models.Approval:
+        """Give the place of somebody who is asked to another person, who gets a card."""
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            return await self._handling.reassign(
+                seen.id,
+                self._who(access),
+                of=self._somebody(body.of or access.person, "/of"),
+                to=self._somebody(body.to, "/to"),
+                reason=body.reason,
+                along=along,
+            )
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def remind(
+        self, access: Handler, approval_id: Id, request: Request, to: Response
+    ) -> models.Approval:
+        """Have those reminded whose answer is awaited, at most once an hour."""
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            return await self._handling.remind(seen.id, self._who(access), along=along)
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def ask(
+        self, access: Handler, approval_id: Id, body: models.Words, request: Request, to: Response
+    ) -> models.Approval:
+        """Put a question to the requester; the answer stands on the card."""
+        me = self._carrying.person(access)
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            return await self._handling.ask_back(seen.id, me, text=body.text, along=along)
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def comment(
+        self, access: Handler, approval_id: Id, body: models.Words, request: Request, to: Response
+    ) -> models.Approval:
+        """Say something for all who see the card; of the requester it answers a question."""
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            who = self._who(access)
+            if isinstance(who, Person) and seen.is_requester(who, self._desk.directory):
+                return await self._handling.answer_back(seen.id, who, text=body.text, along=along)
+            return await self._handling.comment(seen.id, who, text=body.text, along=along)
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def extend(
+        self, access: Handler, approval_id: Id, body: models.Extend, request: Request, to: Response
+    ) -> models.Approval:
+        """Move the deadline, by at most as long as the policy gave."""
+        length = _length(body.by, "/by")
+
+        async def do(seen: Approval, along: Along) -> Approval:
+            who = self._who(access)
+            return await self._handling.extend(
+                seen.id, who, by=length, reason=body.reason, along=along
+            )
+
+        return await self._out(access, approval_id, request, to, do)
+
+    async def _out(
+        self, access: Access, approval_id: str, request: Request, response: Response, do: Do
+    ) -> models.Approval:
+        async def move(seen: Approval, also: Change | None) -> Approval:
+            return await do(seen, Along(also=also, more=by(access)))
+
+        return await self._carrying.out(access, approval_id, request, response, move)
+
+    def _who(self, access: Access) -> Who:
+        if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
+            return Operator(name=f"{access.shown} (api)")
+        return self._carrying.person(access)
+
+    def _somebody(self, name: str, pointer: str) -> Person:
+        found = self._desk.directory.get(name)
+        if found is None:
+            detail = f"{name!r} is nobody to whom, or from whom, it could go. Name a person's id."
+            raise Problem(422, "no-such-person", "There is no such person", f"{pointer}: {detail}")
+        return found
+
+
+def _length(text: str, pointer: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        Problem: It is no duration, or one of working time.
+    """
+    try:
+        span = parse_span(text)
+    except ValueError as error:
+        detail = f"{pointer}: {error}"
+        raise Problem(422, "invalid", "The request has the wrong form", detail) from error
+    if span.business:
+        detail = f"{pointer}: this is time by the clock: leave out `business`."
+        raise Problem(422, "invalid", "The request has the wrong form", detail)
+    return span.length
+
+
+def make_moves(desk: Desk) -> APIRouter:
+    """Return the routes of moves."""
+    routes = Moves(desk)
+    router = APIRouter(tags=["approvals"])
+    for verb in ("claim", "release", "reassign", "remind", "ask", "comment", "extend"):
+        router.add_api_route(
+            f"/approvals/{{approval_id}}/{verb}",
+            getattr(routes, verb),
+            methods=["POST"],
+            name=f"{verb}_approval",
+            responses=responses(400, 404, 408, 409, 413, 415),
+        )
+    return router

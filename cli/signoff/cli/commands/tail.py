@@ -1,0 +1,55 @@
+"""`signoff tail`: what happens, as it happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, with_desk
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+    from signoff.core.events import Event
+    from signoff.core.people import Directory
+
+
+def tail(
+    ctx: typer.Context,
+    *,
+    subject: Annotated[
+        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+    ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Begin with the first event, not with the next.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never ends.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Follow what happens, an event a line, until Ctrl-C."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.broker.follow import follow  # noqa: PLC0415
+
+        left = limit
+        start = "0" if everything else "$"
+        async for event in follow(desk.ledger.store, subject=subject, start=start):
+            line = event.model_dump_json() if as_json else _line(event, desk.directory)
+            typer.echo(line)
+            left -= 1
+            if not left:
+                return
+
+    with_desk(ctx, work)
+
+
+def _line(event: Event, directory: Directory) -> str:
+    from signoff.core.card import one_line  # noqa: PLC0415
+
+    person = directory.find(event.by) if event.by else None
+    by = person.shown if person else event.by
+    what = event.what.value.replace("_", " ")
+    parts = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", event.approval or event.run or "-", what]
+    parts += [f"by {one_line(by)}"] if by else []
+    parts += [f"({one_line(event.why)})"] if event.why else []
+    return "  ".join(parts)

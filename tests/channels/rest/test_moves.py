@@ -1,0 +1,87 @@
+"""What people do short of deciding, by the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, paused
+
+
+async def test_each_move_is_made_as_the_person_and_noted(office, mara, riley):
+    """Each of them ends up in the timeline, with who made it and by which token."""
+    _, (approval,) = await paused(office.desk.ledger)
+    one = f"approvals/{approval.id}"
+    cleo = await office.holder(person="cleo")
+
+    async def done(who, verb, body, status=200):
+        answer = await who.post(f"{one}/{verb}", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    await done(mara, "claim", {"length": "1h"})
+    refused = await done(cleo, "reject", {}, 409)
+    assert refused["type"] == "urn:signoff:problem:claimed"
+    await done(cleo, "release", {}, 403)
+    await done(mara, "release", {})
+    await done(mara, "ask", {"text": "For whom?"})
+    await done(riley, "comment", {"text": "For Sam."})
+    await done(cleo, "comment", {"text": "Fine by me."})
+    was = (await mara.get(one)).json()["deadline"]
+    assert (await done(mara, "extend", {"by": "1h", "reason": "away"}))["deadline"] > was
+    lines = (await mara.get(f"{one}/timeline")).json()
+    assert [(line["what"], line["by"]) for line in lines[1:]] == [
+        ("claimed", "mara"),
+        ("released", "mara"),
+        ("asked_back", "mara"),
+        ("answered_back", "riley"),
+        ("commented", "cleo"),
+        ("extended", "mara"),
+    ]
+    assert all(line["more"]["token"] for line in lines[1:])
+
+
+async def test_a_place_is_given_to_another_person(office, mara, admin):
+    """By whoever has it, and by an administrator; a claim takes a person."""
+    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    one = f"approvals/{approval.id}"
+    assert (await mara.get(one)).status_code == 404
+    body = {"to": "mara", "of": "cleo", "reason": "on holiday"}
+    answer = await admin.post(f"{one}/reassign", json=body)
+    assert answer.json()["approvers"] == ["mara"], answer.text
+    assert (await mara.get(one)).status_code == 200
+    assert (await admin.post(f"{one}/claim", json={})).status_code == 403
+    body = {"digest": approval.digest}
+    assert (await mara.post(f"{one}/approve", json=body)).json()["state"] == "approved"
+
+
+async def test_a_move_that_is_sent_again_is_made_once(office, mara):
+    """Under one key a comment stands there once."""
+    _, (approval,) = await paused(office.desk.ledger)
+    for _ in range(2):
+        answer = await mara.post(
+            f"approvals/{approval.id}/comment",
+            json={"text": "hello"},
+            headers={"Idempotency-Key": "c"},
+        )
+        assert answer.status_code == 200
+    assert len((await office.desk.ledger.approval(approval.id)).comments) == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("claim", {"length": "soon"}),
+        ("claim", {"length": "2h business"}),
+        ("extend", {"by": "", "reason": "x"}),
+        ("extend", {"by": "1h"}),
+        ("ask", {"text": ""}),
+        ("reassign", {"to": "nobody", "reason": "x"}),
+        ("reassign", {"to": "mara", "of": "nobody", "reason": "x"}),
+    ],
+)
+async def test_a_move_of_the_wrong_form_does_nothing(office, mara, verb, body):
+    """It is refused with what is wrong, and the approval stays as it is."""
+    _, (approval,) = await paused(office.desk.ledger)
+    answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)
+    assert answer.status_code == 422
+    assert await office.desk.ledger.approval(approval.id) == approval

@@ -1,0 +1,19 @@
+"""`signoff tail`: what happens, a line each."""
+
+from __future__ import annotations
+
+import json
+
+
+def test_events_are_lines_for_people_and_for_machines(invoke, settings_file):
+    """Each event is a line with its time, what it is about, what happened and who did it."""
+    for user in ("riley", "sam"):
+        assert invoke("run", "finance", "Reimburse me", "--user", user).exit_code == 0
+    runs = json.loads(invoke("runs", "list", "--json").stdout)
+    lines = invoke("tail", "--all", "--limit", "2").stdout.splitlines()
+    assert [line.split("  ")[2:] for line in lines] == [
+        ["submitted", "by Riley Voss"],
+        ["submitted", "by sam"],
+    ]
+    one = invoke("tail", "--all", "--limit", "1", "--of", runs[0]["id"], "--json").stdout
+    assert json.loads(one)["by"] == "sam"
