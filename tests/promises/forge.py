@@ -58,7 +58,8 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     redis, sessions, folder, lease = sys.argv[1:]
     agents = Path(folder)
-    AgentLoader(folder).load_agent("finance")
+    for name in ("finance", "refunds"):
+        AgentLoader(folder).load_agent(name)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
