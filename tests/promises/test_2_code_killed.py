@@ -1,4 +1,4 @@
-"""SIGKILL while code of CX Agent Studio goes from one stop to the next: no call in it is made twice."""
+"""SIGKILL while code of CX Agent Studio goes from stop to stop: no call in it is made twice."""
 
 from __future__ import annotations
 
