@@ -51,6 +51,7 @@ _ASKING: dict[str, Any] = {
     "quorum": st.sampled_from([1, 2, "all", "majority"]),
     "order": st.sampled_from(["any", "sequence"]),
     "channels": st.sampled_from([(), ("email",), ("slack", "email")]),
+    "slack_channel": st.sampled_from(["", "", "C012AB3CD"]),
 }
 _LEVELS = st.lists(
     st.builds(
