@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from datetime import date, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, RILEY
+from builders import CLEO, MARA, NOON, RILEY, people
+from channels import granting
 from channels.conftest import Channels
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
@@ -84,10 +85,10 @@ class Rules:
     """Settings, as far as they decide who is asked."""
 
     channel_names = ("email", "slack")
-    owners: ClassVar = {"finance": "olga", "reimbursement_agent": "cleo@example.com"}
 
     def __init__(self, policies: tuple[Policy, ...], default: Fallback) -> None:
         self.policies, self.default = policies, default
+        self.owners = {"finance": "olga", "reimbursement_agent": "cleo@example.com"}
         self.everybody = Directory(PEOPLE, queues=QUEUES)
 
 
@@ -187,3 +188,28 @@ def test_an_end_that_leaves_it_open_has_no_moment() -> None:
         (What.OVERDUE, timedelta(hours=1)),
     ]
     assert (timeline.end.value, timeline.end_at) == ("stay", None)
+
+
+async def test_a_call_that_a_grant_covers(still_ledger: Ledger) -> None:
+    """It is foretold to be approved at once, as the router then does it; another one is not."""
+    grant = await granting.given(still_ledger)
+    rules = Rules((granting.EXPENSES,), Fallback(ask=("cleo",)))
+    rules.owners = {}
+
+    def line(amount: int) -> Timeline:
+        facts = call_facts(
+            "reimburse",
+            {"amount": amount},
+            app="finance",
+            agent="reimbursement_agent",
+            user="riley",
+        )
+        return timeline_of(rules, facts, start=NOON, directory=people(), grants=[grant])
+
+    done = await granting.asked(still_ledger, "second", amount=200)
+    assert (done.state, line(200).end.value) == (State.APPROVED, "approve")
+    assert (line(200).rungs, line(200).end_at) == ((), NOON)
+    assert foretold(line(200)) == happened(await still_ledger.history(done.id))
+    done = await granting.asked(still_ledger, "third", amount=501)
+    assert (done.state, line(501).end.value) == (State.PENDING, "reject")
+    assert [rung.people for rung in line(501).rungs] == [("mara",)]

@@ -326,3 +326,21 @@ def test_diff_says_what_would_be_otherwise(
     done = invoke("policy", "diff", "--json")
     (made,) = json.loads(done.stdout)
     assert made["differences"] == [{"field": "ask", "frozen": ["mara"], "new": ["mara", "cleo"]}]
+
+
+def test_diff_of_levels(invoke: Invoke, settings_file: Path, redis_url: str, prefix: str) -> None:
+    """A level that is added is one difference, and another way to write the same is none."""
+    approval = wait(redis_url, prefix)
+    text = settings_file.read_text(encoding="utf-8")
+    level = "[[policies.levels]]\nask = ['mara']\n"
+    one = text.replace('ask = ["mara", "cleo"]\nwithin = "4h"\n', f"within = '4h'\n{level}")
+    settings_file.write_text(one)
+    assert invoke("policy", "diff").exit_code == 0
+
+    settings_file.write_text(one.replace(level, level + level.replace("mara", "cleo")))
+    (made,) = json.loads(invoke("policy", "diff", "--json").stdout)
+    assert made["approval"] == approval
+    assert [(each["field"], each["frozen"]) for each in made["differences"]] == [
+        ("levels[1]", None)
+    ]
+    assert made["differences"][0]["new"]["ask"] == ["cleo"]

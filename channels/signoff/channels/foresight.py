@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from signoff.channels.ways import ways
 from signoff.core.approval import Asked
 from signoff.core.choosing import NO_TURNS, owners_of
+from signoff.core.grants import Grant
 from signoff.core.levels import Asking
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -66,6 +67,7 @@ def timeline_of(
     start: datetime,
     directory: Directory | None = None,
     turns: Turns = NO_TURNS,
+    grants: Sequence[Grant] = (),
 ) -> Timeline:
     """Return what happens to a call if nobody answers; see `signoff.core.timeline.foresee`.
 
@@ -75,6 +77,7 @@ def timeline_of(
         start: When it begins to wait.
         directory: The people, where they shall be others than those of the settings.
         turns: When the members of queues were last asked.
+        grants: Those that may cover the call, in the order in which they are tried.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -93,4 +96,5 @@ def timeline_of(
         reach=reach,
         barred=owners_of(rules.owners, facts),
         turns=turns,
+        grants=grants,
     )

@@ -16,8 +16,10 @@ from pydantic import JsonValue
 
 from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
 from signoff.core.choosing import NO_TURNS, Choice, choose
+from signoff.core.errors import GrantRefused
 from signoff.core.escalation import advance
 from signoff.core.events import Event, What
+from signoff.core.grants import Grant
 from signoff.core.levels import Asking, Order, Seat, Start
 from signoff.core.matching import Considered, consider
 from signoff.core.model import Value
@@ -41,7 +43,7 @@ class End(StrEnum):
     STAY = "stay"
     """It stays open until somebody answers."""
     APPROVE = "approve"
-    """It is approved, because the ceiling of its policy allows that."""
+    """It is approved: by a grant, or because the ceiling of its policy allows that."""
 
 
 class Turn(Value):
@@ -187,6 +189,7 @@ def foresee(
     reach: Reach,
     barred: tuple[str, ...] = (),
     turns: Turns = NO_TURNS,
+    grants: Sequence[Grant] = (),
 ) -> Timeline:
     """Return what happens to a call that waits from a moment on, if nobody answers.
 
@@ -201,6 +204,7 @@ def foresee(
         reach: By which channels people are asked.
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
+        grants: Those that may cover the call, in the order in which they are tried.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -208,7 +212,9 @@ def foresee(
     known = _turns(directory, turns)
     choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
     approval, steps = _opened(facts, start), list[Step]()
-    for after, events in _moves(approval, choice, _World(directory, reach, barred, known), start):
+    world = _World(directory, reach, barred, known)
+    granted = _granted(approval, choice, directory, grants, start)
+    for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
         approval = after
     return Timeline(
@@ -234,6 +240,26 @@ def _opened(facts: Facts, start: datetime) -> Approval:
     )
     call = ToolCall(id="", name=tool, args=args if isinstance(args, dict) else {})
     return Approval.open(origin, call, hint="", template=None, now=start)[0]
+
+
+def _granted(
+    approval: Approval,
+    choice: Choice,
+    directory: Directory,
+    grants: Sequence[Grant],
+    start: datetime,
+) -> list[tuple[Approval, tuple[Event, ...]]]:
+    """Return the one move of a call that a grant covers, and nothing where none does."""
+    if choice.terms.grants is None:
+        return []
+    asked = [person.id for person in choice.people]
+    for grant in grants:
+        try:
+            _, after, events = grant.use(approval, choice.terms, asked, directory, now=start)
+        except GrantRefused:
+            continue
+        return [(after, events)]
+    return []
 
 
 def _turns(directory: Directory, turns: Turns) -> dict[str, dict[str, float]]:

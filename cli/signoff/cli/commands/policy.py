@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
     from signoff.broker.desk import Desk
     from signoff.cli.settings import Settings
+    from signoff.core.grants import Grant
     from signoff.core.people import Directory
     from signoff.core.queues import Turns
+
+    _Present = tuple[Directory, Turns, list[Grant]]
 
 app = typer.Typer(no_args_is_help=True, help="See what policies do, before they do it.")
 
@@ -49,7 +52,7 @@ def explain(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="With absences that people have set, and whose turn it is; needs Redis."
+            "--live", help="With the absences, turns and grants of this moment; needs Redis."
         ),
     ] = False,
     as_json: Json = False,
@@ -69,8 +72,11 @@ def explain(
     place = _zone(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
-    directory, turns = with_desk(ctx, _present) if live else (settings.everybody, NO_TURNS)
-    timeline = timeline_of(settings, facts, start=start, directory=directory, turns=turns)
+    nothing: _Present = (settings.everybody, NO_TURNS, [])
+    directory, turns, grants = with_desk(ctx, _present) if live else nothing
+    timeline = timeline_of(
+        settings, facts, start=start, directory=directory, turns=turns, grants=grants
+    )
     if as_json:
         rungs = [one.model_dump(mode="json") for one in timeline.rungs]
         write_json(timeline.model_dump(mode="json") | {"levels": rungs})
@@ -153,10 +159,13 @@ def diff(
         raise typer.Exit(REFUSED)
 
 
-async def _present(desk: Desk) -> tuple[Directory, Turns]:
-    """Return the people with the absences that were set, and whose turn it is."""
+async def _present(desk: Desk) -> _Present:
+    """Return the people with the absences that were set, whose turn it is, and the grants."""
+    from signoff.broker.grants import Grants  # noqa: PLC0415
+
     await desk.look()
-    return desk.directory, desk.turns.known
+    grants = sorted(await Grants(desk).all(), key=lambda one: one.expires_at)
+    return desk.directory, desk.turns.known, grants
 
 
 def _other(file: Path) -> Settings:

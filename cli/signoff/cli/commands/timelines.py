@@ -52,6 +52,8 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
             add(steps, "", "", "", line)
     out.print(steps)
     words, colour = _ENDS[timeline.end]
+    if timeline.end is End.APPROVE and not timeline.rungs:
+        words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
