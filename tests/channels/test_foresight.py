@@ -7,6 +7,7 @@ import secrets
 from datetime import date, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -92,8 +93,13 @@ class Rules:
         self.everybody = Directory(PEOPLE, queues=QUEUES)
 
 
-async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, list[Event]]:
-    """Let a call wait for its end on a virtual clock, and return how it ended and the audit."""
+async def lived(
+    rules: Rules, redis_url: str, *, here: bool, **call: Any
+) -> tuple[Approval, list[Event]]:
+    """Let a call wait for its end on a virtual clock, and return how it ended and the audit.
+
+    The cards of later levels are made by the clockwork, or left to the stage `route`.
+    """
     clock = VirtualClock(NOON)
     prefix = f"{{test-{secrets.token_hex(4)}}}:"
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
@@ -107,6 +113,7 @@ async def lived(rules: Rules, redis_url: str, **call: Any) -> tuple[Approval, li
             channels=rules.channel_names,
             owners=rules.owners,
         )
+        desk.cards = router.cards if here else None
         opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
         clockwork = Reconciler(desk)
         await router.drain()
@@ -131,9 +138,11 @@ def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]))
+@given(
+    policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]), here=...
+)
 def test_what_is_foretold_is_what_happens(
-    redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any
+    redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any, here: bool
 ) -> None:
     """Router, ledger and clockwork do at each moment what the timeline says, to the same end."""
     rules = Rules(policies, default)
@@ -142,7 +151,7 @@ def test_what_is_foretold_is_what_happens(
     )
     timeline = timeline_of(rules, facts, start=NOON)
 
-    approval, events = asyncio.run(lived(rules, redis_url, amount=amount))
+    approval, events = asyncio.run(lived(rules, redis_url, here=here, amount=amount))
 
     assert foretold(timeline) == happened(events)
     assert timeline.terms == approval.terms
@@ -154,6 +163,25 @@ def test_what_is_foretold_is_what_happens(
     )
     ends = {State.PENDING: "stay", State.APPROVED: "approve", State.TIMED_OUT: "reject"}
     assert timeline.end.value == ends[approval.state]
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) -> None:
+    """Each time the level begins another member is asked, as foretold."""
+    level = {"ask": ("queue:turns",), "within": "1h"}
+    levels = ({"ask": ("mara",), "within": "1h"}, level, level)
+    rules = Rules((Policy(name="turns", levels=levels, repeat=1),), Fallback(ask=("tom",)))
+    rules.owners = {}
+    facts = call_facts("reimburse", {"amount": 1}, user="riley")
+
+    approval, events = await lived(rules, redis_url, here=here, amount=1, user="riley")
+
+    assert approval.state is State.TIMED_OUT
+    asked = [one.more["people"] for one in events if one.what is What.ESCALATED]
+    timeline = timeline_of(rules, facts, start=NOON)
+    assert [list(rung.people) for rung in timeline.rungs[1:]] == asked
+    # Tom stands in for Cleo, who is away.
+    assert asked == [["olga"], ["tom"], ["mara"], ["mara"], ["olga"]]
 
 
 def test_each_policy_that_was_looked_at_says_why() -> None:

@@ -46,30 +46,40 @@ def moved(
         settle(change, after, run, watched=watched)
         return change
     here = cards is not None and after.turn != was.turn
-    follow(change, was, after, turns=turns, route=not here)
+    _follow(change, was, after, route=not here)
     if cards is not None and here:
         after, asked = cards(change, after)
         events = (*events, *asked)
-    return change.put(after, was=was).note(events)
+    return _take_turns(change.put(after, was=was).note(events), was, after, turns)
 
 
-def follow(
-    change: Change, was: Approval, after: Approval, *, turns: TurnKeeper, route: bool = True
-) -> Change:
-    """Add to a change what follows where an approval is still open.
+def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper) -> Change:
+    """Add to a change that writes an approval what follows where it is still open.
 
-    The stage `route` delivers the cards of a level that begins, or of whose turn it is (unless
-    `route` is false), and the reminders; the cards of those who cannot answer any more say so.
+    The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
+    reminders; the cards of those who cannot answer any more say so.
     """
+    return _take_turns(_follow(change, was, after, route=True), was, after, turns)
+
+
+def _take_turns(change: Change, was: Approval, after: Approval, turns: TurnKeeper) -> Change:
+    """Note whose turn it was in the queues of a level that begins; the approval is written first.
+
+    An entry of an index goes with the record that a change writes.
+    """
+    if after.turn != was.turn and after.since is not None:
+        here = (after.level, after.round)
+        begun = [one for one in after.seats if (one.level, one.round) == here]
+        turns.take(change, begun, now=after.since)
+    return change
+
+
+def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
     body: dict[str, JsonValue] = {"approval": after.id, "turn": after.turn}
     if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
         item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
         change.send(stages.ROUTE, item, body)
     if after.turn != was.turn:
-        if after.since is not None:
-            here = (after.level, after.round)
-            begun = [one for one in after.seats if (one.level, one.round) == here]
-            turns.take(change, begun, now=after.since)
         could, may = was.approvers, after.approvers
         for asked in after.asked:
             left = asked.person in could - may if asked.person else asked.turn == was.turn
