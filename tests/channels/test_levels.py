@@ -188,6 +188,27 @@ async def test_a_level_that_cannot_be_reached_is_left_at_once(still_channels, cl
     assert (await floor.channels.whats(approval)).count(What.ESCALATED) == 1
 
 
+async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
+    still_channels, clock
+):
+    """A card that comes back takes nobody's word away; the end of a level does."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"), level("cleo"))
+
+    def respond(message: Message):
+        return Refused("no such mailbox") if message.person == "mara" else Delivered(message.id)
+
+    floor.channels.channel = FakeChannel(respond=respond)
+    approval = await floor.ask()
+    await floor.wait(HOUR)
+
+    after = await floor.now(approval)
+    assert after.approvers == {"cleo", "mara"}
+    with pytest.raises(Escalated):
+        await floor.channels.desk.reject(approval.id, DAN, channel="cli")
+    ended = await floor.channels.desk.reject(approval.id, MARA, channel="cli")
+    assert ended.state is State.REJECTED
+
+
 async def test_again_from_the_beginning(still_channels, clock):
     """Who is asked a second time gets a second card, which answers as the first did."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo"), repeat=1)

@@ -226,7 +226,12 @@ class Router:
             return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
         why = "nobody who was asked can be reached"
         moved = move_on(
-            approval, self._desk.directory, now=now, why=why, turns=self._desk.turns.known
+            approval,
+            self._desk.directory,
+            now=now,
+            why=why,
+            turns=self._desk.turns.known,
+            unreached=True,
         )
         if moved is not None:
             after, events = moved

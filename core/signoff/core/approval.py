@@ -22,7 +22,7 @@ from signoff.core.errors import (
     StepChanged,
 )
 from signoff.core.events import Event, What
-from signoff.core.levels import STAYS, Outcome, Seat, Start
+from signoff.core.levels import Outcome, Start
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
 from signoff.core.people import Directory, Person
@@ -115,11 +115,9 @@ class Approval(Counted):
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        seats: Sequence[Seat] = self.seats
-        if terms is not self.terms and start is not None:
-            # Whoever was asked so far could not be reached, and may still answer elsewhere.
-            seats = seats or [Seat(person=one) for one in sorted(self.approvers)]
-            seats = [one.model_copy(update={"level": STAYS}) for one in seats]
+        # Whoever is asked now could not be reached, and may still answer elsewhere.
+        others = terms is not self.terms and start is not None
+        seats = self.lasting_seats if others else self.seats
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
@@ -158,9 +156,16 @@ class Approval(Counted):
         return self.model_copy(update={"asked": asked}), (event,)
 
     def escalate(
-        self, start: Start, *, now: datetime, notes: Sequence[str] = ()
+        self, start: Start, *, now: datetime, notes: Sequence[str] = (), unreached: bool = False
     ) -> tuple[Self, tuple[Event, ...]]:
         """Go on to another level; see `signoff.core.escalation`.
+
+        Args:
+            start: The level that begins.
+            now: The present.
+            notes: Why, and what stood in the way of others.
+            unreached: Whether it goes on because nobody of this level is reached; those may still
+                answer, wherever it goes.
 
         Raises:
             IllegalMove: It is not pending any more, or was never routed.
@@ -173,7 +178,8 @@ class Approval(Counted):
         if called := self.terms.called(start.level):
             more["level"] = called
         event = self.note(What.ESCALATED, now=now, by="deadline", why="; ".join(notes), more=more)
-        return self._begin(start, self.seats, now=now), (event,)
+        seats = self.lasting_seats if unreached else self.seats
+        return self._begin(start, seats, now=now), (event,)
 
     def remind(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Note that those who have not answered are reminded; nothing where it is not time.

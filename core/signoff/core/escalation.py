@@ -56,8 +56,12 @@ def move_on(
     now: datetime,
     why: str,
     turns: Turns = NO_TURNS,
+    unreached: bool = False,
 ) -> Moved | None:
-    """Go on to the next level that has anybody to ask, now; None where there is none."""
+    """Go on to the next level that has anybody to ask, now; None where there is none.
+
+    Those of a level of whom nobody is reached may still answer at the next one.
+    """
     if approval.terms is None:
         return None
     notes = [why]
@@ -71,4 +75,6 @@ def move_on(
         notes=notes,
         behind=(approval.level, approval.round),
     )
-    return None if start is None else approval.escalate(start, now=now, notes=notes)
+    if start is None:
+        return None
+    return approval.escalate(start, now=now, notes=notes, unreached=unreached)

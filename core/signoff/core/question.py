@@ -183,6 +183,16 @@ class Question(Value):
         )
 
     @property
+    def lasting_seats(self) -> tuple[Seat, ...]:
+        """The seats, where whoever has one of those that count now keeps it to the end."""
+        ballot = self.ballot
+        seats = self.seats or tuple(Seat(person=one) for one in ballot.own)
+        may = {*ballot.own, *ballot.stay}
+        return tuple(
+            one.model_copy(update={"level": STAYS}) if one.person in may else one for one in seats
+        )
+
+    @property
     def approvers(self) -> frozenset[str]:
         """The ids of those who may answer now."""
         return frozenset(self.ballot.answering)
