@@ -1,7 +1,7 @@
-"""Draw Slack messages and modals as HTML, and take the pictures of the documentation.
+"""Take the pictures of cards and mails that the documentation shows.
 
-What is drawn are the very blocks that are sent. Run it with ``python docs/slack_card.py`` where
-there is a Chromium; it writes docs/images/slack-*.png.
+What is drawn are the very blocks and pages that are sent. Run it with ``python docs/pictures.py``
+where there is a Chromium; it writes docs/images/slack-*.png and mail-*.png.
 """
 # ruff: noqa: INP001 -- a script, not a package
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from signoff.channels import phrases
+from signoff.channels.email.render import html
+from signoff.channels.email.settings import EmailSettings
 from signoff.channels.port import Kind, Message
 from signoff.channels.preview import message
 from signoff.channels.samples import MARA, PEOPLE, samples
@@ -183,7 +184,7 @@ def _date(found: re.Match[str]) -> str:
 
 
 def pictures() -> dict[str, tuple[str, int, int]]:
-    """Return the pictures by name: each as HTML, its width and its height in pixels."""
+    """Return the pictures of Slack by name: each as HTML, its width and its height in pixels."""
     found = samples(NOW)
     open_, days = found["confirmation"], found["payload"]
     link = "https://approvals.example.com/inbox/approvals/" + open_.id
@@ -205,38 +206,60 @@ def _outcome(approval: Approval, sent: Message) -> Message:
     after, _ = approval.approve(MARA, PEOPLE, channel="slack", now=NOW + timedelta(minutes=2))
     words = phrases.outcome(after, "somebody else", PEOPLE)
     return replace(
-        sent, kind=Kind.OUTCOME, headline=words.headline, text=words.text, good=True, link=""
+        sent,
+        kind=Kind.OUTCOME,
+        headline=words.headline,
+        text=words.text,
+        good=True,
+        link="",
+        token="",
     )
+
+
+def mail_pictures() -> dict[str, tuple[str, int, int]]:
+    """Return the pictures of mails in the same way."""
+    approval, settings = samples(NOW)["confirmation"], EmailSettings()
+    sent = message(approval, PEOPLE, channel="email", now=NOW)
+    shown, ended = html(sent, settings), html(_outcome(approval, sent), settings)
+    return {
+        "mail-card": (shown, 680, 560),
+        "mail-card-dark": (shown.replace("(prefers-color-scheme: dark)", "all"), 680, 560),
+        "mail-outcome": (ended, 680, 418),
+    }
 
 
 def _dumped(made: Sequence[Any]) -> list[dict[str, Any]]:
     return [block.to_dict() for block in made]
 
 
-def main() -> int:
-    """Take the pictures; return the exit code."""
+def shoot(found: Mapping[str, tuple[str, int, int]], *, scale: float = 1) -> None:
+    """Take pictures, and write each under its name.
+
+    Raises:
+        FileNotFoundError: There is no Chromium.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        sys.stderr.write("There is no chromium: apt-get install chromium.\n")
-        return 1
+        raise FileNotFoundError("There is no chromium: apt-get install chromium.")
     with tempfile.TemporaryDirectory() as folder:
-        for name, (html, width, height) in pictures().items():
+        for name, (drawn, width, height) in found.items():
             file = Path(folder) / f"{name}.html"
-            file.write_text(html, encoding="utf-8")
+            file.write_text(drawn, encoding="utf-8")
             shot = [
                 chromium,
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
                 "--hide-scrollbars",
+                f"--force-device-scale-factor={scale}",
                 f"--user-data-dir={folder}/profile",
                 f"--window-size={width},{height}",
                 f"--screenshot={IMAGES / name}.png",
                 file.as_uri(),
             ]
             subprocess.run(shot, check=True, capture_output=True)  # noqa: S603 -- our own pages
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    shoot(pictures())
+    shoot(mail_pictures(), scale=1.5)
