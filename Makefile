@@ -45,7 +45,7 @@ demo: $(VENV)/.runtime
 	exec $(BIN)/signoff "$$@"
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -104,9 +104,20 @@ class Tab:
         await self.do("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
 
     async def write(self, selector: str, text: str) -> None:
-        """Wait for a field, click it, and type into it."""
-        await self.click(selector)
-        await self.type(text)
+        """Wait for a field, click it, and type into it.
+
+        A page that draws itself anew meanwhile forgets what was typed: it is typed again.
+        """
+        has_it = f"(document.activeElement?.value ?? '').includes({json.dumps(text)})"
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            await self.click(selector)
+            await self.look("document.activeElement?.select?.()")
+            await self.type(text)
+            await asyncio.sleep(0.1)
+            if await self.look(has_it):
+                return
+        raise AssertionError(f"{selector} does not keep {text!r}. There is: {await self.text()}")
 
     async def tab_to(self, selector: str, *, most: int = 40) -> None:
         """Press Tab until what is wanted has the focus."""
