@@ -52,7 +52,9 @@ class Leavings:
             )
         absence = None if said.back else await self._absence(said, person)
         also = answer.also.copy()
-        words = _words(absence, self._desk.directory)
+        words = absence_words(
+            absence, self._desk.directory, end='answer with "back" on the first line'
+        )
         answer_back(also, answer, Notice(person.id, About.DONE, words))
         more = {"channel": answer.holder.channel, **answer.more}
         people = self._desk.people
@@ -92,7 +94,14 @@ def person_called(directory: Directory, name: str) -> str:
     return named[0].id
 
 
-def _words(absence: Absence | None, directory: Directory) -> Words:
+def absence_words(absence: Absence | None, directory: Directory, *, end: str) -> Words:
+    """Return what was noted.
+
+    Args:
+        absence: What was set, None for somebody who is back.
+        directory: Has the delegate's name.
+        end: How the person ends it, in words.
+    """
     if absence is None:
         return Words("You are back", "What is asked of you comes to you again, from now on.")
     delegate = directory.get(absence.delegate)
@@ -100,5 +109,5 @@ def _words(absence: Absence | None, directory: Directory) -> Words:
     return Words(
         f"You are away until {absence.end}",
         f"From {absence.start} to {absence.end}, {instead}. What you have been asked already is "
-        'still yours.\n\nTo end it, answer with "back" on the first line.',
+        f"still yours.\n\nTo end it, {end}.",
     )

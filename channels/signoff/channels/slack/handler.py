@@ -8,7 +8,6 @@ the cards, come after it, from the outbox.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -23,6 +22,7 @@ from signoff.channels.answer import Answer
 from signoff.channels.answers import Answers
 from signoff.channels.beforehand import Beforehand
 from signoff.channels.slack import views
+from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
 from signoff.channels.slack.form import (
     MOST_FIELDS,
@@ -33,10 +33,12 @@ from signoff.channels.slack.form import (
     read_values,
 )
 from signoff.channels.slack.identity import Identities
-from signoff.channels.slack.payloads import Actor, Click, Submission, read_payload
+from signoff.channels.slack.leaving import SlackLeavings
+from signoff.channels.slack.payloads import Actor, Click, Shortcut, Submission, read_payload
 from signoff.channels.slack.references import (
     APPROVE,
     ASK,
+    AWAY,
     CLAIM,
     DETAILS,
     REJECT,
@@ -71,10 +73,6 @@ from signoff.core.text import clean_text
 
 log = structlog.get_logger(__name__)
 
-Ack = dict[str, Any] | None
-"""What Slack is answered: nothing, or what a modal shall do."""
-
-_REMEMBERED: Final = timedelta(hours=1)
 _TRIGGER: Final = 2.5
 """Seconds: a trigger is good for three."""
 
@@ -101,6 +99,7 @@ class SlackHandler:
         self._beforehand = Beforehand(desk)
         self._web = web
         self._identities = identities
+        self._leavings = SlackLeavings(desk, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
         """Do what a payload says, and return what to acknowledge it with.
@@ -114,9 +113,25 @@ class SlackHandler:
             case Click() as click:
                 await self._clicked(click)
                 return None
+            case Shortcut() as shortcut:
+                await self._chosen(shortcut)
+                return None
+            case Submission(callback=callback) as submission if callback == AWAY:
+                return await self._leavings.take(submission)
             case Submission() as submission:
                 return await self._submitted(submission)
         return None
+
+    async def _chosen(self, shortcut: Shortcut) -> None:
+        if shortcut.callback != AWAY:
+            log.info("slack.not_ours", shortcut=shortcut.callback[:80])
+            return
+        view = await self._leavings.view(shortcut.actor)
+        try:
+            await self._open(shortcut, view)
+        except SlackError as error:
+            # The trigger was too old, or Slack is away: it can be chosen again.
+            log.warning("slack.no_modal", problem=str(error))
 
     async def _clicked(self, click: Click) -> None:
         if click.action not in _OURS:
@@ -195,7 +210,7 @@ class SlackHandler:
         try:
             approval = await self._ledger.approval(reference.approval)
         except ApprovalNotFound:
-            return _instead(views.notice_view(_NOT_OURS, ""))
+            return instead(views.notice_view(_NOT_OURS, ""))
         person = await self._who(submission.actor)
         where = read_receipt(reference.copy_of)
         answer = self._answer(submission.actor, reference, person, where, submission.view)
@@ -206,7 +221,7 @@ class SlackHandler:
         except DecisionRefused as error:
             await self._answers.refused(answer, person, error)
             words = phrases.refusal(approval, person, self._desk.directory, error)
-            return _instead(views.notice_view(words.headline, words.text))
+            return instead(views.notice_view(words.headline, words.text))
 
     async def _filled_in(
         self,
@@ -274,20 +289,20 @@ class SlackHandler:
         nonce: str,
     ) -> Answer:
         """Return who answers what, and where they are told what came of it."""
-        source = hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
+        source = source_of(actor, nonce)
         return Answer(
             holder=Holder(reference.approval, person.id if person else "", NAME),
             token="",
             source=source,
             reply_to="",
-            also=Change().put_raw(_guard(source), "1", ttl=_REMEMBERED),
+            also=guarded(source),
             to=f"{where.channel}/{actor.user}" if where is not None else actor.user,
             more={"user": actor.user, "team": actor.team},
         )
 
     async def _seen(self, answer: Answer) -> bool:
         """Say whether this very click was taken before: an envelope can come twice."""
-        return await self._ledger.raw(_guard(answer.source)) is not None
+        return await self._ledger.raw(guard(answer.source)) is not None
 
     async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
         """Take up a card that we did not know we had sent: Slack says that it is there."""
@@ -310,7 +325,7 @@ class SlackHandler:
         except SlackError as error:
             log.info("slack.no_modal", problem=str(error))
 
-    async def _open(self, click: Click, view: View) -> None:
+    async def _open(self, click: Click | Shortcut, view: View) -> None:
         try:
             async with asyncio.timeout(_TRIGGER):
                 await self._web.open_view(click.trigger, view)
@@ -365,11 +380,3 @@ def _errors(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
 
 def _first_block(approval: Approval) -> str:
     return block_id(0) if fields(approval) else views.REASON
-
-
-def _guard(source: str) -> str:
-    return f"slack:{source}"
-
-
-def _instead(view: View) -> Ack:
-    return {"response_action": "update", "view": view.to_dict()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from signoff.channels.slack.http import PATH
+from signoff.channels.slack.references import AWAY
 from signoff.channels.slack.web import SCOPES
 
 
@@ -24,7 +25,17 @@ def manifest(*, name: str, url: str) -> dict[str, Any]:
             "description": "Asks people before an AI agent acts",
             "background_color": "#1f3a5f",
         },
-        "features": {"bot_user": {"display_name": name, "always_online": True}},
+        "features": {
+            "bot_user": {"display_name": name, "always_online": True},
+            "shortcuts": [
+                {
+                    "name": "Say that you are away",
+                    "type": "global",
+                    "callback_id": AWAY,
+                    "description": "Until when, and who decides instead of you",
+                }
+            ],
+        },
         "oauth_config": {"scopes": {"bot": list(SCOPES)}},
         "settings": {
             "interactivity": interactivity,

@@ -71,6 +71,11 @@ class _BlockActions(_Sent):
     actions: list[_Action] = Field(min_length=1, max_length=25)
 
 
+class _Shortcut(_Sent):
+    callback_id: str = Field(max_length=LONGEST_ID)
+    trigger_id: str = Field(min_length=1, max_length=255)
+
+
 class _State(_Part):
     values: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
@@ -125,6 +130,21 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A global shortcut that was chosen.
+
+    Attributes:
+        actor: Who.
+        callback: The shortcut's callback id.
+        trigger: Opens one modal, within 3 seconds.
+    """
+
+    actor: Actor
+    callback: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """A modal that was submitted.
 
@@ -143,7 +163,7 @@ class Submission:
     values: dict[str, dict[str, Any]]
 
 
-def read_payload(payload: Json) -> Click | Submission | None:
+def read_payload(payload: Json) -> Click | Shortcut | Submission | None:
     """Return what was done; None for what asks nothing of us, such as a modal that was closed.
 
     Raises:
@@ -152,6 +172,9 @@ def read_payload(payload: Json) -> Click | Submission | None:
     match payload.get("type"):
         case "block_actions":
             return _click(_read(_BlockActions, payload))
+        case "shortcut":
+            chosen = _read(_Shortcut, payload)
+            return Shortcut(_actor(chosen), chosen.callback_id, chosen.trigger_id)
         case "view_submission":
             sent = _read(_ViewSubmission, payload)
             view = sent.view

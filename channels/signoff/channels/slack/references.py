@@ -15,6 +15,9 @@ DETAILS: Final = "signoff.details"
 CLAIM: Final = "signoff.claim"
 RELEASE: Final = "signoff.release"
 ASK: Final = "signoff.ask"
+AWAY: Final = "signoff.away"
+"""The global shortcut by which people say that they are away, and the modal that it opens."""
+
 OPEN: Final = "signoff.open"
 """A button that is a link; Slack tells of the click, and there is nothing to do."""
 

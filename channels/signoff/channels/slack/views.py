@@ -6,22 +6,26 @@ Pure: no I/O. https://docs.slack.dev/reference/views/modal-views
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 from slack_sdk.models.blocks import (
     Block,
+    CheckboxesElement,
     ContextBlock,
+    DatePickerElement,
     InputBlock,
     Option,
     PlainTextInputElement,
     SectionBlock,
     StaticSelectElement,
+    UserSelectElement,
 )
 from slack_sdk.models.views import View
 
 from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
 from signoff.channels.slack.form import VALUE, Field, inputs
-from signoff.channels.slack.references import APPROVE, ASK, DETAILS, REJECT, Reference
+from signoff.channels.slack.references import APPROVE, ASK, AWAY, DETAILS, REJECT, Reference
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, plain
 from signoff.core.card import Card, one_line
 from signoff.core.command import LONGEST_REASON
@@ -32,6 +36,12 @@ REASON: Final = "reason"
 
 SPAN: Final = "span"
 """The block id of how long calls like it are approved, too."""
+
+FIRST_DAY: Final = "first"
+LAST_DAY: Final = "last"
+STANDS_IN: Final = "delegate"
+BACK: Final = "back"
+"""The block ids of what is said about being away; the last one's only option has its name, too."""
 
 _MOST_BLOCKS: Final = 100
 _ABOUT: Final = 3
@@ -92,8 +102,45 @@ def details_view(card: Card) -> View:
     )
 
 
-def notice_view(headline: str, text: str) -> View:
-    """Return the modal that says what came of a submission which changed nothing."""
+def away_view(today: date, away: str = "") -> View:
+    """Return the modal in which a person says to be away.
+
+    Args:
+        today: Where the person works.
+        away: What is known of their being away now, "" where they are here.
+    """
+    first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
+    last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
+    # Whoever says to be back has no last day to name.
+    form: list[Block] = [
+        InputBlock(block_id=FIRST_DAY, label=plain("First day"), element=first),
+        InputBlock(block_id=LAST_DAY, label=plain("Last day"), element=last, optional=bool(away)),
+        InputBlock(
+            block_id=STANDS_IN,
+            label=plain("Who stands in"),
+            hint=plain("They decide what is asked of you. Leave it empty for nobody."),
+            element=stands_in,
+            optional=True,
+        ),
+    ]
+    if away:
+        back = Option(value=BACK, text=plain("I am back: end it, and leave out the rest"))
+        tick = CheckboxesElement(action_id=VALUE, options=[back])
+        label = plain("Or")
+        form.append(InputBlock(block_id=BACK, label=label, element=tick, optional=True))
+        form.insert(0, SectionBlock(text=plain(away, SECTION)))
+    return View(
+        type="modal",
+        callback_id=AWAY,
+        title=plain("Away", MODAL_TITLE),
+        submit=plain("Save", MODAL_TITLE),
+        close=plain("Cancel", MODAL_TITLE),
+        blocks=form,
+    )
+
+
+def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> View:
+    """Return the modal that says what came of a submission."""
     said = [SectionBlock(text=plain(one_line(headline), SECTION))]
     said += [
         SectionBlock(text=plain(part.strip()))
@@ -103,7 +150,7 @@ def notice_view(headline: str, text: str) -> View:
     return View(
         type="modal",
         callback_id=DETAILS,
-        title=plain("Nothing changed", MODAL_TITLE),
+        title=plain(title, MODAL_TITLE),
         close=plain("Close", MODAL_TITLE),
         blocks=said,
     )

@@ -30,6 +30,7 @@ SCOPES: Final = (
     "users:read",
     "users:read.email",
     "usergroups:read",
+    "commands",
 )
 """What the bot token must be allowed."""
 

@@ -1,0 +1,37 @@
+"""What Slack is answered, and how it is known that something of it was taken before."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Any, Final
+
+from slack_sdk.models.views import View
+
+from signoff.broker.change import Change
+from signoff.channels.slack.payloads import Actor
+
+Ack = dict[str, Any] | None
+"""What Slack is answered: nothing, or what a modal shall do."""
+
+_REMEMBERED: Final = timedelta(hours=1)
+
+
+def source_of(actor: Actor, nonce: str) -> str:
+    """Return what names one click or submission: its user, and its time or its modal's id."""
+    return hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
+
+
+def guard(source: str) -> str:
+    """Return the key under which it is known that it was taken."""
+    return f"slack:{source}"
+
+
+def guarded(source: str) -> Change:
+    """Return the change that notes that it was taken; it is refused the second time."""
+    return Change().put_raw(guard(source), "1", ttl=_REMEMBERED)
+
+
+def instead(view: View) -> Ack:
+    """Return the answer that puts another modal in the place of the one that was submitted."""
+    return {"response_action": "update", "view": view.to_dict()}

@@ -1,0 +1,279 @@
+"""Being away, said in Slack: a shortcut opens a modal, and the modal sets the absence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from slack_bolt import App, BoltRequest
+from slack_bolt.authorization import AuthorizeResult
+
+from builders import MARA
+from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
+from channels.slack.test_http import served, signed
+from channels.slack.workspace import SECRET, TEAM
+from signoff.broker import audit
+from signoff.broker.desk import Desk
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.http import PATH
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.manifest import manifest
+from signoff.channels.slack.payloads import read_payload
+from signoff.channels.slack.references import AWAY
+from signoff.channels.slack.settings import SlackSettings
+from signoff.core.errors import LedgerUnavailable, SlackPayloadUnreadable
+from signoff.core.events import Event, What
+from signoff.core.hours import Absence
+from signoff.core.people import Directory, Person
+
+Json = dict[str, Any]
+DAY = timedelta(days=1)
+
+
+def shortcut(user: str = MARA_AT, *, team: str = TEAM, callback: str = AWAY) -> Json:
+    """Return the payload of a global shortcut, as the documentation shows it."""
+    return {
+        "type": "shortcut",
+        "token": "legacy",
+        "action_ts": "1763700000.123456",
+        "team": {"id": TEAM, "domain": "example"},
+        "user": {"id": user, "username": "x", "team_id": team},
+        "is_enterprise_install": False,
+        "enterprise": None,
+        "callback_id": callback,
+        "trigger_id": "12.34.abc",
+    }
+
+
+def filled(first: date | None, last: date | None, *, delegate: str = "") -> Json:
+    """Return what stands in the modal."""
+    return {
+        "first": {"type": "datepicker", "selected_date": first and first.isoformat()},
+        "last": {"type": "datepicker", "selected_date": last and last.isoformat()},
+        "delegate": {"type": "users_select", "selected_user": delegate or None},
+    }
+
+
+def ticked(values: Json) -> Json:
+    """Return what stands in the modal when it says to be back, too."""
+    return values | {"back": {"type": "checkboxes", "selected_options": [{"value": "back"}]}}
+
+
+async def today_of(office: Office, person: Person = MARA) -> date:
+    """Return the day it is where a person works."""
+    return person.day(await office.ledger.now())
+
+
+async def absence_of(office: Office, person: str = "mara") -> Absence | None:
+    """Return the absence that counts now."""
+    found = (await office.desk.people.directory()).get(person)
+    assert found is not None
+    return found.absence(await office.ledger.now())
+
+
+async def noted(office: Office, what: What) -> list[Event]:
+    """Return the entries of the audit of one kind."""
+    entries = [Event.model_validate_json(e) async for _, e, _ in audit.entries(office.ledger.store)]
+    return [one for one in entries if one.what is what]
+
+
+async def test_the_whole_way(office: Office):
+    """The shortcut opens the modal, what it says is in the ledger, and the same way ends it."""
+    today = await today_of(office)
+    assert await office.handler.handle(shortcut()) is None
+    (view,) = office.workspace.views
+    first, last, stands_in = view["blocks"]
+    assert first["element"]["initial_date"] == today.isoformat()
+    assert (last["element"]["type"], last["optional"]) == ("datepicker", False)
+    assert (stands_in["element"]["type"], stands_in["optional"]) == ("users_select", True)
+
+    said = await office.submit(filled(today, today + 3 * DAY, delegate=CLEO_AT))
+
+    absence = Absence(start=today, end=today + 3 * DAY, delegate="cleo")
+    assert await absence_of(office) == absence
+    (left,) = await noted(office, What.LEFT)
+    assert left.by == "mara"
+    assert left.more == {
+        "person": "mara",
+        **absence.model_dump(mode="json"),
+        "channel": "slack",
+        "user": MARA_AT,
+        "team": TEAM,
+    }
+    assert said["response_action"] == "update"
+    assert f"You are away until {absence.end}" in str(said["view"])
+    assert "decides instead of you" in str(said["view"])
+    assert "I am back" in str(said["view"])
+
+    await office.handler.handle(shortcut())
+    assert f"You are away until {absence.end}." in str(office.workspace.views[-1]["blocks"][0])
+    said = await office.submit(ticked(filled(today, None)))
+    assert await absence_of(office) is None
+    assert "You are back" in str(said["view"])
+    (back,) = await noted(office, What.BACK)
+    assert (back.by, back.more["channel"]) == ("mara", "slack")
+
+
+async def test_the_first_day_is_the_one_where_the_person_is(office: Office):
+    """At an hour at which it is tomorrow already in Auckland, the modal begins with tomorrow."""
+    far = MARA.model_copy(update={"slack": MARA_AT, "time_zone": "Pacific/Auckland"})
+    directory = Directory([far])
+    identities = Identities(office.web, directory)
+    handler = SlackHandler(Desk(office.ledger, directory), office.web, identities)
+    while await today_of(office, far) == (await office.ledger.now()).date():
+        office.clock.advance(timedelta(hours=1))
+    await handler.handle(shortcut())
+    shown = office.workspace.views[-1]["blocks"][0]["element"]["initial_date"]
+    assert date.fromisoformat(shown) == (await office.ledger.now()).date() + DAY
+
+
+async def test_what_cannot_be_is_said_at_its_field(office: Office):
+    """Days in disorder, past, missing or none, and a delegate whom nobody knows; nothing is set."""
+    today = await today_of(office)
+    office.workspace.add("U0NOBODY", "nobody@example.com")
+    await office.handler.handle(shortcut())
+    for values, block, words in (
+        (filled(today, today - DAY), "last", "before it begins"),
+        (filled(today - 2 * DAY, today - DAY), "last", f"today is {today}"),
+        (filled(today, None), "last", "Choose a day"),
+        (filled(None, today), "first", "Choose a day"),
+        ({}, "first", "Choose a day"),
+        (filled(today, today) | {"last": {"selected_date": "24.12."}}, "last", "no day"),
+        (filled(today, today) | {"last": "x"}, "last", "Choose a day"),
+        (filled(today, today, delegate="U0NOBODY"), "delegate", "does not know this person"),
+        (filled(today, today, delegate="U0GONE"), "delegate", "does not know this person"),
+        (filled(today, today, delegate=MARA_AT), "delegate", "nobody would decide"),
+        (ticked(filled(today, today)), "back", "is not away"),
+    ):
+        said = await office.submit(values)
+        assert said["response_action"] == "errors"
+        ((at, why),) = said["errors"].items()
+        assert at == block, why
+        assert words in why
+    assert await absence_of(office) is None
+    assert not await noted(office, What.LEFT)
+
+
+async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office):
+    """Two who would stand in for each other are told so; the same modal is taken once mended."""
+    today = await today_of(office)
+    await office.handler.handle(shortcut(CLEO_AT))
+    await office.submit(filled(today, today + DAY, delegate=MARA_AT), user=CLEO_AT)
+    await office.handler.handle(shortcut())
+    view = {**office.workspace.views[-1], "id": "V0SAME"}
+    said = await office.submit(filled(today, today + DAY, delegate=CLEO_AT), view=view)
+    assert "stand in for each other" in said["errors"]["delegate"]
+    said = await office.submit(filled(today, today + DAY), view=view)
+    assert "nobody decides instead" in str(said["view"])
+    assert await absence_of(office) == Absence(start=today, end=today + DAY)
+
+
+async def test_the_same_submission_counts_once(office: Office):
+    """Once after the other, at once, and after the person has come back in between."""
+    today = await today_of(office)
+    await office.handler.handle(shortcut())
+    view = {**office.workspace.views[-1], "id": "V0SAME"}
+    sent = view_submission(view, filled(today, today + DAY), MARA_AT)
+    said = await asyncio.gather(*(office.handler.handle(sent) for _ in range(3)))
+    assert all(one is None or one["response_action"] == "update" for one in said)
+    assert await absence_of(office) is not None
+    await office.desk.people.come_back(MARA, by="mara", more={})
+    assert await office.handler.handle(sent) is None
+    assert await absence_of(office) is None
+    assert len(await noted(office, What.LEFT)) == 1
+
+
+async def test_strangers_are_refused(office: Office):
+    """Nobody in the directory, and Mara's id in another team: told so, and nothing is set."""
+    today = await today_of(office)
+    office.workspace.add("U0NOBODY", "nobody@example.com")
+    await office.handler.handle(shortcut())
+    modal = office.workspace.views[-1]
+    for user, team in (("U0NOBODY", TEAM), (MARA_AT, "T0OTHER")):
+        await office.handler.handle(shortcut(user, team=team))
+        assert "not among the people" in str(office.workspace.views[-1])
+        assert "submit" not in office.workspace.views[-1]
+        sent = view_submission(modal, filled(today, today), user, team=team)
+        said = await office.handler.handle(sent)
+        assert "not among the people" in str(said["view"])
+    assert not await noted(office, What.LEFT)
+
+
+async def test_an_old_trigger_and_a_shortcut_of_others(office: Office):
+    """Neither does anything, and both are acknowledged."""
+    office.workspace.failures["views.open"] = ["expired_trigger_id"]
+    assert await office.handler.handle(shortcut()) is None
+    assert await office.handler.handle(shortcut(callback="theirs")) is None
+    assert not office.workspace.views
+
+
+async def test_what_is_not_stored_is_not_acknowledged_as_done(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    """Where the ledger takes nothing, the modal stays open and says so."""
+    today = await today_of(office)
+    await office.handler.handle(shortcut())
+
+    async def down(_change: object) -> None:
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(office.ledger, "commit", down)
+        said = await office.submit(filled(today, today))
+    assert "nothing was noted" in said["errors"]["last"]
+    assert await absence_of(office) is None
+
+
+@pytest.mark.parametrize("without", ["callback_id", "trigger_id", "user"])
+def test_a_shortcut_is_read_strictly(without: str):
+    """A part that Slack documents and that is not there."""
+    payload = shortcut()
+    del payload[without]
+    with pytest.raises(SlackPayloadUnreadable):
+        read_payload(payload)
+
+
+def test_the_manifest_has_the_shortcut():
+    """By the id that is listened to, with the scope it needs, within the documented lengths."""
+    made = manifest(name="Signoff", url="")
+    (one,) = made["features"]["shortcuts"]
+    assert (one["type"], one["callback_id"]) == ("global", AWAY)
+    assert len(one["name"]) <= 24
+    assert len(one["description"]) <= 150
+    assert "commands" in made["oauth_config"]["scopes"]["bot"]
+
+
+async def test_bolt_reads_the_same(office: Office, settings: SlackSettings):
+    """Bolt finds a listener for the shortcut and the modal; our route takes the same bytes."""
+    read: list[Json] = []
+    app = App(
+        signing_secret=SECRET,
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None, team_id=TEAM, bot_token="xoxb-x", bot_id="B1", bot_user_id="U1"
+        ),
+        process_before_response=True,
+    )
+
+    def take(ack: Any, payload: Json) -> None:
+        read.append(payload)
+        ack()
+
+    app.global_shortcut(AWAY)(take)
+    app.view(AWAY)(take)
+    today = await today_of(office)
+    async with served(settings, office.handler) as http:
+        for made in (
+            shortcut,
+            lambda: view_submission(office.workspace.views[-1], filled(today, today), MARA_AT),
+        ):
+            body = urlencode({"payload": json.dumps(made())})
+            request = BoltRequest(body=body, headers=signed(body))
+            assert (await asyncio.to_thread(app.dispatch, request)).status == 200
+            ours = await http.post(PATH, content=body, headers=signed(body))
+            assert ours.status_code == 200
+    assert [one["callback_id"] for one in read] == [AWAY, AWAY]
+    assert (await absence_of(office)) == Absence(start=today, end=today)
