@@ -33,7 +33,7 @@ from signoff.cli.sections import (
     RedisSettings,
     SessionSettings,
 )
-from signoff.cli.sources import DirectorySettings, sourced, text_of
+from signoff.cli.sources import ComputedPolicies, DirectorySettings, computed, sourced, text_of
 from signoff.core.longrunning import LongRunning
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -82,6 +82,7 @@ class Settings(BaseSettings):
     queues: tuple[Queue, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     policies: tuple[Policy, ...] = ()
+    policy: ComputedPolicies = ComputedPolicies()
     default: Fallback = Fallback()
     long_running: tuple[LongRunning, ...] = ()
     log: LogSettings = LogSettings()
@@ -213,7 +214,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _completed(settings: Settings) -> Settings:
-    """Return the settings with what stands in other files: people, and calendars."""
+    """Return the settings with what stands elsewhere: people, calendars, computed policies."""
     found = sourced(settings.directory, settings.home)
     faults, schedules = found.faults, []
     for index, schedule in enumerate(settings.schedules):
@@ -223,10 +224,18 @@ def _completed(settings: Settings) -> Settings:
             faults.append(Fault(f"schedules[{index}].ics", text.message, text.remedy, place))
         else:
             schedules.append(schedule.model_copy(update={"calendar": text}))
+    further = computed(settings.policy)
+    if isinstance(further, Fault):
+        place = source_of(settings, ("policy", "factory"))
+        faults.append(Fault(further.key, further.message, further.remedy, place))
+        further = []
     if faults:
         raise ConfigErrors(faults)
     people = (*settings.people, *found.people)
-    after = settings.model_copy(update={"people": people, "schedules": tuple(schedules)})
+    policies = (*settings.policies, *further)
+    after = settings.model_copy(
+        update={"people": people, "schedules": tuple(schedules), "policies": policies}
+    )
     after._places = tuple(found.places)  # noqa: SLF001 -- as above
     return after
 

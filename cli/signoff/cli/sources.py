@@ -1,9 +1,9 @@
-"""Where people come from beside the settings file: CSV files, and sources of one's own."""
+"""What comes from beside the settings file: people of CSV files, and of code; policies of code."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import zip_longest
@@ -15,7 +15,10 @@ from pydantic import Field, JsonValue, ValidationError
 from signoff.cli.faults import Fault, faults_of, suggest
 from signoff.core.errors import ConfigError
 from signoff.core.model import Value
-from signoff.core.people import PeopleSource, Person
+from signoff.core.people import Person
+from signoff.core.policy import Policy
+
+_FACTORY: Final = r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$"
 
 ADDRESS: Final = "address."
 """Begins the name of a column with addresses in a channel of one's own: ``address.mattermost``."""
@@ -39,9 +42,24 @@ class DirectorySettings(Value):
     )
     factory: str = Field(
         "",
-        pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
+        pattern=_FACTORY,
         description="What makes a source of your own, `package.module:name`: it is called with "
         "`options`, and has a method `people` that returns `signoff.core.people.Person` values.",
+    )
+    options: dict[str, JsonValue] = Field(
+        default_factory=dict, description="What the factory is called with."
+    )
+
+
+class ComputedPolicies(Value):
+    """[policy]: policies that code computes. They are computed when a process starts."""
+
+    factory: str = Field(
+        "",
+        pattern=_FACTORY,
+        description="What computes them, `package.module:name`: it is called with `options`, and "
+        "returns `signoff.core.policy.Policy` values, or tables as they stand in [[policies]]. "
+        "They come behind those of the file.",
     )
     options: dict[str, JsonValue] = Field(
         default_factory=dict, description="What the factory is called with."
@@ -180,23 +198,45 @@ def _take_row(row: Mapping[str, str], place: str, found: Sourced) -> None:
 
 
 def _ask(settings: DirectorySettings, found: Sourced) -> None:
-    module, _, attribute = settings.factory.partition(":")
-    key, name = "directory.factory", settings.factory
+    name = settings.factory
     try:
-        factory: Callable[[Mapping[str, JsonValue]], PeopleSource] = getattr(
-            import_module(module), attribute
-        )
-    except Exception as error:  # noqa: BLE001 -- whatever the module raises
-        message = f"{name} cannot be loaded: {type(error).__name__}: {error}"
-        remedy = "It must be on the Python path of every process: installed, or PYTHONPATH."
-        found.faults.append(Fault(key, message, remedy))
-        return
-    try:
-        people = [Person.model_validate(one) for one in factory(settings.options).people()]
+        source = _made(name, settings.options)
+        people = [Person.model_validate(one) for one in source.people()]
     except Exception as error:  # noqa: BLE001 -- whatever the source raises
-        message = f"{name} has brought no people: {type(error).__name__}: {error}"
         remedy = "See docs/how-to/connect-a-directory.md for what a source has to do."
-        found.faults.append(Fault(key, message, remedy))
+        found.faults.append(_fault("directory.factory", name, "people", error, remedy))
         return
     found.people.extend(people)
     found.places.extend(name for _ in people)
+
+
+def computed(settings: ComputedPolicies) -> list[Policy] | Fault:
+    """Return the policies that code computes, or what is wrong with it."""
+    if not settings.factory:
+        return []
+    try:
+        made = _made(settings.factory, settings.options)
+        return [Policy.model_validate(one) for one in made]
+    except Exception as error:  # noqa: BLE001 -- whatever the code raises
+        remedy = "It has to return policies; see docs/how-to/write-a-policy.md."
+        return _fault("policy.factory", settings.factory, "policies", error, remedy)
+
+
+class _CannotBeLoadedError(Exception):
+    """The module or the name in it is not there, or raises while it is imported."""
+
+
+def _made(name: str, options: Mapping[str, JsonValue]) -> Any:  # noqa: ANN401 -- code of others
+    module, _, attribute = name.partition(":")
+    try:
+        factory = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise _CannotBeLoadedError(f"{type(error).__name__}: {error}") from error
+    return factory(options)
+
+
+def _fault(key: str, name: str, what: str, error: Exception, remedy: str) -> Fault:
+    if isinstance(error, _CannotBeLoadedError):
+        remedy = "It must be on the Python path of every process: installed, or PYTHONPATH."
+        return Fault(key, f"{name} cannot be loaded: {error}", remedy)
+    return Fault(key, f"{name} has brought no {what}: {type(error).__name__}: {error}", remedy)

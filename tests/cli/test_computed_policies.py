@@ -1,0 +1,100 @@
+"""Policies that code computes, beside those of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from signoff.cli.config_check import check
+from signoff.cli.faults import ConfigErrors
+from signoff.cli.settings import load_settings
+from signoff.core.policy import Policy
+
+ROOT = Path(__file__).parents[2]
+
+BEFORE = """\
+[agents]
+folder = "."
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[default]
+ask = ["mara"]
+[[policies]]
+name = "travel"
+when = 'tool == "travel"'
+ask = ["mara"]
+"""
+
+
+def by_tool(options: Mapping[str, Mapping[str, str]]) -> Iterator[Policy | dict[str, object]]:
+    """Yield a policy for each tool, half of them as tables."""
+    for tool, person in options["owners"].items():
+        condition = f'tool == "{tool}"'
+        yield Policy(name=tool, when=condition, ask=(person,))
+        yield {"name": f"{tool} later", "when": condition, "levels": [{"ask": [person]}]}
+
+
+def written(folder: Path, table: str) -> Path:
+    """Return a settings file with a table about computed policies."""
+    file = folder / "signoff.toml"
+    file.write_text(f"{BEFORE}[policy]\n{table}\n")
+    return file
+
+
+def test_they_come_behind_those_of_the_file(tmp_path: Path) -> None:
+    """In their order, as models or as tables, and nothing is wrong with them."""
+    table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "mara" }}'
+
+    settings = load_settings(written(tmp_path, table))
+
+    assert [one.name for one in settings.policies] == ["travel", "deploy", "deploy later"]
+    assert settings.policies[2].levels[0].ask == ("mara",)
+    assert check(settings) == []
+
+
+def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
+    """Whom nobody knows is told with the place in the list."""
+    table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "nobody" }}'
+
+    (first, *_) = check(load_settings(written(tmp_path, table)))
+
+    assert first.key == "policies[1].ask"
+    assert "'nobody' is not the id of anybody" in first.message
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [
+        ("nothing.at_all:make", "nothing.at_all:make cannot be loaded: ModuleNotFoundError"),
+        ("builtins:nothing", "builtins:nothing cannot be loaded: AttributeError"),
+        (f"{__name__}:by_tool", "has brought no policies: KeyError: 'owners'"),
+        ("builtins:str", "has brought no policies: ValidationError"),
+    ],
+)
+def test_what_computes_none_is_named(tmp_path: Path, factory: str, said: str) -> None:
+    """With the setting, the line, and what to do; nothing starts without them."""
+    with pytest.raises(ConfigErrors) as raised:
+        load_settings(written(tmp_path, f'factory = "{factory}"'))
+
+    (fault,) = raised.value.faults
+    assert fault.key == "policy.factory"
+    assert said in fault.message
+    assert fault.remedy
+    assert "signoff.toml:" in fault.source
+
+
+def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code, with its table, makes the policies that it speaks of."""
+    text = (ROOT / "docs" / "how-to" / "write-a-policy.md").read_text(encoding="utf-8")
+    code = text.partition("# our_policies.py")[2].partition("```")[0]
+    table = text.partition("    [policy]\n")[2].partition("\n\n")[0]
+    (tmp_path / "our_policies.py").write_text("#" + code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    settings = load_settings(written(tmp_path, dedent(table)))
+
+    assert [one.name for one in settings.policies[1:]] == ["owner of deploy", "owner of rollback"]
