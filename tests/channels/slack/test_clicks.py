@@ -218,7 +218,7 @@ async def test_what_is_no_payload_is_refused(office: Office, payload: dict):
         await office.handler.handle(payload)
 
 
-@pytest.mark.parametrize("kind", ["view_closed", "shortcut", "message_action", None, 3, []])
+@pytest.mark.parametrize("kind", ["view_closed", "message_action", None, 3, []])
 async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object):
     """Other interactions are acknowledged, and nothing is done."""
     assert await office.handler.handle({"type": kind}) is None
