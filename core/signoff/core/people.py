@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol, Self
 
@@ -26,6 +27,16 @@ def normal_address(address: str) -> str:
     return address.strip().lower()
 
 
+class Role(StrEnum):
+    """What somebody may do beside deciding what they are asked and following what they asked for."""
+
+    OPERATOR = "operator"
+    """Sees everything, and moves what waits: hands over, withdraws, extends, reminds. An operator
+    decides nothing that they are not asked."""
+    AUDITOR = "auditor"
+    """Sees everything, and changes nothing of it."""
+
+
 class Person(Value):
     """Somebody who can be asked, or who asks.
 
@@ -45,6 +56,8 @@ class Person(Value):
             library `holidays` knows countries and their parts.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
+        roles: ``["operator"]`` or ``["auditor"]`` for those who see all that waits on the inbox
+            page. Everybody may be an approver.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -58,6 +71,7 @@ class Person(Value):
     hours: tuple[Hours, ...] = ()
     holidays: Holidays = ""
     away: tuple[Absence, ...] = ()
+    roles: tuple[Role, ...] = ()
 
     @field_validator("email", "aliases", mode="after")
     @classmethod
@@ -70,6 +84,11 @@ class Person(Value):
     def __hash__(self) -> int:
         """Hash by the id: addresses are a dict, which has no hash."""
         return hash(self.id)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether they may see what they are neither asked about nor have asked for."""
+        return bool(self.roles)
 
     @property
     def shown(self) -> str:

@@ -2,43 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.desk import Desk
 from signoff.channels.inbox.pages import page
-from signoff.channels.inbox.sessions import Session
-from signoff.channels.inbox.settings import CHANNEL
+from signoff.channels.inbox.settings import CHANNEL, ROOT
+from signoff.channels.inbox.visits import Route, Visit, Visits, go
 from signoff.channels.leaving import person_called
 from signoff.core.errors import AbsenceRefused, MoveRefused
 from signoff.core.hours import Absence
 from signoff.core.people import Directory, Person
 
 
-class Away:
+class AwayPages:
     """Shows and takes in absences.
 
     Args:
         desk: The ledger and the people.
+        visits: Who is away.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, visits: Visits) -> None:
         self._desk = desk
+        self._visits = visits
 
-    async def shown(
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            ("GET", "/away", self.away_page),
+            ("POST", "/away", self.leave),
+            ("POST", "/away/back", self.come_back),
+        )
+
+    async def away_page(self, request: Request) -> Response:
+        """Show when whoever is signed in is away."""
+        return await self._shown(await self._visits.of(request))
+
+    async def leave(self, request: Request) -> Response:
+        """Note that somebody is away, and who decides instead."""
+        return await self._absence(request, self._leave)
+
+    async def come_back(self, request: Request) -> Response:
+        """Note that somebody is back."""
+        return await self._absence(request, self._come_back)
+
+    async def _absence(
+        self, request: Request, note: Callable[[Person, Mapping[str, str]], Awaitable[None]]
+    ) -> Response:
+        """Note an absence; whoever stands in decides, so it takes what a decision takes."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        visit, status, alert = await self._visits.proven(visit, form)
+        try:
+            if not alert:
+                await note(visit.person, form)
+                return go(f"{ROOT}/away")
+        except AbsenceRefused as error:
+            status, alert = 422, str(error)
+        return await self._shown(visit, status=status, alert=alert, form=form)
+
+    async def _shown(
         self,
-        person: Person,
-        session: Session,
+        visit: Visit,
         *,
-        ask_code: bool,
         status: int = 200,
         alert: str = "",
         form: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return the page."""
-        now = await self._desk.ledger.now()
+        person, now = visit.person, await self._desk.ledger.now()
         directory = await self._desk.people.directory()
         present = directory.get(person.id) or person
         absence = present.absence(now)
@@ -49,16 +84,16 @@ class Away:
             "away",
             status=status,
             who=person,
-            session=session,
+            session=visit.session,
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=ask_code,
+            ask_code=not await self._visits.is_fresh(visit),
             alert=alert,
             form=form or {},
         )
 
-    async def leave(self, person: Person, form: Mapping[str, str]) -> None:
+    async def _leave(self, person: Person, form: Mapping[str, str]) -> None:
         """Note the absence of a form.
 
         Raises:
@@ -75,7 +110,7 @@ class Away:
         absence = Absence(start=start, end=end, delegate=delegate)
         await self._desk.people.leave(person, absence, by=person.id, more={"channel": CHANNEL})
 
-    async def come_back(self, person: Person) -> None:
+    async def _come_back(self, person: Person, _: Mapping[str, str]) -> None:
         """Note that somebody is here from today on.
 
         Raises:

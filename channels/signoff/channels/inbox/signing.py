@@ -1,0 +1,74 @@
+"""The pages to sign in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.channels.inbox.forms import own_path
+from signoff.channels.inbox.pages import page
+from signoff.channels.inbox.settings import ROOT
+from signoff.channels.inbox.signin import TooManyAttempts
+from signoff.channels.inbox.visits import TOO_MANY, Route, Visits, go, peer_of
+
+_WRONG: Final = (
+    "That did not work. Check the address and the code, and take the next code: each counts once. "
+    "If you have no authenticator app for Signoff yet, ask whoever runs it."
+)
+
+
+class SigningPages:
+    """Signs people in and out.
+
+    Args:
+        visits: The sessions, and who may begin one.
+    """
+
+    def __init__(self, visits: Visits) -> None:
+        self._visits = visits
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            ("GET", "/sign-in", self.shown),
+            ("POST", "/sign-in", self.sign_in),
+            ("POST", "/sign-out", self.sign_out),
+        )
+
+    async def shown(self, request: Request) -> Response:
+        """Show the form to sign in."""
+        return page("sign_in", next=own_path(request.query_params.get("next", "")), address="")
+
+    async def sign_in(self, request: Request) -> Response:
+        """Sign somebody in, under a new session name whatever there was before."""
+        visits = self._visits
+        form = await visits.unbound_form(request)
+        to, address = own_path(form.get("next", "")), form.get("address", "")
+        try:
+            found = await visits.sign_in.by_address(
+                address, form.get("code", ""), peer=peer_of(request)
+            )
+        except TooManyAttempts:
+            return page("sign_in", status=429, next=to, address=address, alert=TOO_MANY)
+        if found is None:
+            return page("sign_in", status=401, next=to, address=address, alert=_WRONG)
+        person, epoch = found
+        await visits.sessions.end(request.cookies.get(visits.cookie, ""))
+        answer = go(to)
+        visits.keep(answer, await visits.sessions.begin(person.id, epoch))
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        """End this session, or all of the person's."""
+        visits = self._visits
+        visit = await visits.of(request)
+        form = await visits.form(visit)
+        if form.get("everywhere"):
+            await visits.factors.new_epoch(visit.person.id)
+        await visits.sessions.end(request.cookies.get(visits.cookie, ""))
+        answer = go(f"{ROOT}/sign-in")
+        visits.forget(answer)
+        return answer
