@@ -56,7 +56,8 @@ class Browser:
     @property
     def session(self) -> str:
         """The session's name, as the cookie has it; to set it is to be another browser."""
-        return next((one.value or "" for one in self.http.cookies.jar), "")
+        found = (one.value or "" for one in self.http.cookies.jar if one.name == COOKIE)
+        return next(found, "")
 
     @session.setter
     def session(self, name: str) -> None:

@@ -75,7 +75,6 @@ def test_the_confirmation_decides_exactly_what_was_said() -> None:
     assert (decision.reason, decision.payload, decision.at) == ("fine", {"days": 3}, later)
     assert (decision.channel, decision.first_step) == ("inbox", "email")
     assert event.more["first_step"] == "email"
-    assert event.more["second_factor"] == "totp"
     assert after.step_of("mara") is None
 
 

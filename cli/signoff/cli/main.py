@@ -21,6 +21,7 @@ from signoff.cli.commands import (
     config,
     doctor,
     grants,
+    inbox,
     mail,
     mailbox,
     people,
@@ -96,6 +97,7 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(queue.app, name="queue")
 app.add_typer(grants.app, name="grants")
 app.add_typer(people.app, name="people")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(audit.app, name="audit")

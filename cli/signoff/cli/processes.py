@@ -161,6 +161,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
+    from signoff.channels.inbox.link_mails import LinkMails  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -198,6 +199,8 @@ def run_channels(settings: Settings) -> int:
         )
     )
 
+    if settings.inbox.url and "link" in settings.inbox.sign_in:
+        drains[stages.SIGN_IN] = LinkMails(parts.desk, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}

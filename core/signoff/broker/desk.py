@@ -159,7 +159,13 @@ class Desk:
         )
 
     async def confirm(
-        self, approval_id: str, person: Person, *, channel: str, mark: str
+        self,
+        approval_id: str,
+        person: Person,
+        *,
+        channel: str,
+        mark: str,
+        more: Mapping[str, JsonValue] | None = None,
     ) -> Approval:
         """Take the second step; see `Approval.confirm`.
 
@@ -168,6 +174,7 @@ class Desk:
             person: Who, as the channel has proven it by a second factor.
             channel: How it came.
             mark: Stands for the first step that the person was shown.
+            more: What the audit shall know besides, such as which second factor was given.
 
         Raises:
             DecisionRefused: The person may not decide, or has nothing to confirm.
@@ -176,7 +183,7 @@ class Desk:
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
             return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
 
-        return await self._end(approval_id, step, None, in_time=True)
+        return await self._end(approval_id, step, None, in_time=True, more=more)
 
     async def reject(
         self,

@@ -11,6 +11,7 @@ from typing import Final
 ROUTE: Final = "route"
 INTAKE: Final = "intake"
 DELIVER: Final = "deliver"
+SIGN_IN: Final = "sign_in"
 WEBHOOK: Final = "webhook"
 RUN: Final = "run"
 RESUME: Final = "resume"

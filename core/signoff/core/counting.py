@@ -22,7 +22,7 @@ from signoff.core.parts import Decision, Kind
 from signoff.core.payload import missing_fields
 from signoff.core.people import Directory
 from signoff.core.policy import OnTimeout
-from signoff.core.steps import FIRST, SECOND
+from signoff.core.steps import FIRST
 from signoff.core.voting import stands_for
 
 
@@ -172,6 +172,4 @@ class Counted(HandedOn):
             more["first_step"] = decision.first_step
         if decision.grant:
             more["grant"] = decision.grant
-        if decision.channel in SECOND:
-            more["second_factor"] = SECOND[decision.channel]
         return more

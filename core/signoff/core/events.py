@@ -55,6 +55,8 @@ class What(StrEnum):
     IN_DOUBT = "in_doubt"
     ENROLLED = "enrolled"
     UNENROLLED = "unenrolled"
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
     LEFT = "left"
     BACK = "back"
     TOKEN_CREATED = "token_created"  # noqa: S105 -- a name

@@ -28,7 +28,7 @@ def normal_address(address: str) -> str:
 
 
 class Role(StrEnum):
-    """What somebody may do beside deciding what they are asked and following what they asked for."""
+    """What people may do beside deciding what they are asked and following what they asked for."""
 
     OPERATOR = "operator"
     """Sees everything, and moves what waits: hands over, withdraws, extends, reminds. An operator

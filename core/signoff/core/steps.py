@@ -9,7 +9,6 @@ channel it comes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Final
 
 from signoff.core.parts import Decision
@@ -17,8 +16,8 @@ from signoff.core.parts import Decision
 FIRST: Final = frozenset({"email", "slack"})
 """The channels by which a first step can be taken."""
 
-SECOND: Final[Mapping[str, str]] = {"inbox": "totp"}
-"""The channels by which it can be confirmed, and the factor that each of them asks for."""
+SECOND: Final = frozenset({"inbox"})
+"""The channels by which it can be confirmed: each of them asks for a second factor."""
 
 
 def mark_of(step: Decision) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.policy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -52,6 +53,31 @@ _TEMPLATES.filters["harmless"] = harmless
 _INLINER: Final = css_inline.CSSInliner(keep_at_rules=True, load_remote_stylesheets=False)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkMail:
+    """A link to sign in, for the person who has asked for it.
+
+    Attributes:
+        id: A function of the cause.
+        person: The id of the person.
+        name: The person's name.
+        address: Where to.
+        at: The present (UTC).
+        until: Until when the link is good (UTC).
+        link: The link; whoever has it and the browser that asked for it is the person.
+        browser: Which browser has asked, in our own words.
+    """
+
+    id: str
+    person: str
+    name: str
+    address: str
+    at: datetime
+    until: datetime
+    link: str
+    browser: str
+
+
 def render(message: Message, settings: EmailSettings) -> EmailMessage:
     """Return a message as an email.
 
@@ -68,31 +94,32 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     Raises:
         MailRefused: The address can never be written to.
     """
-    mail = EmailMessage(policy=_BODY)
-    mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
-    mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
+    mail = _begun(message, settings)
     if message.token:
         mail["Reply-To"] = settings.reply_address(message.token)
     mail["Subject"] = subject(message)
-    mail["Date"] = format_datetime(message.at)
     mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain)
     thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
     if thread and message.kind is not Kind.CARD:
         mail["In-Reply-To"] = thread[-1]
         mail["References"] = " ".join(thread)
-    # RFC 3834: nothing that answers mail by itself shall answer this.
-    mail["Auto-Submitted"] = "auto-generated"
-    mail["X-Auto-Response-Suppress"] = "All"
-    mail["X-Signoff-Loop"] = settings.domain
-    for name, value in mail.items():
-        if "\r" in value or "\n" in value:
-            raise MailRefused(
-                f"The {name} header of {message.id} would have had a line break in it."
-            )
-    mail.set_content(plain_text(message, settings), cte="quoted-printable")
-    mail.add_alternative(html(message, settings), subtype="html", cte="quoted-printable")
-    mail.policy = _HEADER
-    return mail
+    return _ended(mail, message.id, plain_text(message, settings), html(message, settings))
+
+
+def render_link(message: LinkMail, settings: EmailSettings) -> EmailMessage:
+    """Return the mail with a link to sign in; see `render`.
+
+    Raises:
+        MailRefused: The address can never be written to.
+    """
+    mail = _begun(message, settings)
+    mail["Subject"] = "Sign in to Signoff"
+    mail["Message-ID"] = message_id(message.id, "link", settings.domain)
+    context = {"message": message, "until": moment(message.until), "cut_marker": CUT_MARKER}
+    text, page = (
+        _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
+    )
+    return _ended(mail, message.id, harmless(text), _INLINER.inline(page))
 
 
 def plain_text(message: Message, settings: EmailSettings) -> str:
@@ -123,7 +150,7 @@ def subject(message: Message) -> str:
     return words if message.kind is Kind.CARD else f"Re: {words}"
 
 
-def recipient(message: Message) -> str:
+def recipient(message: Message | LinkMail) -> str:
     """Return the address of the envelope, and of the To header.
 
     Raises:
@@ -136,6 +163,28 @@ def recipient(message: Message) -> str:
             "correct it under [[people]]."
         )
     return address
+
+
+def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage:
+    mail = EmailMessage(policy=_BODY)
+    mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
+    mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
+    mail["Date"] = format_datetime(message.at)
+    # RFC 3834: nothing that answers mail by itself shall answer this.
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail["X-Signoff-Loop"] = settings.domain
+    return mail
+
+
+def _ended(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage:
+    for name, value in mail.items():
+        if "\r" in value or "\n" in value:
+            raise MailRefused(f"The {name} header of {cause} would have had a line break in it.")
+    mail.set_content(text, cte="quoted-printable")
+    mail.add_alternative(page, subtype="html", cte="quoted-printable")
+    mail.policy = _HEADER
+    return mail
 
 
 def mailto(address: str, subject_line: str, body: str) -> str:

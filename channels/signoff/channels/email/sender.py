@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from email.message import EmailMessage
+from typing import TypeVar
 
 import structlog
 
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.pace import AGAIN, Pace
-from signoff.channels.email.render import plain_text, recipient, render
+from signoff.channels.email.render import LinkMail, plain_text, recipient, render, render_link
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
 from signoff.channels.inbox.settings import InboxSettings
@@ -21,6 +23,8 @@ from signoff.core.payload import find_field
 from signoff.core.people import Directory
 
 log = structlog.get_logger(__name__)
+
+M = TypeVar("M", Message, LinkMail)
 
 
 class EmailChannel:
@@ -47,12 +51,21 @@ class EmailChannel:
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
         """Deliver a batch over one connection; see `Channel`."""
+        return await self._deliver(messages, render)
+
+    async def deliver_links(self, messages: Sequence[LinkMail]) -> list[Result]:
+        """Deliver links to sign in, as `deliver` does messages."""
+        return await self._deliver(messages, render_link)
+
+    async def _deliver(
+        self, messages: Sequence[M], write: Callable[[M, EmailSettings], EmailMessage]
+    ) -> list[Result]:
         results: dict[int, Result] = {}
         mails: dict[int, Envelope] = {}
         receipts: dict[int, str] = {}
         for at, message in enumerate(messages):
             try:
-                mail = render(message, self._settings)
+                mail = write(message, self._settings)
                 data = mail.as_bytes()
                 if self._signer is not None:
                     data = self._signer.sign(data)
@@ -84,8 +97,8 @@ class EmailChannel:
         waiting = MailThrottled("It waits for its turn: [email.smtp] per_minute, connections.")
         return [*outcomes, *[waiting] * (len(mails) - most)]
 
-    def _from(self, message: Message) -> str:
-        if message.token and self._settings.bounces:
+    def _from(self, message: Message | LinkMail) -> str:
+        if isinstance(message, Message) and message.token and self._settings.bounces:
             return self._settings.reply_address(message.token)
         return self._settings.sender_address
 

@@ -59,7 +59,7 @@ class ApprovalPages:
 
     async def approve(self, request: Request) -> Response:
         """Say yes: at once, or to what was said by mail."""
-        return await self._decide(request, self._yes)
+        return await self._decide(request, self._yes, strict=True)
 
     async def reject(self, request: Request) -> Response:
         """Say no."""
@@ -67,7 +67,13 @@ class ApprovalPages:
 
     async def _yes(self, visit: Visit, approval: Approval, form: Mapping[str, str]) -> None:
         if mark := form.get("mark", ""):
-            await self._desk.confirm(approval.id, visit.person, channel=CHANNEL, mark=mark)
+            await self._desk.confirm(
+                approval.id,
+                visit.person,
+                channel=CHANNEL,
+                mark=mark,
+                more=await self._visits.evidence(visit),
+            )
             return
         start = "value."
         typed = {
@@ -76,26 +82,43 @@ class ApprovalPages:
             if name.startswith(start) and text.strip()
         }
         values = parse_values(approval.template, typed) if typed else None
-        reason = _reason(form)
         await self._desk.approve(
-            approval.id, visit.person, channel=CHANNEL, reason=reason, values=values
+            approval.id,
+            visit.person,
+            channel=CHANNEL,
+            reason=_reason(form),
+            values=values,
+            more=await self._visits.evidence(visit),
         )
 
     async def _no(self, visit: Visit, approval: Approval, form: Mapping[str, str]) -> None:
-        await self._desk.reject(approval.id, visit.person, channel=CHANNEL, reason=_reason(form))
+        await self._desk.reject(
+            approval.id,
+            visit.person,
+            channel=CHANNEL,
+            reason=_reason(form),
+            more=await self._visits.evidence(visit),
+        )
 
     async def _decide(
         self,
         request: Request,
         answer: Callable[[Visit, Approval, Mapping[str, str]], Awaitable[None]],
+        *,
+        strict: bool = False,
     ) -> Response:
-        """Decide, if the session and a fresh code say that it is the person who was asked."""
+        """Decide, if the session says that it is the person who was asked.
+
+        A yes that takes two steps takes a fresh second factor. A no counts without, as by mail.
+        """
         visit = await self._visits.of(request)
         form = await self._visits.form(visit)
         approval = await self._approval(visit)
         if form.get("digest") != approval.digest:
             raise BadForm("This form shows another call, so nothing was done. Load it again.")
-        visit, status, alert = await self._visits.proven(visit, form)
+        visit, status, alert = await self._visits.proven(
+            visit, form, strict=strict and approval.in_two_steps
+        )
         if alert:
             return await self._shown(visit, approval, status=status, alert=alert, form=form)
         try:
@@ -132,7 +155,7 @@ class ApprovalPages:
     ) -> Response:
         now = await self._ledger.now()
         shape = view(approval, visit.person, self._desk.directory, now)
-        fresh = await self._visits.is_fresh(visit)
+        needed = await self._visits.needs_code(visit, strict=approval.in_two_steps)
         return page(
             "approval",
             status=status,
@@ -140,7 +163,7 @@ class ApprovalPages:
             session=visit.session,
             view=shape,
             Stage=Stage,
-            ask_code=not fresh,
+            ask_code=needed,
             alert=alert,
             form=form or {},
         )

@@ -53,10 +53,15 @@ class AwayPages:
     async def _absence(
         self, request: Request, note: Callable[[Person, Mapping[str, str]], Awaitable[None]]
     ) -> Response:
-        """Note an absence; whoever stands in decides, so it takes what a decision takes."""
+        """Note an absence.
+
+        Whoever stands in decides. So who has a second factor, and may be asked what takes one,
+        gives it: a session alone hands on no more than it may decide.
+        """
         visit = await self._visits.of(request)
         form = await self._visits.form(visit)
-        visit, status, alert = await self._visits.proven(visit, form)
+        strict = await self._visits.has_factor(visit)
+        visit, status, alert = await self._visits.proven(visit, form, strict=strict)
         try:
             if not alert:
                 await note(visit.person, form)
@@ -88,7 +93,9 @@ class AwayPages:
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=not await self._visits.is_fresh(visit),
+            ask_code=await self._visits.needs_code(
+                visit, strict=await self._visits.has_factor(visit)
+            ),
             alert=alert,
             form=form or {},
         )

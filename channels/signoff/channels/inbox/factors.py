@@ -11,7 +11,6 @@ import base64
 import hashlib
 import hmac
 import json
-import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -23,6 +22,7 @@ from pydantic import SecretStr
 
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
+from signoff.channels.inbox.epochs import begin_epoch
 from signoff.core.errors import ConfigError, Conflict
 from signoff.core.events import Event, What
 from signoff.core.people import Person
@@ -48,17 +48,15 @@ class Enrolment:
         version: Of its record.
         sealed: The secret.
         last: The time step of the last code that was taken, which is not taken again.
-        epoch: Another one ends all sessions of the person.
     """
 
     version: int
     sealed: str
     last: int
-    epoch: str
 
     def to_json(self) -> str:
         """Return what the record holds."""
-        return json.dumps({"sealed": self.sealed, "last": self.last, "epoch": self.epoch})
+        return json.dumps({"sealed": self.sealed, "last": self.last})
 
 
 class Factors:
@@ -74,7 +72,7 @@ class Factors:
         digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
         self._fernet = Fernet(base64.urlsafe_b64encode(digest))
         # Checked in the place of a secret that is not there, so that it takes as long.
-        self._nobody = Enrolment(0, self._seal("", pyotp.random_base32()), 0, "")
+        self._nobody = Enrolment(0, self._seal("", pyotp.random_base32()), 0)
 
     async def enroll(self, person: Person, *, by: str, replace: bool = False) -> str:
         """Give a person a new secret, and return it as an ``otpauth://`` address.
@@ -95,30 +93,19 @@ class Factors:
             )
         secret = pyotp.random_base32()
         sealed = self._seal(person.id, secret)
-        made = Enrolment(found.version if found else 0, sealed, 0, secrets.token_hex(8))
+        made = Enrolment(found.version if found else 0, sealed, 0)
         change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
+        await begin_epoch(self._ledger, change, person.id)
         await self._ledger.commit(
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
         )
         return pyotp.TOTP(secret).provisioning_uri(name=person.email, issuer_name=ISSUER)
 
-    async def epoch(self, person: str) -> str:
-        """Return what a session of this person must have been begun under, "" if none can be."""
-        found = await _find(self._ledger, person)
-        return found.epoch if found is not None else ""
+    async def has(self, person: str) -> bool:
+        """Say whether a person has an authenticator app."""
+        return await _find(self._ledger, person) is not None
 
-    async def new_epoch(self, person: str) -> None:
-        """End all sessions of a person."""
-
-        async def attempt() -> None:
-            found = await _find(self._ledger, person)
-            if found is not None:
-                new = Enrolment(found.version, found.sealed, found.last, secrets.token_hex(8))
-                await self._put(person, new)
-
-        await self._ledger.decide_again(attempt)
-
-    async def check(self, person: Person | None, code: str) -> str:
+    async def check(self, person: Person | None, code: str) -> bool:
         """Take a code, which then does not count again (RFC 6238, section 5.2).
 
         What is done, and how long it takes, does not depend on whether there is such a person.
@@ -128,19 +115,19 @@ class Factors:
             code: As it was typed.
 
         Returns:
-            The epoch for a session; "" if the code is not right.
+            Whether the code is right.
         """
         whose = person.id if person is not None else ""
         found = await _find(self._ledger, whose)
         secret = self._unseal(whose, found)
         step = self._step_of(secret, code, await self._ledger.now())
         if person is None or found is None or step <= found.last:
-            return ""
+            return False
         try:
-            await self._put(whose, Enrolment(found.version, found.sealed, step, found.epoch))
+            await self._put(whose, Enrolment(found.version, found.sealed, step))
         except Conflict:
-            return ""  # the same code, given twice at the same moment
-        return found.epoch
+            return False  # the same code, given twice at the same moment
+        return True
 
     @staticmethod
     def _step_of(secret: str, code: str, now: datetime) -> int:
@@ -186,6 +173,7 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
         if found is None:
             return False
         change = Change().put_raw(_KEYS + person, "", was=found.version)
+        await begin_epoch(ledger, change, person)
         await ledger.commit(change.note([await _event(ledger, What.UNENROLLED, person, by)]))
         return True
 
@@ -203,7 +191,7 @@ async def _find(ledger: Ledger, person: str) -> Enrolment | None:
         return None
     version, text = record
     data = json.loads(text)
-    return Enrolment(version, data["sealed"], data["last"], data["epoch"])
+    return Enrolment(version, data["sealed"], data["last"])
 
 
 async def _event(ledger: Ledger, what: What, person: str, by: str) -> Event:

@@ -14,7 +14,7 @@ from signoff.channels.inbox.settings import ROOT
 
 _LARGEST: Final = 64 << 10
 _MOST_FIELDS: Final = 100
-_OWN: Final = re.compile(rf"{ROOT}/(?:approvals/ap_[a-z2-7]{{16}}|away)?")
+_OWN: Final = re.compile(rf"{ROOT}/(?!sign-)(?:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)?")
 
 
 class BadForm(Exception):

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from signoff.broker.desk import Desk
 from signoff.channels.inbox.approvals import ApprovalPages
 from signoff.channels.inbox.away import AwayPages
+from signoff.channels.inbox.link_pages import LinkPages
 from signoff.channels.inbox.lists import ListPages
 from signoff.channels.inbox.pages import style
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.signing import SigningPages
-from signoff.channels.inbox.visits import Route, Visits, go, guarded
+from signoff.channels.inbox.visits import Route, Visits, go
 
 
 def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
@@ -34,10 +35,11 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
     assets: tuple[Route, ...] = (("GET", "", start), ("GET", "/style.css", style_sheet))
     for method, path, handler in (
         *assets,
-        *SigningPages(visits).routes(),
+        *SigningPages(desk, visits).routes(),
+        *LinkPages(desk, visits).routes(),
         *ListPages(desk, visits).routes(),
         *AwayPages(desk, visits).routes(),
         *ApprovalPages(desk, visits).routes(),
     ):
-        router.add_route(ROOT + path, guarded(handler), methods=[method])
+        router.add_route(ROOT + path, visits.guarded(handler), methods=[method])
     return router

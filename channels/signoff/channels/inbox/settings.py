@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from signoff.channels.email.servers import is_loopback
 from signoff.core.durations import Duration
@@ -16,6 +16,9 @@ CHANNEL: Final = "inbox"
 
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
+
+Way = Literal["link", "code"]
+"""How people sign in."""
 
 _SHORTEST_KEY: Final = 32
 
@@ -45,7 +48,7 @@ def _base(text: str) -> str:
 
 
 class InboxSettings(BaseModel):
-    """The inbox page, which people sign in to with a code from an authenticator app.
+    """The inbox page.
 
     Attributes:
         url: Where people reach it: ``"https://approvals.example.com"``. What stands there passes
@@ -53,15 +56,19 @@ class InboxSettings(BaseModel):
         secret_key: Seals the secrets of the authenticator apps in Redis; at least 32 characters
             that nobody can guess (`openssl rand -base64 32`), the same for all gateways. With
             another key everybody has to be enrolled anew.
+        sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
+            takes an address and a code of an authenticator app.
         idle: After how long without a request a session ends.
         longest: After how long it ends in any case.
-        fresh: For how long after a code was given the session decides without another one.
+        fresh: For how long after a second factor was given the session needs no other one for what
+            takes one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: Annotated[str, AfterValidator(_base)] = ""
     secret_key: SecretStr = SecretStr("")
+    sign_in: Annotated[tuple[Way, ...], Field(min_length=1)] = ("link", "code")
     idle: Duration = timedelta(minutes=30)
     longest: Duration = timedelta(hours=12)
     fresh: Duration = timedelta(minutes=5)

@@ -16,7 +16,7 @@ from signoff.core.people import Directory, Person, normal_address
 
 log = structlog.get_logger(__name__)
 
-_Rule = tuple[str, int, timedelta]
+Rule = tuple[str, int, timedelta]
 """What is counted, how many of it are allowed, and in what time."""
 
 _LIMITS: Final = ((5, timedelta(minutes=15)), (30, timedelta(days=1)))
@@ -44,8 +44,8 @@ class SignIn:
         self._throttle = throttle
         self._directory = directory
 
-    async def by_address(self, address: str, code: str, *, peer: str) -> tuple[Person, str] | None:
-        """Return the person with this address, and the epoch for a session.
+    async def by_address(self, address: str, code: str, *, peer: str) -> Person | None:
+        """Return the person with this address, whose code it is.
 
         Returns:
             None if there is no such person, who has no second factor, or the code is not right.
@@ -55,14 +55,13 @@ class SignIn:
         """
         wanted = normal_address(address)
         person = self._directory.find(wanted) if "@" in wanted else None
-        rules = [*_of_peer(peer), *_limited(f"tries:address:{_hashed(wanted)}")]
+        rules = [*_of_peer(peer), *limited(f"tries:address:{hashed(wanted)}")]
         await self._refuse_too_many(rules, peer)
         # By person as well, because an alias gives no further attempts. That this is over is not
         # told: it would tell that two addresses are one person's.
-        more = _limited(f"tries:person:{_hashed(person.id if person is not None else wanted)}")
+        more = limited(f"tries:person:{hashed(person.id if person is not None else wanted)}")
         known = person if await self._counted(more) else None
-        epoch = await self._checked(known, code, peer, [*rules, *more])
-        return (person, epoch) if person is not None and epoch else None
+        return person if await self._checked(known, code, peer, [*rules, *more]) else None
 
     async def again(self, person: Person, code: str, *, peer: str) -> bool:
         """Say whether the code of somebody who is signed in is right.
@@ -72,47 +71,49 @@ class SignIn:
         """
         # Counted apart: who knows an address can use up its attempts, and must not get at those
         # of a session.
-        rules = [*_of_peer(peer), *_limited(f"tries:again:{_hashed(person.id)}")]
+        rules = [*_of_peer(peer), *limited(f"tries:again:{hashed(person.id)}")]
         await self._refuse_too_many(rules, peer)
-        return bool(await self._checked(person, code, peer, rules))
+        return await self._checked(person, code, peer, rules)
 
-    async def _refuse_too_many(self, rules: Sequence[_Rule], peer: str) -> None:
+    async def _refuse_too_many(self, rules: Sequence[Rule], peer: str) -> None:
         if not await self._counted(rules):
             log.warning("inbox.too_many_attempts", peer=peer)
             raise TooManyAttempts
 
-    async def _counted(self, rules: Sequence[_Rule]) -> bool:
+    async def _counted(self, rules: Sequence[Rule]) -> bool:
         # Counted before anything is looked at, so that many at once are not more.
         return all([await self._throttle.allow(*rule) for rule in rules])
 
     async def _checked(
-        self, person: Person | None, code: str, peer: str, rules: Sequence[_Rule]
-    ) -> str:
-        epoch = await self._factors.check(person, code)
+        self, person: Person | None, code: str, peer: str, rules: Sequence[Rule]
+    ) -> bool:
+        right = await self._factors.check(person, code)
         who = person.id if person is not None else ""
-        if not epoch:
+        if not right:
             log.warning("inbox.code_refused", person=who, peer=peer)
-            return ""
+            return False
         for key, _, window in rules:
             await self._throttle.refund(key, window)
         log.info("inbox.code_taken", person=who, peer=peer)
-        return epoch
+        return True
 
 
-def _of_peer(peer: str) -> list[_Rule]:
+def _of_peer(peer: str) -> list[Rule]:
     most, window = _PEER_LIMIT
-    return [(f"tries:peer:{_hashed(_network(peer))}", most, window)]
+    return [(f"tries:peer:{hashed(network_of(peer))}", most, window)]
 
 
-def _limited(key: str) -> list[_Rule]:
-    return [(f"{key}:{window.days}d", most, window) for most, window in _LIMITS]
+def limited(key: str, limits: Sequence[tuple[int, timedelta]] = _LIMITS) -> list[Rule]:
+    """Return the rules under which something is counted, by default those for codes."""
+    return [(f"{key}:{window.days}d", most, window) for most, window in limits]
 
 
-def _hashed(text: str) -> str:
+def hashed(text: str) -> str:
+    """Return what an address, a person or a peer is counted under."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _network(peer: str) -> str:
+def network_of(peer: str) -> str:
     """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6."""
     try:
         address = ipaddress.ip_address(peer)

@@ -8,8 +8,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from signoff.broker.desk import Desk
 from signoff.channels.inbox.forms import own_path
-from signoff.channels.inbox.pages import page
+from signoff.channels.inbox.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.signin import TooManyAttempts
 from signoff.channels.inbox.visits import TOO_MANY, Route, Visits, go, peer_of
@@ -24,23 +25,26 @@ class SigningPages:
     """Signs people in and out.
 
     Args:
+        desk: The ledger.
         visits: The sessions, and who may begin one.
     """
 
-    def __init__(self, visits: Visits) -> None:
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._ledger = desk.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
+        codes: tuple[Route, ...] = (("POST", "/sign-in", self.sign_in),)
         return (
             ("GET", "/sign-in", self.shown),
-            ("POST", "/sign-in", self.sign_in),
+            *(codes if "code" in self._visits.settings.sign_in else ()),
             ("POST", "/sign-out", self.sign_out),
         )
 
     async def shown(self, request: Request) -> Response:
-        """Show the form to sign in."""
-        return page("sign_in", next=own_path(request.query_params.get("next", "")), address="")
+        """Show the ways to sign in."""
+        return self._visits.sign_in_page(own_path(request.query_params.get("next", "")))
 
     async def sign_in(self, request: Request) -> Response:
         """Sign somebody in, under a new session name whatever there was before."""
@@ -52,14 +56,11 @@ class SigningPages:
                 address, form.get("code", ""), peer=peer_of(request)
             )
         except TooManyAttempts:
-            return page("sign_in", status=429, next=to, address=address, alert=TOO_MANY)
+            return visits.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
         if found is None:
-            return page("sign_in", status=401, next=to, address=address, alert=_WRONG)
-        person, epoch = found
-        await visits.sessions.end(request.cookies.get(visits.cookie, ""))
-        answer = go(to)
-        visits.keep(answer, await visits.sessions.begin(person.id, epoch))
-        return answer
+            return visits.sign_in_page(to, address=address, status=401, alert=_WRONG)
+        await visits.begin(request, found, how=How.CODE, factor="totp")
+        return go(to)
 
     async def sign_out(self, request: Request) -> Response:
         """End this session, or all of the person's."""
@@ -67,7 +68,7 @@ class SigningPages:
         visit = await visits.of(request)
         form = await visits.form(visit)
         if form.get("everywhere"):
-            await visits.factors.new_epoch(visit.person.id)
+            await sign_out_everywhere(self._ledger, visit.person.id, by=visit.person.id)
         await visits.sessions.end(request.cookies.get(visits.cookie, ""))
         answer = go(f"{ROOT}/sign-in")
         visits.forget(answer)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
+from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.throttle import Throttle
+from signoff.channels.inbox.browsers import browser_of
 from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.forms import BadForm, own_path, read_form, require_token
 from signoff.channels.inbox.pages import page
-from signoff.channels.inbox.sessions import Session, Sessions
+from signoff.channels.inbox.sessions import How, Session, Sessions
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.signin import SignIn, TooManyAttempts
 from signoff.core.errors import LedgerError
@@ -25,6 +30,10 @@ log = structlog.get_logger(__name__)
 
 TOO_MANY: Final = "Too many attempts. Wait a quarter of an hour, and try again."
 _NO_CODE: Final = "That code did not work. Take the next one: each counts once."
+_NO_FACTOR: Final = (
+    "This takes a second factor, and you have none yet. Ask whoever runs Signoff to enrol you."
+)
+_RENAMED: Final = "signoff_session"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -39,6 +48,19 @@ class Visit:
     request: Request
     session: Session
     person: Person
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What somebody has to give before something is done.
+
+    Attributes:
+        code: Whether a code from their authenticator app will do.
+        passkey: Whether one of their passkeys will.
+    """
+
+    code: bool
+    passkey: bool = False
 
 
 class SignInFirst(Exception):
@@ -57,6 +79,7 @@ class Visits:
         settings: With a url and a key.
 
     Attributes:
+        settings: The settings.
         factors: The second factors.
         sessions: The sessions.
         sign_in: Checks who somebody is.
@@ -65,9 +88,9 @@ class Visits:
 
     def __init__(self, desk: Desk, settings: InboxSettings) -> None:
         self._desk = desk
-        self._settings = settings
+        self.settings = settings
         self.factors = Factors(desk.ledger, settings.secret_key)
-        self.sessions = Sessions(desk.ledger, self.factors, settings)
+        self.sessions = Sessions(desk.ledger, settings)
         self.sign_in = SignIn(self.factors, Throttle(desk.ledger.store), desk.directory)
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
@@ -90,7 +113,7 @@ class Visits:
         Raises:
             BadForm: It was not, or it is none.
         """
-        form = await read_form(visit.request, origin=self._settings.url)
+        form = await read_form(visit.request, origin=self.settings.url)
         require_token(form, visit.session.csrf)
         return form
 
@@ -100,31 +123,108 @@ class Visits:
         Raises:
             BadForm: It comes from elsewhere, or it is none.
         """
-        return await read_form(request, origin=self._settings.url)
+        return await read_form(request, origin=self.settings.url)
 
-    async def is_fresh(self, visit: Visit) -> bool:
-        """Say whether the last code was given so lately that it stands for a decision."""
-        return await self.sessions.is_fresh(visit.session)
+    async def has_factor(self, visit: Visit) -> bool:
+        """Say whether whoever visits has a second factor."""
+        return await self.factors.has(visit.person.id)
 
-    async def proven(self, visit: Visit, form: Mapping[str, str]) -> tuple[Visit, int, str]:
-        """Take a code where the last one is long ago; return a status and why it is not taken."""
-        if await self.is_fresh(visit):
+    async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:
+        """Return what has to be given before something is done, None where the session will do.
+
+        Args:
+            visit: Whose.
+            strict: Whether it takes a second factor that was given within the last minutes.
+        """
+        if not strict or await self.sessions.is_fresh(visit.session):
+            return None
+        return Needed(code=await self.has_factor(visit))
+
+    async def proven(
+        self, visit: Visit, form: Mapping[str, str], *, strict: bool
+    ) -> tuple[Visit, int, str]:
+        """Take what `needs_code` asks for; return a status and why it is not taken.
+
+        The session then has another name: its cookie goes out with whatever is answered.
+
+        Raises:
+            SignInFirst: The session has ended meanwhile.
+        """
+        needed = await self.needs_code(visit, strict=strict)
+        if needed is None:
             return visit, 200, ""
+        if not needed.code and not needed.passkey:
+            return visit, 403, _NO_FACTOR
         try:
             code, peer = form.get("code", ""), peer_of(visit.request)
             if not await self.sign_in.again(visit.person, code, peer=peer):
                 return visit, 403, _NO_CODE
         except TooManyAttempts:
             return visit, 429, TOO_MANY
-        return replace(visit, session=await self.sessions.prove(visit.session)), 200, ""
+        return await self.raised(visit, "totp"), 200, ""
 
-    def keep(self, answer: Response, name: str) -> None:
-        """Give the browser the name of its session."""
+    async def raised(self, visit: Visit, factor: str) -> Visit:
+        """Return the visit of a session whose second factor was given just now.
+
+        Raises:
+            SignInFirst: The session has ended meanwhile.
+        """
+        session, name = await self.sessions.prove(visit.session, factor)
+        if not name:
+            raise SignInFirst
+        setattr(visit.request.state, _RENAMED, name)
+        return replace(visit, session=session)
+
+    async def begin(
+        self,
+        request: Request,
+        person: Person,
+        *,
+        how: How,
+        factor: str = "",
+        also: Change | None = None,
+    ) -> None:
+        """Begin a session in the browser of a request, under a new name; see `Sessions.begin`.
+
+        The one that the browser had ends. The cookie goes out with whatever is answered.
+
+        Raises:
+            Conflict: What `also` needs was changed by somebody else.
+        """
+        name = await self.sessions.begin(
+            person.id,
+            how=how,
+            browser=browser_of(request.headers.get("user-agent", "")),
+            factor=factor,
+            also=also or Change(),
+        )
+        await self.sessions.end(request.cookies.get(self.cookie, ""))
+        setattr(request.state, _RENAMED, name)
+
+    async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
+        """Return what the audit keeps of who somebody is, beside what they do."""
+        session = visit.session
+        fresh = await self.sessions.is_fresh(session)
+        factor: dict[str, JsonValue] = {"second_factor": session.factor} if fresh else {}
+        return {"signed_in": session.how.value, **factor}
+
+    def sign_in_page(
+        self, to: str, *, address: str = "", status: int = 200, alert: str = ""
+    ) -> Response:
+        """Return the page to sign in, which leads to a path of ours."""
+        ways = self.settings.sign_in
+        return page("sign_in", status=status, next=to, address=address, alert=alert, ways=ways)
+
+    def keep(
+        self, answer: Response, name: str, *, cookie: str = "", lasts: timedelta | None = None
+    ) -> None:
+        """Give the browser the name of its session, or another cookie for so long."""
         answer.set_cookie(
-            self.cookie,
+            cookie or self.cookie,
             name,
+            max_age=None if lasts is None else int(lasts.total_seconds()),
             path="/",
-            secure=self._settings.secure,
+            secure=self.settings.secure,
             httponly=True,
             samesite="lax",
         )
@@ -132,41 +232,59 @@ class Visits:
     def forget(self, answer: Response) -> None:
         """Take the name of its session from the browser."""
         answer.delete_cookie(
-            self.cookie, path="/", secure=self._settings.secure, httponly=True, samesite="lax"
+            self.cookie,
+            path="/",
+            secure=self.settings.secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Return a handler whose errors are pages, and that hands out the names of sessions."""
+
+        async def with_pages(request: Request) -> Response:
+            answer = await _answered(handler, request)
+            if name := getattr(request.state, _RENAMED, ""):
+                self.keep(answer, name)
+            return answer
+
+        return with_pages
+
+
+async def _answered(handler: Handler, request: Request) -> Response:
+    """Return the answer of a handler, or the page that says what went wrong."""
+    try:
+        return await handler(request)
+    except SignInFirst:
+        return go(f"{ROOT}/sign-in?next={_shown(request)}")
+    except NotFound:
+        return page(
+            "message",
+            status=404,
+            title="Not found",
+            text="There is no such request, or you are not among those who are asked about it.",
+        )
+    except BadForm as error:
+        return page("message", status=error.status, title="Not done", text=str(error))
+    except LedgerError:
+        log.exception("inbox.ledger_failed", path=request.url.path)
+        return page(
+            "message",
+            status=503,
+            title="Not now",
+            text="Signoff cannot reach its ledger. Load the page of the request again in a "
+            "minute: it says whether your answer was taken.",
         )
 
 
-def guarded(handler: Handler) -> Handler:
-    """Return a handler whose errors are pages."""
+def _shown(request: Request) -> str:
+    """Return the path of the page that a request shows, or whose form it has sent.
 
-    async def with_pages(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except SignInFirst:
-            # What a form would have done is not done later on: it is shown again.
-            path = request.url.path
-            shown = path if own_path(path) == path else path.rpartition("/")[0]
-            return go(f"{ROOT}/sign-in?next={own_path(shown)}")
-        except NotFound:
-            return page(
-                "message",
-                status=404,
-                title="Not found",
-                text="There is no such request, or you are not among those who are asked about it.",
-            )
-        except BadForm as error:
-            return page("message", status=error.status, title="Not done", text=str(error))
-        except LedgerError:
-            log.exception("inbox.ledger_failed", path=request.url.path)
-            return page(
-                "message",
-                status=503,
-                title="Not now",
-                text="Signoff cannot reach its ledger. Load the page of the request again in a "
-                "minute: it says whether your answer was taken.",
-            )
-
-    return with_pages
+    What a form would have done is not done after the sign-in: it is shown again.
+    """
+    if request.method in {"GET", "HEAD"}:
+        return own_path(request.url.path)
+    return own_path(urlsplit(request.headers.get("referer", "")).path)
 
 
 def go(path: str) -> RedirectResponse:

@@ -179,6 +179,27 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         typer.echo(f"{person} has no second factor any more.")
 
 
+@app.command("sign-out")
+def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+    """Sign somebody out of the inbox page, in every browser. It takes effect at once.
+
+    PERSON may also be the id of somebody who is not in [[people]] any more.
+    """
+
+    async def work(desk: Desk) -> None:
+        from signoff.channels.inbox.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
+
+        found = desk.directory.find(person)
+        who = found.id if found else person
+        await sign_out_everywhere(desk.ledger, who, by=_operator())
+
+    with_desk(ctx, work)
+    if as_json:
+        write_json({"person": person, "signed_in": False})
+    else:
+        typer.echo(f"{person} is signed out everywhere.")
+
+
 def _words(absence: Absence | None) -> str:
     if absence is None:
         return ""

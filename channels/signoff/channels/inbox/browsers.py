@@ -1,0 +1,37 @@
+"""Which browser somebody uses, in the few words by which they know it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_PROGRAMS: Final = (
+    # The order matters: most claim to be others as well.
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("FxiOS/", "Firefox"),
+    ("Firefox/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS: Final = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_of(user_agent: str) -> str:
+    """Return a browser and its system as people call them: ``Firefox on Linux``.
+
+    Nothing of what was sent is in it but that one of these words was there, so it can be shown and
+    mailed to anybody.
+    """
+    program = next((name for mark, name in _PROGRAMS if mark in user_agent), "A browser")
+    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
+    return f"{program} on {system}" if system else program

@@ -1,0 +1,69 @@
+"""`signoff inbox`: the inbox page, from the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from signoff.broker.desk import Desk
+
+app = typer.Typer(no_args_is_help=True, help="The inbox page.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keep a group a group that has one command."""
+
+
+@app.command()
+def link(
+    ctx: typer.Context,
+    person: Annotated[
+        str,
+        typer.Argument(
+            metavar="PERSON", help="An id or address in [[people]].", show_default=False
+        ),
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Print a link that signs somebody in to the page of this machine, once, for ten minutes.
+
+    It is for development: it works only where the page's url is on this machine.
+    """
+    from signoff.channels.email.servers import is_loopback  # noqa: PLC0415 -- with the settings
+
+    settings = settings_of(ctx)
+    url = settings.inbox.url
+    if not url:
+        raise ConfigError(
+            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
+            key="inbox",
+        )
+    if not is_loopback(urlsplit(url).hostname or ""):
+        raise ConfigError(
+            f"{url} is not on this machine: people sign in to it as [inbox] sign_in says. A "
+            "link that works in any browser is for development alone.",
+            key="inbox.url",
+        )
+
+    async def work(desk: Desk) -> str:
+        from signoff.channels.inbox.links import make_link  # noqa: PLC0415 -- redis
+        from signoff.channels.inbox.sessions import How  # noqa: PLC0415
+        from signoff.channels.inbox.settings import ROOT  # noqa: PLC0415
+
+        who = person_of(desk.directory, person)
+        path, _ = await make_link(desk.ledger, who.id, how=How.LOCAL, to=f"{ROOT}/")
+        return path
+
+    address = f"{url}{with_desk(ctx, work)}"
+    if as_json:
+        write_json({"person": person, "link": address})
+    else:
+        typer.echo(address)

@@ -1,0 +1,299 @@
+"""One-time links: asked for on the page, mailed by a real server, good once and in one browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from signoff.broker import stages
+from signoff.channels.email.sender import EmailChannel
+from signoff.channels.inbox.factors import unenroll
+from signoff.channels.inbox.link_mails import LinkMails
+from signoff.channels.inbox.links import make_link
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.policy import Policy
+from visitor import ORIGIN, SETTINGS, forms_of
+
+FREE = Policy(name="free", ask=("mara",), within="4h")
+ASK, USE = "/inbox/sign-in/link", "/inbox/sign-in/link/use"
+
+
+@pytest.fixture
+async def mails(office, start_sink):
+    """Mails the links, to a server that keeps them."""
+    sink = await start_sink()
+    return sink, LinkMails(office.desk, EmailChannel(sink.settings()), SETTINGS)
+
+
+async def ask(browser, address=MARA.email, to="/inbox/", **headers):
+    """Fill in the form for a link."""
+    return await browser.post(ASK, {"address": address, "next": to}, **headers)
+
+
+async def mailed(mails):
+    """Do the work of the stage, and return the path of the last link that was mailed."""
+    sink, worker = mails
+    await worker.drain()
+    text = sink.mails[-1].get_body(("plain",)).get_content()
+    (link,) = re.findall(r"https://\S+", text)
+    return link.removeprefix(ORIGIN)
+
+
+async def press(browser, path):
+    """Look at a link and press its button."""
+    form = forms_of(await browser.get(path)).get(USE, {"token": path.rpartition("/")[2]})
+    return await browser.post(USE, form)
+
+
+async def test_the_whole_way(browser, office, mails):
+    """Somebody without any second factor signs in by mail, and decides what takes one step."""
+    await unenroll(office.ledger, "mara", by="test")
+    office.policies = (FREE,)
+    approval, _ = await office.ask()
+    path = page_of(approval.id)
+    assert 'value="/inbox/approvals/' in (await browser.get(f"/inbox/sign-in?next={path}")).text
+    sent = await ask(browser, to=path, User_Agent="Mozilla (X11; Linux) Firefox/140.0")
+    assert sent.status_code == 200
+    assert "on its way" in sent.text
+
+    link = await mailed(mails)
+    mail = mails[0].mails[-1]
+    assert mails[0].envelopes[-1].rcpt_tos == [MARA.email]
+    assert mail["Auto-Submitted"] == "auto-generated"
+    for part in ("plain", "html"):
+        assert "Firefox on Linux" in mail.get_body((part,)).get_content()
+    assert link.removeprefix("/inbox/") in mail.get_body(("html",)).get_content()
+
+    assert "Sign in as Mara" in (await browser.get(link)).text
+    assert (await press(browser, link)).headers["Location"] == path
+    assert (await browser.press(path)).status_code == 303
+    after = await office.ledger.approval(approval.id)
+    assert after.state is State.APPROVED
+    assert (await office.events(approval))[-1].more["signed_in"] == "link"
+
+
+async def test_a_link_works_once(browser, mails):
+    """A second time it is gone, for whoever has it."""
+    await ask(browser)
+    link = await mailed(mails)
+    assert (await press(browser, link)).status_code == 303
+    assert (await browser.get(link)).status_code == 410
+    assert (await press(browser, link)).status_code == 410
+
+
+async def test_of_two_who_press_at_once_one_is_signed_in(browser, mails):
+    """To use a link up and to begin the session is one commit."""
+    await ask(browser)
+    form = forms_of(await browser.get(await mailed(mails)))[USE]
+    answers = await asyncio.gather(*(browser.post(USE, form) for _ in range(5)))
+    assert sorted(one.status_code for one in answers) == [303, 410, 410, 410, 410]
+
+
+async def test_looking_uses_nothing_up(browser, mails):
+    """Mail systems open every link before people do, in browsers of their own and in any way."""
+    await ask(browser)
+    link = await mailed(mails)
+    jar = browser.http.cookies
+    browser.http.cookies = {}
+    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT"):
+        answer = await browser.http.request(method, link)
+        assert "set-cookie" not in answer.headers
+    browser.http.cookies = jar
+    assert (await press(browser, link)).status_code == 303
+
+
+async def test_another_browser_cannot_use_it(browser, mails):
+    """Overheard or forwarded it signs nobody in, does not say who it is for, and stays good."""
+    await ask(browser)
+    link = await mailed(mails)
+    jar = browser.http.cookies
+    browser.http.cookies = {}
+    page = await browser.get(link)
+    assert page.status_code == 403
+    assert "Another browser has asked" in page.text
+    assert "Mara" not in page.text
+    assert (await press(browser, link)).status_code == 403
+    # One that has asked for a link itself is another one all the same.
+    await ask(browser, CLEO.email)
+    assert (await press(browser, link)).status_code == 403
+    browser.http.cookies = jar
+    assert (await press(browser, link)).status_code == 303
+
+
+async def test_a_second_request_leaves_the_first_link_good(browser, mails):
+    """Who presses twice may open either mail."""
+    await ask(browser)
+    first = await mailed(mails)
+    await ask(browser)
+    second = await mailed(mails)
+    assert first != second
+    assert (await press(browser, first)).status_code == 303
+    assert (await press(browser, second)).status_code == 303
+
+
+async def test_a_link_is_old_after_ten_minutes(browser, office, mails):
+    """And a request that nobody has worked on by then sends none."""
+    await ask(browser)
+    link = await mailed(mails)
+    office.clock.advance(timedelta(minutes=10))
+    assert (await browser.get(link)).status_code == 410
+    assert (await press(browser, link)).status_code == 410
+
+    await ask(browser)
+    office.clock.advance(timedelta(minutes=10))
+    count = len(mails[0].mails)
+    assert await mails[1].drain() == 1
+    assert len(mails[0].mails) == count
+
+
+async def test_who_is_there_is_not_told(browser, office, mails):
+    """By the answer to the byte, by what is written into the ledger, or by what is done for it."""
+    addresses = [MARA.email, MARA.aliases[0], "nobody@example.com", "mara", "", "x" * 300]
+    answers, bodies = [], []
+    for address in addresses:
+        browser.session = ""
+        answer = await ask(browser, address)
+        same = answer.text.replace(f"<strong>{address}</strong>", "")
+        headers = sorted(name for name, _ in answer.headers.items())
+        answers.append((answer.status_code, same, headers))
+        (item,) = (await office.ledger.claim(stages.SIGN_IN)).items
+        bodies.append(sorted(item.body))
+    assert all(one == answers[0] for one in answers)
+    assert all(one == bodies[0] for one in bodies)
+
+
+async def test_mail_goes_to_people_of_the_directory_only(browser, mails):
+    """Under the address that the operator has written down, whatever alias was typed."""
+    for address in ("nobody@example.com", "mara", f"{MARA.email}, evil@example.com", ""):
+        await ask(browser, address)
+    assert await mails[1].drain() == 4
+    assert mails[0].mails == []
+    await ask(browser, MARA.aliases[0].upper())
+    await mailed(mails)
+    assert mails[0].envelopes[-1].rcpt_tos == [MARA.email]
+
+
+@pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
+async def test_a_mailbox_is_not_filled(browser, mails, address):
+    """After five requests for an address none more is taken, whoever's it is."""
+    codes = [(await ask(browser, address)).status_code for _ in range(6)]
+    assert codes == [200] * 5 + [429]
+
+
+async def test_nor_by_way_of_aliases_and_of_many_places(browser, office, mails):
+    """What goes to one person is counted where it is mailed, and is not told."""
+    addresses = [MARA.email, *MARA.aliases]
+    store = office.ledger.store
+    for number in range(12):
+        await ask(browser, addresses[number % len(addresses)])
+        # As if it came from elsewhere, and after a while.
+        for key in await store.keys("tries:links:"):
+            await store.client.delete(store.prefix + key)
+    await mails[1].drain()
+    assert len(mails[0].mails) == 10
+
+
+async def test_one_place_cannot_ask_for_many(browser):
+    """Whatever the addresses are."""
+    codes = [(await ask(browser, f"p{one}@example.com")).status_code for one in range(41)]
+    assert codes == [200] * 40 + [429]
+
+
+async def test_what_the_ledger_holds_signs_nobody_in(browser, office, mails, snapshot):
+    """Neither the link nor the cookie of the browser is in it."""
+    await ask(browser)
+    link = await mailed(mails)
+    everything = b"".join((await snapshot()).values())
+    assert link.rpartition("/")[2].encode() not in everything
+    (cookie,) = [one.value for one in browser.http.cookies.jar]
+    assert cookie.encode() not in everything
+
+
+async def test_a_link_gives_the_session_a_name_of_its_own(browser, office, mails):
+    """One that was planted before is not the session's, and the one that was there has ended."""
+    await browser.sign_in(CLEO)
+    before = browser.session
+    await ask(browser)
+    await press(browser, await mailed(mails))
+    assert browser.session not in {"", before}
+    assert await Sessions(office.ledger, SETTINGS).find(before) is None
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+async def test_a_form_of_another_page_neither_asks_nor_signs_in(browser, mails, headers):
+    """Nobody is signed in as somebody else by a page that they look at."""
+    assert (await ask(browser, **headers)).status_code == 403
+    await ask(browser)
+    link = await mailed(mails)
+    form = forms_of(await browser.get(link))[USE]
+    assert (await browser.post(USE, form, **headers)).status_code == 403
+    assert browser.session == ""
+    assert (await press(browser, link)).status_code == 303
+
+
+@pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
+async def test_a_link_leads_nowhere_else(browser, mails, to):
+    """Where it goes on to is one of our pages, whatever was sent with the request."""
+    await ask(browser, to=to)
+    assert (await press(browser, await mailed(mails))).headers["Location"] == "/inbox/"
+
+
+@pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 43, "..%2f..", "A" * 4000])
+async def test_what_is_no_link_is_gone(browser, token):
+    """With the same page as one that was used."""
+    assert (await browser.get(f"{ASK}/{token}")).status_code in {404, 410}
+    assert (await browser.post(USE, {"token": token})).status_code == 410
+
+
+async def test_a_server_that_is_away_is_tried_again(browser, office, mails):
+    """The link that comes in the end works."""
+    sink, worker = mails
+    sink.answers["DATA"] = "451 later"
+    await ask(browser)
+    await worker.drain()
+    assert sink.mails == []
+    del sink.answers["DATA"]
+    office.clock.advance(timedelta(minutes=1))
+    assert (await press(browser, await mailed(mails))).status_code == 303
+
+
+async def test_who_has_left_is_not_signed_in(browser, office, mails):
+    """A link of somebody who is not in the directory any more is gone."""
+    path, _ = await make_link(office.ledger, "nobody", how=How.LOCAL, to="/inbox/")
+    assert (await browser.get(path)).status_code == 410
+    assert (await press(browser, path)).status_code == 410
+
+
+async def test_a_link_of_the_command_line_works_in_any_browser(browser, office):
+    """Once; the session says what it began with."""
+    path, _ = await make_link(office.ledger, "mara", how=How.LOCAL, to="/inbox/away")
+    assert (await press(browser, path)).headers["Location"] == "/inbox/away"
+    (session,) = await Sessions(office.ledger, SETTINGS).open("mara")
+    assert session.how is How.LOCAL
+    browser.session = ""
+    assert (await press(browser, path)).status_code == 410
+
+
+async def test_ways_that_are_not_wanted_are_not_there(browser, office):
+    """Neither on the page nor behind it."""
+    import httpx
+
+    from signoff.channels.gateway import make_gateway
+    from signoff.channels.inbox.router import make_inbox_router
+
+    for way, other in (("code", ASK), ("link", "/inbox/sign-in")):
+        app = make_gateway(office.ledger)
+        settings = SETTINGS.model_copy(update={"sign_in": (way,)})
+        app.include_router(make_inbox_router(office.desk, settings))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
+            assert other not in forms_of(await http.get("/inbox/sign-in"))
+            answer = await http.post(other, data={"address": MARA.email})
+            assert answer.status_code in {404, 405}

@@ -1,0 +1,179 @@
+"""Sessions: what they began with, what they may do, where they are, and how they end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from signoff.broker import audit
+from signoff.broker.change import Change
+from signoff.channels.inbox.browsers import browser_of
+from signoff.channels.inbox.factors import unenroll
+from signoff.channels.inbox.sessions import How, Sessions, sign_out_everywhere
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.events import Event, What
+from signoff.core.policy import Policy
+from visitor import SETTINGS
+
+FREE = Policy(name="free", ask=("mara",), within="4h")
+
+
+@pytest.fixture
+def sessions(office):
+    """The sessions of the office's page."""
+    return Sessions(office.ledger, SETTINGS)
+
+
+async def begin(browser, office, *, how=How.LINK, person=MARA):
+    """Be signed in without a second factor."""
+    sessions = Sessions(office.ledger, SETTINGS)
+    browser.session = await sessions.begin(person.id, how=how, also=Change())
+    return browser.session
+
+
+async def test_a_session_without_a_second_factor_decides_what_takes_one_step(browser, office):
+    """With no code at all; the audit says what it was signed in with."""
+    office.policies = (FREE,)
+    approval, _ = await office.ask()
+    await begin(browser, office)
+    assert (await browser.press(page_of(approval.id))).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    event = (await office.events(approval))[-1]
+    assert event.more["signed_in"] == "link"
+    assert "second_factor" not in event.more
+
+
+async def test_it_confirms_nothing_that_takes_two(browser, office):
+    """Without a code the yes of the mail stays unconfirmed; with one the session has proven it."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    path = page_of(approval.id)
+    await begin(browser, office)
+    assert "authenticator app" in (await browser.get(path)).text
+    assert (await browser.press(path)).status_code == 403
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert (await browser.press(path, code=await browser.code())).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    more = (await office.events(approval))[-1].more
+    assert (more["signed_in"], more["second_factor"]) == ("link", "totp")
+
+
+async def test_who_has_no_second_factor_is_told_so(browser, office):
+    """There is no field for a code, and no code would do; a no counts all the same."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    await unenroll(office.ledger, "mara", by="test")
+    path = page_of(approval.id)
+    await begin(browser, office)
+    page = await browser.get(path)
+    assert "you have none yet" in page.text
+    assert 'name="code"' not in page.text
+    assert (await browser.press(path, code="000000")).status_code == 403
+    assert (await browser.press(path, "reject")).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.REJECTED
+
+
+async def test_a_code_gives_the_session_another_name(browser, office):
+    """Whoever had the old one has nothing any more; the forms that are open go on working."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    stolen = await begin(browser, office)
+    answer = await browser.press(page_of(approval.id), code=await browser.code())
+    assert answer.headers["Set-Cookie"].startswith("__Host-signoff=")
+    assert browser.session != stolen
+    assert (await browser.get("/inbox/")).status_code == 200
+    browser.session = stolen
+    assert (await browser.get("/inbox/")).status_code == 303
+
+
+async def test_sessions_are_listed_and_ended_one_by_one(sessions, office, clock):
+    """The one used last first; what has ended by itself is not there, nor is anybody else's."""
+    first = await sessions.begin("mara", how=How.LINK, browser="Safari on iPhone", also=Change())
+    clock.advance(timedelta(minutes=10))
+    second = await sessions.begin("mara", how=How.OIDC, also=Change())
+    other = await sessions.begin("cleo", how=How.LINK, also=Change())
+    found = await sessions.open("mara")
+    assert [one.how for one in found] == [How.OIDC, How.LINK]
+    assert found[1].browser == "Safari on iPhone"
+
+    await sessions.end_one(found[1].id, "cleo")
+    assert await sessions.find(first) is not None
+    await sessions.end_one(found[1].id, "mara")
+    assert await sessions.find(first) is None
+    assert len(await sessions.open("mara")) == 1
+
+    clock.advance(timedelta(minutes=31))
+    assert await sessions.open("mara") == []
+    assert await sessions.find(second) is None
+    assert await sessions.find(other) is None
+
+
+async def test_entries_of_sessions_that_are_over_do_not_pile_up(sessions, office, clock):
+    """The next sign-in drops them."""
+    for _ in range(3):
+        await sessions.begin("mara", how=How.LINK, also=Change())
+    clock.advance(timedelta(hours=13))
+    await sessions.begin("mara", how=How.LINK, also=Change())
+    assert len(await office.ledger.store.members("logins:mara")) == 1
+
+
+async def test_to_look_whether_a_session_stands_is_no_use_of_it(sessions, clock):
+    """A page that is only open keeps nobody signed in."""
+    name = await sessions.begin("mara", how=How.LINK, also=Change())
+    session = await sessions.find(name)
+    for minutes in (20, 9):
+        clock.advance(timedelta(minutes=minutes))
+        assert await sessions.stands(session)
+    clock.advance(timedelta(minutes=1))
+    assert not await sessions.stands(session)
+    assert await sessions.find(name) is None
+
+
+async def test_an_operator_ends_all_sessions_of_a_person(sessions, office):
+    """At once, those of nobody else, and it stands in the audit beside the sign-ins."""
+    names = [await sessions.begin("mara", how=How.LINK, also=Change()) for _ in range(2)]
+    other = await sessions.begin(CLEO.id, how=How.LINK, also=Change())
+    await sign_out_everywhere(office.ledger, "mara", by="op (cli)")
+    assert [await sessions.find(one) for one in names] == [None, None]
+    assert await sessions.find(other) is not None
+    assert await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    store = office.ledger.store
+    entries = [Event.model_validate_json(one) async for _, one, _ in audit.entries(store)]
+    (out,) = [one for one in entries if one.what is What.SIGNED_OUT]
+    assert (out.by, out.more) == ("op (cli)", {"person": "mara"})
+    assert len([one for one in entries if one.what is What.SIGNED_IN]) == 4
+
+
+async def test_a_proof_of_a_session_that_has_ended_is_none(sessions):
+    """There is no name for it."""
+    session = await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    await sessions.end_one(session.id, "mara")
+    assert (await sessions.prove(session, "totp"))[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "words"),
+    [
+        (
+            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+            "Firefox on Linux",
+        ),
+        (
+            "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0.0.0 Safari/537.36 Edg/140.0",
+            "Edge on Windows",
+        ),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Safari/604.1", "Safari on iPhone"),
+        (
+            "Mozilla/5.0 (Linux; Android 16) Chrome/140.0.0.0 Mobile Safari/537.36",
+            "Chrome on Android",
+        ),
+        ("<script>alert(1)</script>", "A browser"),
+        ("", "A browser"),
+    ],
+)
+def test_browsers_have_the_names_that_people_know(user_agent, words):
+    """And nothing of what was sent is in them."""
+    assert browser_of(user_agent) == words
