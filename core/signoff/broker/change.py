@@ -18,6 +18,7 @@ from signoff.core.digest import digest
 from signoff.core.events import Event
 from signoff.core.grants import Grant
 from signoff.core.parts import Origin
+from signoff.core.people import normal_address
 from signoff.core.run import Run
 
 FAR = 32_503_680_000_000
@@ -75,8 +76,9 @@ def entries(record: Record | None) -> set[Entry]:
             covers = scope_key(record.scope.app, record.scope.tool, record.scope.user)
             return {given, (covers, record.id, to_ms_after(record.expires_at))}
         case Approval():
-            opened = ("approvals", record.id, to_us(record.opened_at))
-            return {opened, *_standing(record)}
+            at = to_us(record.opened_at)
+            asked = (requests_key(record.origin.user), record.id, at)
+            return {("approvals", record.id, at), asked, *_standing(record)}
 
 
 def _standing(record: Approval) -> set[Entry]:
@@ -100,6 +102,12 @@ def scope_key(app: str, tool: str, user: str) -> str:
     """Return the index of the grants that calls of a tool for a requester may be covered by."""
     text = f"{app}\0{tool}\0{user}".encode("utf-8", "backslashreplace")
     return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
+
+
+def requests_key(identity: str) -> str:
+    """Return the index of what somebody has asked for under one of their identities."""
+    text = normal_address(identity).encode("utf-8", "backslashreplace")
+    return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
 def proposal_key(origin: Origin, digest: str) -> str:

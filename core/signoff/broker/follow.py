@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from signoff.broker.store import Store
 from signoff.core.events import Event
 
 # Under the socket timeout of the client: a longer blocking read would be taken for a dead server.
 _BLOCK_MS = 2000
+
+Entry = tuple[str, Event]
+"""An entry of the audit, with its id in the stream."""
 
 
 async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncIterator[Event]:
@@ -22,6 +26,18 @@ async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncI
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
+    async for batch in batches(store, start=start):
+        for _, event in batch:
+            if not subject or subject in {event.approval, event.run}:
+                yield event
+
+
+async def batches(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
+    """Yield what `follow` yields as it is read: several entries at a time, or after a while none.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
     key = f"{store.prefix}audit"
     if start == "$":
         # Resolved once: "$" in each call would skip what comes between two calls.
@@ -31,9 +47,22 @@ async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncI
     while True:
         async with store.translated_client() as client:
             streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
-        for _, rows in streams or []:
-            for entry_id, fields in rows:
-                start = entry_id
-                event = Event.model_validate_json(fields["e"])
-                if not subject or subject in {event.approval, event.run}:
-                    yield event
+        read = [_entry(row) for _, rows in streams or [] for row in rows]
+        start = read[-1][0] if read else start
+        yield read
+
+
+async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
+    """Return the entries behind a stream id that there are by now, at most so many.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with store.translated_client() as client:
+        rows = await client.xrange(f"{store.prefix}audit", f"({start}", "+", count=limit)
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: tuple[str, Any]) -> Entry:
+    entry_id, fields = row
+    return entry_id, Event.model_validate_json(fields["e"])

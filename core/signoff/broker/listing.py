@@ -5,15 +5,20 @@ Whoever goes on behind a place misses nothing and sees nothing twice, whatever i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+import base64
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 import structlog
 
+from signoff.broker.change import requests_key
 from signoff.broker.ledger import Ledger
 from signoff.broker.records import legible_approval, legible_run
 from signoff.core.approval import Approval
 from signoff.core.errors import RecordUnreadable
+from signoff.core.people import Person
 from signoff.core.run import Run
 
 log = structlog.get_logger(__name__)
@@ -24,7 +29,13 @@ APPROVALS: Final = "approvals"
 RUNS: Final = "runs"
 """The index of all runs, by when they were submitted."""
 
+SCANNED: Final = 500
+"""How many records one request looks at: a page with few that fit ends here, and goes on."""
+
 T = TypeVar("T", Approval, Run)
+One = TypeVar("One")
+
+_FORM: Final = re.compile(r"(\d{1,16}) ([A-Za-z0-9._:-]{1,128})")
 
 
 class Place(NamedTuple):
@@ -33,9 +44,85 @@ class Place(NamedTuple):
     score: int
     member: str
 
+    @property
+    def cursor(self) -> str:
+        """What stands for it in an address."""
+        text = f"{self.score} {self.member}".encode()
+        return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+    @classmethod
+    def of(cls, cursor: str) -> Self:
+        """Return the place that a cursor stands for.
+
+        Raises:
+            ValueError: It is none of ours.
+        """
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        form = _FORM.fullmatch(base64.b64decode(padded, altchars=b"-_", validate=True).decode())
+        if form is None:
+            raise ValueError("it names no place")
+        return cls(int(form[1]), form[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[One]):
+    """A page of a list.
+
+    Attributes:
+        found: What is on it.
+        then: The place behind which the next one begins; None at the end.
+        looked: How many records were looked at for it.
+    """
+
+    found: Sequence[One]
+    then: Place | None
+    looked: int
+
+
+List = Callable[[Place | None, int], Awaitable[list[tuple[Place, One | None]]]]
+"""Returns records with their places from behind a place on; None beside one that is gone."""
+
+
+async def part(
+    listed: List[One],
+    keep: Callable[[One], bool],
+    *,
+    before: Place | None,
+    limit: int,
+    most: int = SCANNED,
+) -> Part[One]:
+    """Return a page of what is to be kept, which looks at a limited number of records.
+
+    Args:
+        listed: The list.
+        keep: Says what is to be kept.
+        before: The place behind which it begins; None for the beginning.
+        limit: The most that are on the page.
+        most: How many records are looked at.
+    """
+    place, found, looked = before, list[One](), 0
+    while looked < most:
+        batch = min(most - looked, max(2 * limit, 50))
+        rows = await listed(place, batch)
+        for place, one in rows:
+            looked += 1
+            if one is not None and keep(one):
+                found.append(one)
+                if len(found) == limit:
+                    return Part(found, place, looked)
+        if len(rows) < batch:
+            return Part(found, None, looked)
+    return Part(found, place, looked)
+
 
 async def approvals(
-    ledger: Ledger, *, index: str = APPROVALS, before: Place | None = None, limit: int
+    ledger: Ledger,
+    *,
+    index: str = APPROVALS,
+    before: Place | None = None,
+    limit: int,
+    rising: bool = False,
+    by: str = "",
 ) -> list[tuple[Place, Approval | None]]:
     """Return approvals of an index with their places, the newest first.
 
@@ -44,6 +131,8 @@ async def approvals(
         index: One whose score is the time of opening: `APPROVALS`, or ``inbox:PERSON``.
         before: Behind which place; None for the beginning.
         limit: How many places.
+        rising: Whether the oldest comes first.
+        by: Another index to order them by; see `Store.behind`.
 
     Returns:
         As many places as there are up to the limit; None beside one whose record is gone, or
@@ -52,8 +141,24 @@ async def approvals(
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    found = await ledger.store.behind(index, before=before, limit=limit)
+    found = await ledger.store.behind(index, before=before, limit=limit, rising=rising, by=by)
     return await _listed(ledger, "approval", found, legible_approval)
+
+
+async def requests(
+    ledger: Ledger,
+    person: Person,
+    *,
+    before: Place | None = None,
+    limit: int,
+    rising: bool = False,
+) -> list[tuple[Place, Approval | None]]:
+    """Return what somebody has asked for under any identity, as `approvals` returns approvals."""
+    found: list[tuple[int, str]] = []
+    for key in {requests_key(one) for one in (person.id, person.email, *person.aliases)}:
+        found += await ledger.store.behind(key, before=before, limit=limit, rising=rising)
+    found.sort(reverse=not rising)
+    return await _listed(ledger, "approval", found[:limit], legible_approval)
 
 
 async def runs(

@@ -37,7 +37,13 @@ _INDEXES = {
     "sessions": "run",
     "grants": "grant",
 }
-_MANY = {"inbox": "approval", "queue": "approval", "uses": "approval", "scope": "grant"}
+_MANY = {
+    "inbox": "approval",
+    "queue": "approval",
+    "requests": "approval",
+    "uses": "approval",
+    "scope": "grant",
+}
 """Indexes of which there are many, by how their names begin."""
 
 

@@ -295,7 +295,13 @@ class Store:
         return [(int(count), _score(first)) for count, first in pairs]
 
     async def behind(
-        self, key: str, *, before: tuple[int, str] | None = None, limit: int
+        self,
+        key: str,
+        *,
+        before: tuple[int, str] | None = None,
+        limit: int,
+        rising: bool = False,
+        by: str = "",
     ) -> list[tuple[int, str]]:
         """Return scores and members of an index, the highest first.
 
@@ -303,11 +309,15 @@ class Store:
 
         Args:
             key: The index.
-            before: Score and member of the place to go on behind; None begins with the highest.
+            before: Score and member of the place to go on behind; None begins with the first.
             limit: The most to return.
+            rising: Whether the lowest comes first.
+            by: Another index, whose scores count in place of its own; what is not there is left
+                out. It takes Redis as long as the smaller of the two is.
         """
         place = ("", "") if before is None else before
-        flat = await self.script("behind", key, limit, *place)
+        order = "up" if rising else "down"
+        flat = await self.script("behind", key, limit, *place, order, by)
         return [(int(score), one) for one, score in zip(flat[::2], flat[1::2], strict=True)]
 
     async def prefixed(self, key: str, start: str) -> list[str]:

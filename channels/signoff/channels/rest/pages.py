@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from signoff.broker.listing import Place
+from signoff.broker.listing import SCANNED, List, Place, part
 from signoff.channels.http import Problem
 
 T = TypeVar("T")
-
-SCANNED: Final = 500
-"""How many records one request looks at: a page with few that fit ends here, and goes on."""
-
-_FORM: Final = re.compile(r"(\d{1,16}) ([A-Za-z0-9._:-]{1,128})")
 
 
 class Paging(BaseModel):
@@ -35,10 +27,6 @@ class Paging(BaseModel):
     limit: int = Field(50, ge=1, le=100, description="The most items of a page.")
 
 
-List = Callable[[Place | None, int], Awaitable[list[tuple[Place, T | None]]]]
-"""Returns records with their places from behind a place on; None beside one that is gone."""
-
-
 async def page(
     listed: List[T], keep: Callable[[T], bool], wanted: Paging
 ) -> tuple[Sequence[T], str | None]:
@@ -47,35 +35,10 @@ async def page(
     Raises:
         Problem: The cursor is none of ours.
     """
-    place, found, left = _place(wanted.cursor), list[T](), SCANNED
-    while left > 0:
-        batch = min(left, max(2 * wanted.limit, 50))
-        rows = await listed(place, batch)
-        for place, one in rows:
-            if one is not None and keep(one):
-                found.append(one)
-                if len(found) == wanted.limit:
-                    return found, _cursor(place)
-        if len(rows) < batch:
-            return found, None
-        left -= batch
-    return found, None if place is None else _cursor(place)
-
-
-def _cursor(place: Place) -> str:
-    text = f"{place.score} {place.member}".encode()
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
-
-
-def _place(cursor: str) -> Place | None:
-    if not cursor:
-        return None
     try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        form = _FORM.fullmatch(base64.b64decode(padded, altchars=b"-_", validate=True).decode())
-    except (binascii.Error, ValueError):
-        form = None
-    if form is None:
+        before = Place.of(wanted.cursor) if wanted.cursor else None
+    except ValueError as error:
         detail = "Pass the `next` of a page as it is, or nothing."
-        raise Problem(422, "cursor", "The cursor is none", detail)
-    return Place(int(form[1]), form[2])
+        raise Problem(422, "cursor", "The cursor is none", detail) from error
+    found = await part(listed, keep, before=before, limit=wanted.limit, most=SCANNED)
+    return found.found, found.then.cursor if found.then is not None else None

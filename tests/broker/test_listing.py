@@ -1,0 +1,98 @@
+"""Lists read piece by piece: in either order, by their own scores or by those of another index."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people
+from signoff.broker import listing
+from signoff.broker.change import Change
+from signoff.broker.listing import Part, Place, part
+
+LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
+
+
+async def filled(ledger, index, **scores):
+    """Put members with scores into an index."""
+    change = Change().put_raw(f"record:{index}", "x")
+    for member, score in scores.items():
+        change.index(index, member, score)
+    await ledger.commit(change)
+
+
+async def whole(ledger, index, **how):
+    """Return the members of an index, read three at a time."""
+    seen, before = [], None
+    while rows := await ledger.store.behind(index, before=before, limit=3, **how):
+        seen += [member for _, member in rows]
+        before = rows[-1]
+    return seen
+
+
+async def test_either_order(ledger):
+    """The lowest score first is the other way round, ties included."""
+    await filled(ledger, "some", a=5, b=1, c=5, d=5, e=9, f=5, g=5, h=0)
+    falling = await whole(ledger, "some")
+    assert falling == ["e", "g", "f", "d", "c", "a", "b", "h"]
+    assert await whole(ledger, "some", rising=True) == falling[::-1]
+
+
+async def test_by_the_scores_of_another_index(ledger):
+    """Only what is in both is there, in the order of the other one, each once."""
+    await filled(ledger, "some", **dict.fromkeys("abcdefgh", 1))
+    await filled(ledger, "due", a=30, b=20, c=20, d=20, e=20, f=10, z=1)
+    assert await whole(ledger, "some", by="due", rising=True) == ["f", "b", "c", "d", "e", "a"]
+    assert await whole(ledger, "some", by="due") == ["a", "e", "d", "c", "b", "f"]
+    assert await whole(ledger, "nothing", by="due") == []
+
+
+async def test_what_somebody_has_asked_for_under_any_name(ledger):
+    """Requests under an id and under an address are one list, without those of others."""
+    for number, user in enumerate(("riley", "R.Voss@example.net", "nora", "riley", "RILEY")):
+        origin = make_origin(session=f"s_{number}", user=user)
+        one = (asked_approval if number % 2 else make_approval)(origin=origin)
+        if number == 3:
+            one, _ = one.reject(MARA, people(), channel="cli", now=one.opened_at)
+        await ledger.commit(Change().put(one, was=None))
+    seen, before = [], None
+    while rows := await listing.requests(ledger, RILEY, before=before, limit=2):
+        seen += [one.origin.user for _, one in rows]
+        before = rows[-1][0]
+    assert sorted(seen) == ["R.Voss@example.net", "RILEY", "riley", "riley"]
+
+
+async def _numbers(before: Place | None, most: int) -> list[tuple[Place, int | None]]:
+    start = before.score + 1 if before is not None else 0
+    return [(Place(one, "x"), one) for one in range(start, min(start + most, 300))]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 25, 400])
+async def test_parts_are_bounded_and_miss_nothing(limit):
+    """Each looks at a limited number, and together they have what is to be kept, once."""
+    seen, before, parts = [], None, list[Part[int]]()
+    while not parts or parts[-1].then is not None:
+        found = await part(_numbers, lambda one: one % 3 == 0, before=before, limit=limit, most=100)
+        parts.append(found)
+        seen += found.found
+        before = found.then
+    assert seen == list(range(0, 300, 3))
+    assert all(one.looked <= 100 and len(one.found) <= limit for one in parts)
+
+
+@given(st.integers(0, 10**16 - 1), LATIN)
+def test_a_cursor_stands_for_its_place(score, member):
+    """What is made of a place is read as that place, and is safe in an address."""
+    place = Place(score, member)
+    assert Place.of(place.cursor) == place
+    assert place.cursor.replace("-", "").replace("_", "").isalnum()
+
+
+@given(st.text(max_size=60))
+def test_what_is_no_cursor_is_told(text):
+    """Anything else is a ValueError, and nothing worse."""
+    try:
+        Place.of(text)
+    except ValueError:
+        return
