@@ -17,7 +17,7 @@ from signoff.core.errors import IllegalMove, PayloadError, ReasonNeeded, SecondS
 from signoff.core.events import Event, What
 from signoff.core.handover import HandedOn
 from signoff.core.levels import Outcome, Seat, Start, Vote
-from signoff.core.lifecycle import TRANSITIONS, Handoff, Move
+from signoff.core.lifecycle import TRANSITIONS, Handoff, Move, State
 from signoff.core.parts import Decision, Kind
 from signoff.core.payload import missing_fields
 from signoff.core.people import Directory
@@ -32,6 +32,22 @@ class Counted(HandedOn):
     def needs_reason(self, verdict: Outcome) -> bool:
         """Say whether the policy wants a reason for an answer at this level."""
         return self.terms is not None and verdict in self.terms.asking(self.level).reasons
+
+    @property
+    def batchable(self) -> bool:
+        """Whether a yes may be given together with others.
+
+        Its policy says that such calls are harmless, and a plain yes is all that it takes.
+        """
+        return (
+            self.state is State.PENDING
+            and self.kind is Kind.CONFIRMATION
+            and self.template is None
+            and self.terms is not None
+            and self.terms.batch
+            and not self.in_two_steps
+            and not self.needs_reason(Outcome.APPROVE)
+        )
 
     def _with_reason(self, verdict: Outcome, reason: str) -> None:
         if self.needs_reason(verdict) and not reason.strip():

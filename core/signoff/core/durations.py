@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: "90s", "4h", "1h30m", "4h business", "2d business"."""
+"""Lengths of time as people write them: "90s", "4h", "1h30m", and "4h business"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
 _SUM = re.compile(rf"(?:{_PART.pattern})+")
 _SHORTEST: Final = timedelta(milliseconds=1)
 _LONGEST: Final = timedelta(days=365)
-_DAY: Final = timedelta(days=1)
 _BUSINESS: Final = "business"
 
 
@@ -68,6 +67,18 @@ def format_duration(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+def roughly(duration: timedelta) -> str:
+    """Write a duration by its largest unit, for people: ``5 min``, ``3 h``, ``12 days``."""
+    seconds = max(int(duration.total_seconds()), 0)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 2 * 86400:
+        return f"{seconds // 3600} h"
+    return f"{seconds // 86400} days"
+
+
 def _whole_ms(duration: timedelta) -> timedelta:
     return duration - duration % timedelta(milliseconds=1)
 
@@ -86,32 +97,17 @@ Duration = Annotated[
 class Span:
     """A length of time by the clock, or of working time.
 
-    A day of work is a day on which people work, not 24 hours of work: whoever is asked on Tuesday
-    at 15:00 has until Wednesday at 15:00.
-
     Attributes:
-        length: How long; of working time what comes after the `days`.
+        length: How long.
         business: Whether only the working time of those who are asked counts.
-        days: Working days; 0 by the clock, where a day is 24 hours.
     """
 
     length: timedelta
     business: bool = False
-    days: int = 0
 
     def __str__(self) -> str:
-        """Write it the way `parse_span` reads it: ``4h``, ``4h business``, ``2d4h business``."""
-        if not self.business:
-            return format_duration(self.length)
-        hours, rest = divmod(self.length, timedelta(hours=1))
-        parts = [f"{self.days}d" if self.days else "", f"{hours}h" if hours else ""]
-        parts.append(format_duration(rest) if rest else "")
-        return f"{''.join(parts) or '0s'} {_BUSINESS}"
-
-    @property
-    def by_the_clock(self) -> timedelta:
-        """How long it is where nobody has working hours."""
-        return self.days * _DAY + self.length
+        """Write it the way `parse_span` reads it: ``4h``, ``4h business``."""
+        return format_duration(self.length) + (f" {_BUSINESS}" if self.business else "")
 
 
 def parse_span(value: object) -> Span:
@@ -122,36 +118,27 @@ def parse_span(value: object) -> Span:
     """
     if isinstance(value, Span):
         return value
-    if isinstance(value, str) and value.strip().endswith(_BUSINESS):
-        span = _business(value.strip().removesuffix(_BUSINESS))
-    else:
-        read = parse_duration(value)
-        if isinstance(read, int | float) and not isinstance(read, bool):
-            read = timedelta(seconds=read)
-        if not isinstance(read, timedelta):
-            raise ValueError(f"{value!r} is not a duration: write it like 30m, 4h business, 2d")
-        span = Span(_whole_ms(read))
-    if not _SHORTEST <= span.by_the_clock <= _LONGEST:
-        raise ValueError(f"{value!r} is not between 1ms and a year, 365d")
-    return span
-
-
-def _business(text: str) -> Span:
-    whole = parse_duration(text)
-    parts = _PART.findall(text.replace(" ", ""))
-    if any(unit == "w" for _, unit in parts):
-        raise ValueError(
-            f"{text.strip()!r} of work: nobody can say how long a week is; write 5d business"
+    business = False
+    if isinstance(value, str):
+        plain = value.strip()
+        business = plain.endswith(_BUSINESS)
+        value = plain.removesuffix(_BUSINESS) if business else plain
+    read = parse_duration(value)
+    if isinstance(read, int | float) and not isinstance(read, bool):
+        read = timedelta(seconds=read)
+    if not isinstance(read, timedelta):
+        raise ValueError(  # noqa: TRY004 -- pydantic makes a message of a ValueError alone
+            f"{value!r} is not a duration: write it like 30m, 4h business, 2d"
         )
-    days = sum(int(count) for count, unit in parts if unit == "d")
-    length = whole - days * _DAY if isinstance(whole, timedelta) else timedelta()
-    return Span(_whole_ms(length), business=True, days=days)
+    if not _SHORTEST <= read <= _LONGEST:
+        raise ValueError(f"{value!r} is not between 1ms and a year, 365d")
+    return Span(_whole_ms(read), business)
 
 
 SpanText = Annotated[
     Span,
     BeforeValidator(parse_span),
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["4h", "4h business", "2d business"]}),
+    WithJsonSchema({"type": "string", "examples": ["4h", "4h business"]}),
 ]
 """A `Span` in settings and records, written as a text."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from signoff.core import conditions
@@ -167,6 +167,7 @@ class Terms(Rules):
         levels: Who is asked one after the other, where there are several.
         under_ceiling: Whether the end may approve.
         second_step: Whether a yes by mail counts only when the person has confirmed it.
+        batch: Whether a yes may be given together with others.
         at_least: How many yeses it takes in any case: the default that is asked in place of a
             policy is no easier to win over than the easiest of its levels.
     """
@@ -176,6 +177,7 @@ class Terms(Rules):
     levels: tuple[Level, ...] = ()
     under_ceiling: bool = False
     second_step: bool = False
+    batch: bool = False
     at_least: int = 1
 
     @property
@@ -221,16 +223,30 @@ class Policy(Routing):
     Attributes:
         name: Shown on the card and in the audit.
         when: A CEL expression over app, agent, tool, args and user; empty matches every call.
+        batch: Whether these calls are so harmless that people may approve several of them at once
+            on the inbox page. Not together with a second step, or with ``risk = "high"``.
     """
 
     must_ask: ClassVar[bool] = True
 
     name: str = Field(min_length=1, max_length=64)
     when: str = ""
+    batch: bool = False
+
+    @model_validator(mode="after")
+    def _harmless(self) -> Self:
+        if self.batch and self.second_step not in {"", "false"}:
+            raise ValueError(
+                "batch says that these calls are harmless, and second_step that they are not: "
+                "take one of them out"
+            )
+        if self.batch and self.risk is Risk.HIGH:
+            raise ValueError('batch stands beside risk = "high": take one of them out')
+        return self
 
     def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval of a call with these facts."""
-        return self._terms(self.name, facts)
+        return self._terms(self.name, facts).model_copy(update={"batch": self.batch})
 
 
 class Fallback(Routing):
