@@ -83,6 +83,8 @@ def make_gateway(
     app = FastAPI(
         title="Signoff", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
     )
+    # What streams without an end puts here how it is ended when the server stops.
+    app.state.closing = []
     app.add_middleware(SecurityHeaders)
 
     @app.exception_handler(Problem)

@@ -28,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that says when it listens."""
+    """A uvicorn server that says when it listens, and ends what would never end by itself."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
         super().__init__(config)
@@ -39,3 +39,9 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started and self.servers:
             self._announce(int(self.servers[0].sockets[0].getsockname()[1]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, with the streams that browsers listen to."""
+        for close in getattr(getattr(self.config.app, "state", None), "closing", ()):
+            close()
+        await super().shutdown(sockets)

@@ -9,9 +9,11 @@ from starlette.responses import Response
 from signoff.broker.desk import Desk
 from signoff.channels.inbox.approvals import ApprovalPages
 from signoff.channels.inbox.away import AwayPages
+from signoff.channels.inbox.batch import BatchPages
 from signoff.channels.inbox.link_pages import LinkPages
 from signoff.channels.inbox.lists import ListPages
-from signoff.channels.inbox.pages import style
+from signoff.channels.inbox.live import LivePages
+from signoff.channels.inbox.pages import ASSETS, asset
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.signing import SigningPages
 from signoff.channels.inbox.visits import Route, Visits, go
@@ -29,15 +31,17 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
     async def start(_: Request) -> Response:
         return go(f"{ROOT}/")
 
-    async def style_sheet(_: Request) -> Response:
-        return style()
+    async def beside(request: Request) -> Response:
+        return asset(request, request.url.path.rpartition("/")[2])
 
-    assets: tuple[Route, ...] = (("GET", "", start), ("GET", "/style.css", style_sheet))
+    first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
     for method, path, handler in (
-        *assets,
+        *first,
         *SigningPages(desk, visits).routes(),
         *LinkPages(desk, visits).routes(),
         *ListPages(desk, visits).routes(),
+        *LivePages(desk, visits).routes(),
+        *BatchPages(desk, visits).routes(),
         *AwayPages(desk, visits).routes(),
         *ApprovalPages(desk, visits).routes(),
     ):

@@ -122,8 +122,12 @@ class Sessions:
         await self._ledger.commit(change)
         return name
 
-    async def find(self, name: str) -> Session | None:
-        """Return the session of this name, and note that it is used.
+    async def find(self, name: str, *, used: bool = True) -> Session | None:
+        """Return the session of this name.
+
+        Args:
+            name: As the cookie has it.
+            used: Whether a person uses it now, which is noted and prolongs it.
 
         Returns:
             None if there is none, or none any more.
@@ -136,7 +140,7 @@ class Sessions:
         now = await self._ledger.now()
         if not await self._lasts(session, now):
             return None
-        if now - session.seen >= min(_NOTED, self._settings.idle / 2):
+        if used and now - session.seen >= min(_NOTED, self._settings.idle / 2):
             session = await self._renewed(session, replace(session, seen=now))
         return session
 

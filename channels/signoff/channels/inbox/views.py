@@ -7,7 +7,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from signoff.channels import level_phrases, phrases
-from signoff.channels.inbox.settings import page_of
 from signoff.channels.phrases import Words, moment
 from signoff.core.approval import Approval, Decision, State
 from signoff.core.card import Card, Row, card, one_line, shown
@@ -58,18 +57,6 @@ class View:
     vote: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the list of what waits."""
-
-    path: str
-    title: str
-    requester: str
-    until: str
-    in_two_steps: bool
-    noted: bool
-
-
 def view(approval: Approval, person: Person, directory: Directory, now: datetime) -> View:
     """Return what a person is shown of an approval about which they are asked."""
     step, claim = approval.step_of(person.id), approval.claim_at(now)
@@ -96,19 +83,6 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
     )
 
 
-def line(approval: Approval, person: Person, directory: Directory) -> Line:
-    """Return an approval as a line of the list."""
-    shape = card(approval, directory)
-    return Line(
-        path=page_of(approval.id),
-        title=shape.title,
-        requester=shape.requester,
-        until=moment(approval.deadline) if approval.deadline else "",
-        in_two_steps=approval.in_two_steps,
-        noted=approval.step_of(person.id) is not None,
-    )
-
-
 def is_for(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval: who is asked about it, and did not ask for it."""
     own = directory.same(person.id, approval.origin.user) or person.owns(approval.origin.user)
@@ -116,6 +90,15 @@ def is_for(approval: Approval, person: Person, directory: Directory) -> bool:
         one.person == person.id for one in approval.seats
     )
     return asked and not own
+
+
+def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
+    """Say whether a person may see an approval at all."""
+    return (
+        person.sees_all
+        or approval.is_requester(person, directory)
+        or is_for(approval, person, directory)
+    )
 
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:

@@ -35,6 +35,9 @@ _NO_FACTOR: Final = (
 )
 _RENAMED: Final = "signoff_session"
 
+LIVE: Final = "signoff-live"
+"""The header of what a page asks by itself, with nobody at it."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 Route = tuple[str, str, Handler]
@@ -95,13 +98,19 @@ class Visits:
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
 
-    async def of(self, request: Request) -> Visit:
+    async def of(self, request: Request, *, used: bool = True) -> Visit:
         """Return the visit that a request is part of.
+
+        Args:
+            request: The request.
+            used: Whether a person makes it, which prolongs the session. What a page asks by itself,
+                because something has changed, never does.
 
         Raises:
             SignInFirst: Nobody is signed in.
         """
-        session = await self.sessions.find(request.cookies.get(self.cookie, ""))
+        name = request.cookies.get(self.cookie, "")
+        session = await self.sessions.find(name, used=used and LIVE not in request.headers)
         person = self._desk.directory.get(session.person) if session is not None else None
         if session is None or person is None:
             raise SignInFirst
@@ -256,6 +265,9 @@ async def _answered(handler: Handler, request: Request) -> Response:
     try:
         return await handler(request)
     except SignInFirst:
+        if LIVE in request.headers:
+            # What came instead of it would be put into the page.
+            return page("message", status=401, title="Signed out", text="Sign in again.")
         return go(f"{ROOT}/sign-in?next={_shown(request)}")
     except NotFound:
         return page(

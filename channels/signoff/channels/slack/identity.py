@@ -6,7 +6,6 @@ shared with another organisation (Slack Connect), its people press the same butt
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Final, NamedTuple
 
@@ -40,7 +39,6 @@ class Identities:
         self._web = web
         self._directory = directory
         self._me: Me | None = None
-        self._asking = asyncio.Lock()
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def who(self, actor: Actor) -> Person | None:
@@ -89,11 +87,8 @@ class Identities:
 
     async def _whoami(self) -> Me:
         if self._me is None:
-            # The first clicks after a start may come all at once: one of them asks.
-            async with self._asking:
-                if self._me is None:
-                    try:
-                        self._me = await self._web.whoami()
-                    except SlackRefused as error:
-                        raise SlackDeferred(str(error)) from error
+            try:
+                self._me = await self._web.whoami()
+            except SlackRefused as error:
+                raise SlackDeferred(str(error)) from error
         return self._me

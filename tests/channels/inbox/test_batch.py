@@ -1,0 +1,199 @@
+"""Approving several calls at once: only harmless ones, all shown before, each decided by itself."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from builders import CLEO, MARA
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.policy import Fallback, Policy, Terms
+from visitor import forms_of
+
+SMALL = Policy(name="small", ask=("mara", "cleo"), within="4h", batch=True)
+PLAIN = Policy(name="plain", ask=("mara",), within="4h")
+
+
+@pytest.fixture
+async def office(office):
+    """The policy marks what is asked as harmless."""
+    office.policies = (SMALL,)
+    return office
+
+
+async def opened(office, count=3):
+    """Open so many requests."""
+    return [(await office.ask(amount=number))[0] for number in range(count)]
+
+
+def looked_at(approvals) -> str:
+    """Return the address of the page that shows several."""
+    return "/inbox/batch?" + "&".join(f"id={one.id}" for one in approvals)
+
+
+async def form(browser, approvals) -> dict[str, str]:
+    """Return the form of that page."""
+    page = await browser.get(looked_at(approvals))
+    assert page.status_code == 200
+    return forms_of(page)["/inbox/batch"]
+
+
+async def states(office, approvals) -> list[State]:
+    """Return how they stand."""
+    return [one.state for one in await office.ledger.approvals([one.id for one in approvals])]
+
+
+async def test_the_whole_way(browser, office):
+    """Boxes in the list, a page that shows each in full, one button, and a line for each."""
+    found = await opened(office)
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    for one in found:
+        assert f'name="id" value="{one.id}"' in page.text
+    shown = await browser.get(looked_at(found[:2]))
+    for one in found[:2]:
+        assert one.digest in shown.text
+        assert f"<dd>{one.call.args['amount']}</dd>" in shown.text
+    assert found[2].digest not in shown.text
+
+    done = await browser.post("/inbox/batch", forms_of(shown)["/inbox/batch"])
+
+    assert "2 of 2 recorded" in done.text
+    assert await states(office, found) == [State.APPROVED, State.APPROVED, State.PENDING]
+    event = (await office.events(found[0]))[-1]
+    assert (event.what, event.by) == (What.APPROVED, "mara")
+    assert (event.more["channel"], event.more["batch"]) == ("inbox", True)
+
+
+async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(browser, office):
+    """Its line says by whom, and the attempt is on the record; the others are approved."""
+    found = await opened(office)
+    await browser.sign_in()
+    fields = await form(browser, found)
+    await office.desk.reject(found[1].id, CLEO, channel="email", reason="no")
+
+    done = await browser.post("/inbox/batch", fields)
+
+    assert "2 of 3 recorded" in done.text
+    assert f"Approval {found[1].id} is already rejected by Cleo Park." in done.text
+    assert await states(office, found) == [State.APPROVED, State.REJECTED, State.APPROVED]
+    assert (await office.whats(found[1]))[-1] is What.REFUSED_ANSWER
+
+
+async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(browser, office):
+    """It has no box, the page leaves it out, and a form that names it anyway decides nothing."""
+    (harmless,) = await opened(office, 1)
+    office.policies = (PLAIN,)
+    plain, _ = await office.ask(amount=9000)
+    await browser.sign_in()
+    assert f'value="{plain.id}"' not in (await browser.get("/inbox/")).text
+    shown = await browser.get(looked_at([harmless, plain]))
+    assert "It has to be answered by itself" in shown.text
+    assert plain.digest not in shown.text
+    fields = forms_of(shown)["/inbox/batch"] | {f"digest.{plain.id}": plain.digest}
+
+    done = await browser.post("/inbox/batch", fields)
+
+    assert "1 of 2 recorded" in done.text
+    assert "is not one of those that are approved together" in done.text
+    assert await states(office, [harmless, plain]) == [State.APPROVED, State.PENDING]
+
+
+async def test_another_call_than_was_shown(browser, office):
+    """A wrong digest approves nothing."""
+    found = await opened(office, 2)
+    await browser.sign_in()
+    fields = await form(browser, found)
+    fields[f"digest.{found[0].id}"] = "0" * 64
+    done = await browser.post("/inbox/batch", fields)
+    assert "another call than was shown" in done.text
+    assert await states(office, found) == [State.PENDING, State.APPROVED]
+
+
+async def test_no_longer_mine(browser, office):
+    """Who is not asked any more, or was never, approves nothing and learns nothing."""
+    found = await opened(office, 2)
+    office.policies = (SMALL.model_copy(update={"ask": ("cleo",)}),)
+    other, _ = await office.ask(amount=7)
+    await browser.sign_in()
+    fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
+    fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
+    desk, directory = office.desk, office.directory
+    await desk.move(found[0].id, lambda one, now: one.claim(CLEO, directory, now=now))
+
+    done = await browser.post("/inbox/batch", fields)
+
+    assert "1 of 5 recorded" in done.text
+    assert "Cleo Park has claimed approval" in done.text
+    assert done.text.count("There is no such request, or it is not for you.") == 3
+    assert await states(office, [*found, other]) == [
+        State.PENDING,
+        State.APPROVED,
+        State.PENDING,
+    ]
+    assert "reimburse" not in (await browser.get(looked_at([other]))).text
+
+
+async def test_what_needs_more_than_a_yes_is_answered_by_itself(browser, office):
+    """Values to fill in, a reason that is wanted, a request that is somebody's own."""
+    filled, _ = await office.ask(template={"days": 0})
+    office.policies = (SMALL.model_copy(update={"reasons": ("approve",)}),)
+    reasoned, _ = await office.ask(amount=2)
+    office.policies = (SMALL,)
+    own, _ = await office.ask(amount=3, user="mara")
+    await browser.sign_in()
+    assert 'type="checkbox"' not in (await browser.get("/inbox/")).text
+    page = await browser.get(looked_at([filled, reasoned, own]))
+    assert forms_of(page).keys() == {"/inbox/sign-out"}
+    assert "None of them can be approved together" in page.text
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "Nothing was ticked"), (51, "50 are the most")])
+async def test_none_and_too_many(browser, count, words):
+    """Both are told, and nothing is done."""
+    await browser.sign_in()
+    ids = [f"ap_{number:016d}" for number in range(count)]
+    page = await browser.get("/inbox/batch?" + "&".join(f"id={one}" for one in ids))
+    assert page.status_code == 400
+    assert words in page.text
+    csrf = forms_of(await browser.get("/inbox/"))["/inbox/sign-out"]["csrf"]
+    fields = {f"digest.{one}": "0" for one in ids} | {"csrf": csrf}
+    page = await browser.post("/inbox/batch", fields)
+    assert page.status_code == 400
+    assert words in page.text
+
+
+async def test_the_form_is_of_this_session(browser, office):
+    """Another session's form approves nothing, and neither does one from elsewhere."""
+    found = await opened(office, 1)
+    await browser.sign_in()
+    fields = await form(browser, found)
+    for wrong, headers in ((fields | {"csrf": "x"}, {}), (fields, {"Sec_Fetch_Site": "cross-site"})):
+        assert (await browser.post("/inbox/batch", wrong, **headers)).status_code == 403
+    browser.session = ""
+    assert (await browser.post("/inbox/batch", fields)).status_code == 303
+    assert await states(office, found) == [State.PENDING]
+
+
+async def test_a_policy_is_harmless_or_takes_two_steps(browser, office):
+    """It cannot say both; the default never says that anything is harmless."""
+    for more in ({"second_step": "args.amount > 5"}, {"risk": "high"}):
+        with pytest.raises(ValidationError, match="batch"):
+            Policy(name="p", ask=("mara",), batch=True, **more)
+    with pytest.raises(ValidationError):
+        Fallback(ask=("mara",), batch=True)
+    terms = SMALL.terms({"tool": "reimburse"})
+    assert terms.batch
+    assert Terms.model_validate_json(terms.model_dump_json(exclude_defaults=True)) == terms
+
+
+async def test_the_page_of_one_of_them_still_decides_it(browser, office):
+    """What may be approved with others may be approved by itself."""
+    (one,) = await opened(office, 1)
+    await browser.sign_in()
+    assert (await browser.press(page_of(one.id))).status_code == 303
+    assert await states(office, [one]) == [State.APPROVED]
+    assert "is already approved" in (await browser.get(looked_at([one]))).text
+    assert (await office.ledger.approval(one.id)).decision.by == MARA.id

@@ -1,0 +1,303 @@
+"""The lists of the inbox page: what is in them, for whom, and how they are searched and sorted."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from hashlib import sha256
+from importlib.resources import files
+
+import pyotp
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from signoff.channels.inbox.factors import Factors
+from signoff.core.durations import Span
+from signoff.core.people import Directory, Role
+from signoff.core.policy import OnTimeout, Policy
+from signoff.core.queues import Queue
+from visitor import SETTINGS
+
+BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
+FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Mara, who is in a queue, Cleo, who sees all, and Riley, who asks."""
+    return Directory([MARA, BOSS, RILEY], queues=[Queue(name="finance", members=("mara",))])
+
+
+@pytest.fixture
+async def apps(office) -> dict[str, pyotp.OTP]:
+    """The authenticator apps of all three."""
+    factors = Factors(office.ledger, SETTINGS.secret_key)
+    people = (MARA, CLEO, RILEY)
+    return {one.id: pyotp.parse_uri(await factors.enroll(one, by="test")) for one in people}
+
+
+@pytest.fixture
+async def office(office):
+    """Calls wait in a queue."""
+    office.policies = (FINANCE,)
+    return office
+
+
+def ids(page) -> list[str]:
+    """Return the ids of the lines of a list, in their order."""
+    assert page.status_code == 200, page.text
+    return re.findall(r'id="open-(ap_[a-z2-7]{16})"', page.text)
+
+
+def lasting(hours: int) -> Policy:
+    """Return the policy with another time to answer."""
+    return FINANCE.model_copy(update={"within": Span(timedelta(hours=hours))})
+
+
+async def three(office):
+    """Open three requests, half an hour apart, the last of them due first."""
+    found = []
+    for hours in (4, 4, 1):
+        office.policies = (lasting(hours),)
+        found.append((await office.ask(amount=len(found)))[0].id)
+        office.clock.advance(timedelta(minutes=30))
+    return found
+
+
+async def test_for_me(browser, office):
+    """What waits for my answer, with who asks, since when, until when and on whom."""
+    approval, _ = await office.ask(amount=250, purpose="train")
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    assert ids(page) == [approval.id]
+    for text in (
+        "1 waits for you.",
+        "asks to run reimburse",
+        "amount: 250, purpose: train",
+        "Asked for by Riley Voss",
+        '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (0 s ago)',
+        '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
+        "Waits on Mara Lind",
+        'aria-current="page">For me</a>',
+    ):
+        assert text in page.text
+    assert ">All</a>" not in page.text
+
+
+@pytest.mark.parametrize("path", ["", "queues/finance", "all"])
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [("oldest", (0, 1, 2)), ("newest", (2, 1, 0)), ("due", (2, 0, 1))],
+)
+async def test_sorting(browser, office, path, sort, order):
+    """By when it was asked, either way, and by what is due next."""
+    opened = await three(office)
+    await browser.sign_in(CLEO if path == "all" else MARA)
+    page = await browser.get(f"/inbox/{path}?sort={sort}")
+    assert ids(page) == [opened[at] for at in order]
+    usual = "due" if path == "all" else "oldest"
+    if sort == usual:
+        assert ids(await browser.get(f"/inbox/{path}")) == ids(page)
+
+
+async def test_pages(browser, office, monkeypatch):
+    """A long list goes on behind a link, each line once, whatever is added meanwhile."""
+    monkeypatch.setattr("signoff.channels.inbox.lists.SHOWN", 2)
+    opened = []
+    for number in range(5):
+        opened.append((await office.ask(amount=number))[0].id)
+        office.clock.advance(timedelta(seconds=1))
+    await browser.sign_in()
+    seen, path = [], "/inbox/?sort=newest&tool=reimburse"
+    while path:
+        page = await browser.get(path)
+        seen += ids(page)
+        await office.ask()
+        more = re.search(r'href="([^"]*)" rel="next"', page.text)
+        path = more[1].replace("&amp;", "&") if more else ""
+    assert seen == opened[::-1]
+    assert "First page" in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=TRAIN", {0}),
+        ("q=riley+reimburse", {0, 1}),
+        ("q=riley+nothing", set()),
+        ("tool=Refund", {2}),
+        ("app=finance", {0, 1, 2}),
+        ("app=other", set()),
+        ("person=r.voss@example.net", {0, 1}),
+        ("person=nobody@example.com", set()),
+        ("state=claimed", {1}),
+        ("state=free", {0, 2}),
+        ("state=question", {0}),
+        ("due=hour", {2}),
+        ("due=day", {0, 1, 2}),
+        ("due=overdue", set()),
+        ("queue=finance", {0, 1, 2}),
+        ("queue=other", set()),
+    ],
+)
+async def test_filters(browser, office, query, found):
+    """By words, tool, app, person, where it stands, when it is due, and queue."""
+    first, _ = await office.ask(amount=1, purpose="Train to Bern")
+    second, _ = await office.ask(amount=2)
+    office.policies = (lasting(1),)
+    third, _ = await office.ask(tool="refund", user="nora", amount=3)
+    desk, directory = office.desk, office.directory
+    await desk.move(
+        first.id, lambda one, now: one.ask_back(MARA, directory, text="which train?", now=now)
+    )
+    await desk.move(second.id, lambda one, now: one.claim(MARA, directory, now=now))
+    await browser.sign_in()
+    page = await browser.get(f"/inbox/?{query}")
+    opened = [first.id, second.id, third.id]
+    assert set(ids(page)) == {opened[at] for at in found}
+    assert '<details class="filter" open>' in page.text
+    assert found or "Nothing here fits." in page.text
+
+
+async def test_an_address_that_asks_for_what_there_is_not(browser):
+    """It is told, with what there is."""
+    await browser.sign_in()
+    for query, text in (
+        ("sort=worst", "There is: oldest, due, newest."),
+        ("due=never", "There is: overdue"),
+        ("after=AAAA", "names no page"),
+        ("after=é", "names no page"),
+    ):
+        page = await browser.get(f"/inbox/?{query}")
+        assert page.status_code == 400
+        assert text in page.text
+
+
+async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypatch):
+    """It looks at a limited number of records, says how many, and goes on behind them."""
+    monkeypatch.setattr("signoff.channels.inbox.lists.SCANNED", 50)
+    for number in range(60):
+        await office.ask(tool="reimburse" if number < 59 else "refund")
+        office.clock.advance(timedelta(seconds=1))
+    await browser.sign_in()
+    page = await browser.get("/inbox/?tool=refund")
+    assert ids(page) == []
+    assert "50 were looked at for this page" in page.text
+    more = re.search(r'href="([^"]*)" rel="next"', page.text)
+    page = await browser.get(more[1].replace("&amp;", "&"))
+    assert len(ids(page)) == 1
+    assert "were looked at" not in page.text
+
+
+async def test_too_many_to_sort(browser, office, monkeypatch):
+    """Redis is not made to sort what is too long: the list says that it is in its own order."""
+    monkeypatch.setattr("signoff.channels.inbox.lists.SORTED", 2)
+    opened = await three(office)
+    await browser.sign_in()
+    page = await browser.get("/inbox/?sort=due")
+    assert ids(page) == opened
+    assert "More than 2 wait: they are shown in the order “Oldest first”." in page.text
+
+
+async def test_my_queues(browser, office):
+    """How much waits in each of them, since when, until when, and on whom."""
+    opened = await three(office)
+    office.clock.advance(timedelta(minutes=30))
+    await browser.sign_in()
+    page = await browser.get("/inbox/queues")
+    assert page.status_code == 200
+    for text in ("<strong>3</strong> wait", "on Mara Lind", "Oldest:", "(2 h ago)", "Next due:"):
+        assert text in page.text
+    assert ids(await browser.get("/inbox/queues/finance")) == opened
+    assert (await browser.get("/inbox/queues/other")).status_code == 404
+
+
+async def test_queues_of_others(browser, office):
+    """Who is in none is told so and sees none; who sees all sees all of them."""
+    await office.ask()
+    await browser.sign_in(RILEY)
+    assert "You are in no queue." in (await browser.get("/inbox/queues")).text
+    assert (await browser.get("/inbox/queues/finance")).status_code == 404
+    browser.session = ""
+    await browser.sign_in(CLEO)
+    assert "<strong>1</strong> waits" in (await browser.get("/inbox/queues")).text
+    assert len(ids(await browser.get("/inbox/queues/finance"))) == 1
+
+
+async def test_asked_by_me(browser, office):
+    """My own requests and where they stand; they do not wait for me, and others' are not there."""
+    mine, _ = await office.ask(amount=1)
+    done, _ = await office.ask(amount=2, user="R.Voss@example.net")
+    await office.ask(amount=3, user="nora")
+    await office.desk.reject(done.id, MARA, channel="email", reason="no")
+    await browser.sign_in(RILEY)
+    page = await browser.get("/inbox/asked")
+    assert set(ids(page)) == {mine.id, done.id}
+    assert "Rejected by Mara Lind" in page.text
+    assert ids(await browser.get("/inbox/asked?state=pending")) == [mine.id]
+    assert ids(await browser.get("/inbox/")) == []
+    assert "Nothing waits for you." in (await browser.get("/inbox/")).text
+
+
+async def test_all_is_for_those_who_see_all(browser, office):
+    """An operator sees what waits for others; nobody else has that page."""
+    approval, _ = await office.ask()
+    await browser.sign_in(MARA)
+    assert (await browser.get("/inbox/all")).status_code == 404
+    browser.session = ""
+    await browser.sign_in(CLEO)
+    page = await browser.get("/inbox/all")
+    assert ids(page) == [approval.id]
+    assert "1 waits altogether." in page.text
+    assert ids(await browser.get("/inbox/")) == []
+
+
+async def test_ended(browser, office):
+    """What has ended, for those who were asked, who asked, and who see all; for nobody else."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):
+        browser.session = ""
+        await browser.sign_in(person)
+        page = await browser.get("/inbox/ended")
+        assert (ids(page) == [approval.id]) is seen
+        assert "Approved by Mara Lind" in page.text
+        assert ids(await browser.get("/inbox/ended?state=rejected")) == []
+    office.policies = (FINANCE.model_copy(update={"ask": ("cleo",)}),)
+    other, _ = await office.ask(user="nora")
+    await office.desk.reject(other.id, BOSS, channel="email")
+    browser.session = ""
+    await browser.sign_in(MARA)
+    assert ids(await browser.get("/inbox/ended")) == [approval.id]
+
+
+async def test_what_stays_open_is_overdue(browser, office):
+    """It is marked, and found by that."""
+    office.policies = (FINANCE.model_copy(update={"on_timeout": OnTimeout.STAY}),)
+    approval, _ = await office.ask()
+    office.clock.advance(timedelta(hours=5))
+    await browser.sign_in()
+    page = await browser.get("/inbox/?due=overdue")
+    assert ids(page) == [approval.id]
+    assert ">Overdue</span>" in page.text
+
+
+async def test_htmx_is_as_it_was_released():
+    """The file has the SHA-256 that its README names, and its licence is beside it."""
+    folder = files("signoff.channels.inbox").joinpath("static")
+    found = sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest()
+    assert f"| SHA-256 | `{found}` |" in folder.joinpath("README.md").read_text()
+    assert "Zero-Clause BSD" in folder.joinpath("htmx.LICENSE").read_text(encoding="utf-8")
+
+
+async def test_files_beside_the_pages(browser):
+    """They are packed for browsers that take that, and not sent twice."""
+    for name, kind in (("style.css", "text/css"), ("live.js", "text/javascript")):
+        plain = await browser.http.get(f"/inbox/{name}", headers={"Accept-Encoding": "identity"})
+        packed = await browser.get(f"/inbox/{name}")
+        assert packed.headers["Content-Type"].startswith(kind)
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert packed.content == plain.content
+        known = {"If-None-Match": plain.headers["ETag"]}
+        assert (await browser.http.get(f"/inbox/{name}", headers=known)).status_code == 304
+    assert (await browser.get("/inbox/README.md")).status_code == 404
