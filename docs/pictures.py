@@ -131,6 +131,8 @@ def _block(block: Json) -> str:  # noqa: PLR0911 -- one for each kind of block
 
 
 def _button(element: Json) -> str:
+    if element["type"] == "overflow":
+        return '<span class="button">···</span>'
     if element["type"] != "button":
         raise ValueError(f"There is no picture of an element {element['type']!r}.")
     return f'<span class="button {element.get("style", "")}">{_text(element["text"])}</span>'

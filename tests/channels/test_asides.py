@@ -141,6 +141,22 @@ async def test_the_requester_withdraws_by_a_reply(office):
     assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
 
 
+async def test_the_requester_has_the_others_reminded_by_a_reply(office):
+    """Those who are asked hear of it, the requester is told who; an hour has to lie between."""
+    approval, tokens = await cards(office)
+    sent = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"]
+    assert '"remind"' in sent.text
+    told = await says(office, RILEY, sent.token, "Hi,\n\nremind\n\nRiley")
+    assert told["riley"].headline == "A reminder about reimburse was sent"
+    for one in ("mara", "cleo"):
+        assert told[one].headline == "A reminder: reimburse waits for your answer"
+    told = await says(office, RILEY, told["riley"].token, "remind")
+    assert "an hour later" in told["riley"].text
+    assert "mara" not in told
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, len(after.comments)) == (State.PENDING, 1)
+
+
 async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office):
     """Cleo's yes is refused while Mara has it, by name and time; after the release it counts."""
     approval, tokens = await cards(office)

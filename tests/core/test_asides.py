@@ -43,6 +43,8 @@ HOURS = timedelta(hours=1)
             "verlängern um 90m: Rückruf",
             Aside(does=Does.EXTEND, length=1.5 * HOURS, text="Rückruf"),
         ),
+        ("remind", Aside(does=Does.REMIND)),
+        ("Bitte erinnern!", Aside(does=Does.REMIND)),
         ("withdraw", Aside(does=Does.WITHDRAW)),
         ("zurückziehen: doppelt", Aside(does=Does.WITHDRAW, text="doppelt")),
     ],
@@ -68,6 +70,8 @@ def test_what_is_read(text: str, wanted: Aside) -> None:
         "extend soon: busy",
         "extend -4h: busy",
         "release the hounds",
+        "remind me tomorrow",
+        "remind: it is due",
         "Thanks!\nclaim",
     ],
 )

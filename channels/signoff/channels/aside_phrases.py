@@ -8,6 +8,7 @@ from signoff.core.card import one_line, shown, topic
 from signoff.core.people import Directory
 
 _NOTHING = "Nothing is decided yet."
+_MOST_NAMES = 5
 
 
 def claimed(approval: Approval) -> Words:
@@ -61,6 +62,17 @@ def extended(approval: Approval) -> Words:
     return Words(f"More time: {topic(approval)} is open until {until}", _NOTHING)
 
 
+def reminded(approval: Approval, directory: Directory) -> Words:
+    """Return whose answer is waited for, and that they are reminded."""
+    names = ", ".join(_name(one, directory) for one in approval.ballot.awaited[:_MOST_NAMES])
+    left = len(approval.ballot.awaited) - _MOST_NAMES
+    return Words(
+        f"A reminder about {topic(approval)} was sent",
+        f"It goes to {names}{f' and {left} more' if left > 0 else ''}. {_NOTHING} "
+        f"{_open_until(approval)}",
+    )
+
+
 def handed_on(approval: Approval, to: str, reason: str, directory: Directory) -> Words:
     """Return to whoever had the place that another person decides now."""
     return Words(
@@ -79,14 +91,30 @@ def yours_now(approval: Approval, of: str, reason: str, directory: Directory) ->
     )
 
 
-def question(approval: Approval, by: str, text: str, directory: Directory) -> Words:
-    """Return to the requester what one of those who are asked wants to know."""
+def question(
+    approval: Approval, by: str, text: str, directory: Directory, *, pressed: bool = False
+) -> Words:
+    """Return to the requester what one of those who are asked wants to know.
+
+    Args:
+        approval: What it is about.
+        by: Who asks.
+        text: What.
+        directory: The people.
+        pressed: Whether there are buttons below; a mail is answered by a mail.
+    """
+    how = "Press Answer" if pressed else "Answer this mail"
+    other = (
+        ""
+        if pressed
+        else 'If it is not wanted any more, write "withdraw" alone on the first line; "remind" has '
+        "those who are asked reminded. "
+    )
     return Words(
         f"{_name(by, directory)} has a question about your request",
-        f"About {topic(approval)}:\n\n{_quoted(text)}\n\nAnswer this mail: what you write is put "
-        "on the card that "
-        f"{_name(by, directory)} decides on. You cannot decide it yourself. If it is not wanted "
-        f'any more, write "withdraw" alone on the first line. {_open_until(approval)}',
+        f"About {topic(approval)}:\n\n{_quoted(text)}\n\n{how}: what you write is put on the card "
+        f"that {_name(by, directory)} decides on. You cannot decide it yourself. "
+        f"{other}{_open_until(approval)}",
     )
 
 

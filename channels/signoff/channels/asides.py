@@ -62,7 +62,7 @@ class Asides:
         return True
 
     async def do(self, answer: Answer, person: Person, aside: Aside) -> None:
-        """Do what one of those who are asked wants.
+        """Do what somebody wants, as far as it is theirs to want.
 
         Raises:
             DecisionRefused: It is not possible; nothing was done, and nobody was told.
@@ -78,24 +78,30 @@ class Asides:
         )
 
     async def of_requester(self, answer: Answer, person: Person, text: str) -> None:
-        """Do what the requester says, who never decides: withdraw, or answer a question.
+        """Do what the requester says, who never decides: withdraw, remind, answer a question.
 
         Raises:
             DecisionRefused: It is not possible; nothing was done, and nobody was told.
             LedgerError: It could not be committed; nothing was done.
         """
-        approval = answer.holder.approval
         aside = read_aside(text)
-        if aside is not None and aside.does is Does.WITHDRAW:
-            await self._handling.withdraw(
-                approval,
-                person,
-                reason=aside.text,
-                along=self._along(answer, aside_phrases.withdrawn),
-            )
+        if aside is not None and aside.does in {Does.WITHDRAW, Does.REMIND}:
+            await self.do(answer, person, aside)
             return
+        await self.answer_back(answer, person, text)
+
+    async def answer_back(self, answer: Answer, person: Person, text: str) -> None:
+        """Put on the card what the requester answers.
+
+        Raises:
+            DecisionRefused: It is not possible; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
         await self._handling.answer_back(
-            approval, person, text=text, along=self._along(answer, aside_phrases.passed_on)
+            answer.holder.approval,
+            person,
+            text=text,
+            along=self._along(answer, aside_phrases.passed_on),
         )
 
     async def _make(self, answer: Answer, person: Person, aside: Aside) -> None:
@@ -137,6 +143,19 @@ class Asides:
                     person,
                     text=aside.text,
                     along=self._along(answer, aside_phrases.commented),
+                )
+            case Does.REMIND:
+                await self._handling.remind(
+                    about,
+                    person,
+                    along=self._along(answer, lambda one: aside_phrases.reminded(one, directory)),
+                )
+            case Does.WITHDRAW:
+                await self._handling.withdraw(
+                    about,
+                    person,
+                    reason=aside.text,
+                    along=self._along(answer, aside_phrases.withdrawn),
                 )
             case Does.EXTEND if aside.length is not None:
                 await self._handling.extend(

@@ -10,6 +10,7 @@ import structlog
 
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
+from signoff.broker.consequences import rewrite
 from signoff.broker.ledger import Ledger
 from signoff.channels import level_phrases, phrases
 from signoff.channels.inbox.settings import InboxSettings
@@ -88,7 +89,10 @@ class Delivery:
         now = await self._ledger.now()
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
+        spare = _spare(items)
         for item in items:
+            if item.id in spare:
+                continue
             approval = approvals[approval_of(item)]
             try:
                 message = self._message(item, legible(approval), now)
@@ -102,9 +106,11 @@ class Delivery:
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
                 raise failed[item.id]
+            if item.id in spare:
+                return Change().ack(item)
             if item.id not in results:
                 return self._not_sent(item, approval)
-            return self._record(item, approval, results[item.id], now)
+            return self._record(item, approval, results[item.id], messages[item.id], now)
 
         await commit_each(self._ledger, items, build, _give_up)
 
@@ -215,7 +221,9 @@ class Delivery:
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)
 
-    def _record(self, item: Item, approval: Approval, result: Result, now: datetime) -> Change:
+    def _record(
+        self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
+    ) -> Change:
         name, person = self._channel.name, str(item.body["person"])
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
         if isinstance(result, Retry) and not result.counted:
@@ -241,7 +249,7 @@ class Delivery:
                 )
                 change.put(after_it, was=approval).note(events)
             elif item.body.get("kind") == Kind.UPDATE:
-                _say_again(change, item, approval)
+                self._settled(change, item, approval, sent)
             elif result.copy:
                 change.put(approval.rewritten(person, name, result.copy), was=approval)
             return change
@@ -249,6 +257,31 @@ class Delivery:
         if is_card:
             refuse(change, approval, person, channel=name, reason=result.reason, now=now)
         return change
+
+    def _settled(self, change: Change, item: Item, approval: Approval, sent: Message) -> None:
+        """See to it that a card ends up as things stand, whatever happened while it was written.
+
+        Others may have written it meanwhile, and Slack promises no order.
+        """
+        body = {"kind": "outcome", "approval": approval.id, "person": item.body["person"]}
+        if approval.state is not State.PENDING:
+            change.send(item.stage, f"outcome:{item.id}", body)
+            return
+        asked, again = self._asked(item, approval), self._message(item, approval, sent.at)
+        if again is None:
+            body["moved"] = str(item.body.get("turn", ""))
+            change.send(item.stage, f"moved:{item.id}", body)
+        elif asked is not None and again.card != sent.card:
+            rewrite(change, approval, asked)
+
+
+def _spare(items: Sequence[Item]) -> frozenset[str]:
+    """Return the ids of those updates of a card that another one in the batch makes needless."""
+    updates = [item for item in items if item.body.get("kind") == Kind.UPDATE]
+    kept = {
+        (one.body["approval"], one.body["person"], one.body.get("turn")): one for one in updates
+    }
+    return frozenset(one.id for one in updates) - {one.id for one in kept.values()}
 
 
 def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:
@@ -269,13 +302,6 @@ def refuse(
     change.put(after, was=approval).note(events)
     if after.state is State.PENDING and not after.reachable:
         route_again(change, after)
-
-
-def _say_again(change: Change, item: Item, approval: Approval) -> None:
-    """Tell the end again where an open card was written over it this moment."""
-    if approval.state is not State.PENDING:
-        body = {"kind": "outcome", "approval": approval.id, "person": item.body["person"]}
-        change.send(item.stage, f"outcome:{item.id}", body)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:

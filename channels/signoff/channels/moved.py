@@ -16,7 +16,7 @@ from signoff.channels.ways import EMAIL, SLACK, TOKENS
 from signoff.core.approval import Approval, State
 from signoff.core.events import What
 from signoff.core.moves import Sort
-from signoff.core.people import Directory
+from signoff.core.people import Directory, Person
 
 
 def tell_move(item: Item, approval: Approval, directory: Directory, *, now: datetime) -> Change:
@@ -36,9 +36,11 @@ def tell_move(item: Item, approval: Approval, directory: Directory, *, now: date
     match item.body.get("moved"):
         case What.ASKED_BACK:
             if (requester := directory.find(approval.origin.user)) is not None:
-                words = aside_phrases.question(approval, by, said, directory)
-                holder = Holder(approval.id, requester.id, EMAIL, Role.REQUESTER)
-                _send(change, item, holder, words, within=within)
+                for channel in _channels_of_requester(approval, requester):
+                    pressed = channel == SLACK
+                    words = aside_phrases.question(approval, by, said, directory, pressed=pressed)
+                    holder = Holder(approval.id, requester.id, channel, Role.REQUESTER)
+                    _send(change, item, holder, words, within=within)
         case What.ANSWERED_BACK:
             if asker := _asker(approval):
                 words = aside_phrases.answered(approval, by, said, directory)
@@ -85,6 +87,15 @@ def _send(change: Change, item: Item, holder: Holder, words: Words, *, within: t
         "example": words.example,
     }
     change.send(stages.deliver(holder.channel), f"notice:{item.id}:{holder.person}", body)
+
+
+def _channels_of_requester(approval: Approval, requester: Person) -> tuple[str, ...]:
+    """Return how the requester is asked: by mail, and in Slack where the approval is asked there.
+
+    The mail stays: a message in Slack that cannot be delivered would leave the question unheard.
+    """
+    there = any(one.channel == SLACK for one in approval.asked)
+    return (EMAIL, SLACK) if requester.slack and there else (EMAIL,)
 
 
 def _lasts(approval: Approval, now: datetime) -> timedelta:

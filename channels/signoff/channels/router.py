@@ -15,16 +15,16 @@ from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import Ledger
 from signoff.channels.beforehand import tell_used_up
+from signoff.channels.cards import send_cards
 from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
-from signoff.channels.reminders import remind, time_left
-from signoff.channels.tokens import Holder, card_item, issue
-from signoff.channels.ways import EMAIL, TOKENS, other_ways, ways
+from signoff.channels.reminders import remind
+from signoff.channels.ways import EMAIL, other_ways, ways
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.choosing import Choice, again, choose, owners_of
 from signoff.core.digest import digest
 from signoff.core.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
-from signoff.core.escalation import move_on
+from signoff.core.escalation import is_due, move_on
 from signoff.core.events import Event, What
 from signoff.core.levels import Order, Start
 from signoff.core.people import Directory
@@ -147,10 +147,10 @@ class Router:
             return tell_move(item, approval, self._desk.directory, now=now)
         if approval.state is not State.PENDING:
             return Change().ack(item)
-        if "turn" in body or body.get("fallback"):
+        if body.keys() & {"turn", "fallback", "stuck"}:
             return self._of_level(item, approval, now)
         if body.get("edit"):
-            return self._send_cards(Change().ack(item), approval, now=now)
+            return send_cards(Change().ack(item), approval, now=now)
         if approval.terms is not None:
             return Change().ack(item)
         choice, barred = self._choose(approval, now), owners_of(self._owned, approval.facts)
@@ -173,6 +173,8 @@ class Router:
         change = Change().ack(item)
         if item.body.get("turn", approval.turn) != approval.turn or approval.terms is None:
             return change
+        if item.body.get("stuck"):
+            return self._unstuck(item, approval, now)
         if item.body.get("fallback"):
             # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
             return change if approval.reachable else self._ask_others(item, approval, now)
@@ -198,7 +200,7 @@ class Router:
             return approval, ()
         after, events = approval.asked_too(fresh, now=now)
         log.info("approval.asked", approval=approval.id, people=[one.key for one in fresh])
-        self._send_cards(change, after, only=fresh, now=now)
+        send_cards(change, after, only=fresh, now=now)
         return after, events
 
     def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
@@ -251,6 +253,20 @@ class Router:
         choice = choice.model_copy(update={"people": people, "start": fresh})
         return self._ask(item, approval, choice, notes, now)
 
+    def _unstuck(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask the default what the timers cannot move on; its time begins anew by that."""
+        if not is_due(approval, now):
+            return Change().ack(item)
+        why = f"what was due could not be done: {item.body['stuck']}"
+        choice = self._choose(approval, now, default=True)
+        if choice.start is None:
+            log.error("approval.unroutable", approval=approval.id, why=why)
+            event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+            return Change().note([event]).ack(item)
+        start = choice.start.in_round(approval.round + 1)
+        choice = choice.model_copy(update={"start": start, "stranded": True})
+        return self._ask(item, approval, choice, (f"{why}; the default is asked",), now)
+
     def _ask(
         self,
         item: Item,
@@ -261,7 +277,7 @@ class Router:
         *,
         barred: tuple[str, ...] = (),
     ) -> Change:
-        start = choice.start or Start(0, 0, (), now + choice.terms.within.length)
+        start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
         rules = choice.terms.asking(start.level)
         people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
         fresh = ways(people, rules, self._channels)
@@ -280,7 +296,7 @@ class Router:
     def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
         """Return the mails that can still be sent to those whom no other channel has reached."""
         here = [one for one in approval.asked if one.turn == approval.turn]
-        if all(one.channel == EMAIL for one in here):
+        if here and all(one.channel == EMAIL for one in here):
             return ()
         # In the order of the policy; those who may not decide are never among them.
         people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
@@ -324,7 +340,7 @@ class Router:
                 stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
             )
         else:
-            self._send_cards(change, after, only=fresh, now=now)
+            send_cards(change, after, only=fresh, now=now)
         if fresh:
             log.info(
                 "approval.asked",
@@ -343,33 +359,15 @@ class Router:
         return change
 
     @staticmethod
-    def _send_cards(
-        change: Change,
-        approval: Approval,
-        *,
-        now: datetime,
-        only: Sequence[Asked] | None = None,
-    ) -> Change:
-        turn = approval.turn
-        for asked in approval.asked if only is None else only:
-            holder = Holder(approval.id, asked.person, asked.channel, turn=turn)
-            within = time_left(approval, now)
-            token = issue(change, holder, within=within) if asked.channel in TOKENS else ""
-            body: dict[str, JsonValue] = {"kind": "card", "approval": approval.id}
-            body |= {"person": asked.key, "token": token}
-            if turn:
-                body["turn"] = turn
-            change.send(
-                stages.deliver(asked.channel), card_item(approval.id, asked.key, turn), body
-            )
-        return change
-
-    @staticmethod
     def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
         change = dead_letter(Change(), item, problem)
         if approval is not None:
             why = f"it could not be routed in {item.attempts} attempts: {problem}"
             change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
+            here = item.body.get("turn") == approval.turn and not item.body.get("fallback")
+            if here and approval.state is State.PENDING and not approval.reachable:
+                # This level gets no cards: those of the next one are asked, or the default.
+                route_again(change, approval)
         return change
 
 

@@ -82,7 +82,10 @@ def _level(settings: Settings, loc: Loc, rules: Asking, ask: tuple[str, ...]) ->
         message = "nobody who is asked has working hours: it is counted by the clock"
         yield (*loc, "within"), _warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
     for span in rules.remind:
-        if span.business == rules.within.business and span.length >= rules.within.length:
+        within = rules.within
+        # Where one of them is in days and the other in hours, it depends on the hours.
+        alike = (span.business, bool(span.days)) == (within.business, bool(within.days))
+        if alike and (span.days, span.length) >= (within.days, within.length):
             message = f"{span} is not before the end of the level, {rules.within}"
             yield (*loc, "remind"), _warning(message, "Nobody is reminded then.")
 

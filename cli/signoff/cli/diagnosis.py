@@ -13,6 +13,7 @@ from signoff.broker.heartbeat import alive
 from signoff.broker.lag import Lag, lag
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
+from signoff.broker.stuck import stuck
 from signoff.channels.added import added_channels
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.imap.check import check as check_mailbox
@@ -157,6 +158,12 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             "decided. `signoff mail quarantine list` shows them"
         )
         findings.append(Finding("quarantined mails", "warning", text))
+    if held := await stuck(ledger):
+        text = (
+            f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
+            f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
+        )
+        findings.append(Finding("approvals", "broken", text))
     lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
     if lost:
         text = (

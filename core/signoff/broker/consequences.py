@@ -79,16 +79,16 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
     if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
         item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
         change.send(stages.ROUTE, item, body)
-    if after.turn != was.turn:
-        could, may = was.approvers, after.approvers
-        for asked in after.asked:
-            left = asked.person in could - may if asked.person else asked.turn == was.turn
-            if left and not asked.problem:
-                _tell(change, after, asked, moved=True)
-    elif _looks(after) != _looks(was):
-        for asked in after.asked:
-            if asked.receipt and not asked.problem:
-                _rewrite(change, after, asked)
+    began, changed = after.turn != was.turn, _looks(after) != _looks(was)
+    could, may = was.approvers, after.approvers
+    for asked in after.asked:
+        left = asked.person in could - may if asked.person else asked.turn == was.turn
+        if began and left and not asked.problem:
+            _tell(change, after, asked, moved=True)
+            continue
+        stays = asked.person in may if asked.person else asked.turn == after.turn
+        if changed and stays and asked.receipt and not asked.problem:
+            rewrite(change, after, asked)
     if after.reminded > was.reminded:
         item = f"remind:{after.id}:{after.turn}:{after.reminded}"
         change.send(stages.ROUTE, item, body | {"remind": after.reminded})
@@ -97,11 +97,16 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
 
 def _looks(approval: Approval) -> tuple[object, ...]:
     """Return what an open card shows and what can change."""
-    return approval.claimed, approval.comments, approval.deadline
+    ballot = approval.ballot
+    votes = (ballot.yes, ballot.no, ballot.awaited, ballot.need)
+    return approval.claimed, approval.comments, approval.deadline, approval.level, votes
 
 
-def _rewrite(change: Change, approval: Approval, asked: Asked) -> None:
+def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
+    """Add to a change that an open card is written anew, as it is then; once for each version."""
     body: dict[str, JsonValue] = {"kind": "update", "approval": approval.id, "person": asked.key}
+    if asked.turn:
+        body["turn"] = asked.turn
     item = f"update:{approval.id}:{asked.key}:{approval.version}"
     change.send(stages.deliver(asked.channel), item, body)
 

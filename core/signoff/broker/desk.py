@@ -223,7 +223,16 @@ class Desk:
         if not is_due(approval, now):
             return None
         after, events = advance(approval, self.directory, now=now, turns=self.turns.known)
-        return moved(Change(), approval, after, events, run, turns=self.turns, cards=self.cards)
+        turns, begins = self.turns, after.turn != approval.turn
+        try:
+            return moved(Change(), approval, after, events, run, turns=turns, cards=self.cards)
+        except Exception as error:
+            if self.cards is None or not begins:
+                raise
+            # A level begins at its time whatever its cards are; the stage `route` goes on trying
+            # to make them, and tells when it cannot.
+            log.exception("desk.no_cards", approval=approval.id, error=str(error))
+            return moved(Change(), approval, after, events, run, turns=turns)
 
     async def time_out(self, approval_id: str) -> Approval | None:
         """Do what is due of one approval; None if somebody was faster, or nothing is.

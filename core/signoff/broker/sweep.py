@@ -11,6 +11,7 @@ import structlog
 
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
+from signoff.broker.stuck import note_failures
 from signoff.core.approval import Approval
 from signoff.core.errors import SignoffError
 from signoff.core.run import Run
@@ -72,7 +73,9 @@ class Sweep:
         """Move these on, and return those that somebody else has changed meanwhile."""
         runs = _Runs()
         moves: list[tuple[Approval, Change]] = []
+        failed: dict[str, tuple[Approval | None, Exception]] = {}
         for approval_id, standing in zip(ids, await self._ledger.standings(ids), strict=True):
+            approval = None
             try:
                 if isinstance(standing, SignoffError):
                     raise standing  # noqa: TRY301 -- it has been waiting in the place of a result
@@ -81,10 +84,12 @@ class Sweep:
             except Exception as error:
                 # One approval that cannot be moved does not keep the others from it.
                 log.exception("sweep.failed", approval=approval_id, error=str(error))
+                failed[approval_id] = (approval, error)
                 continue
             if change is not None:
                 runs.follow(read, change)
                 moves.append((approval, change))
+        await note_failures(self._ledger, failed)
         problems = await self._ledger.commit_all([change for _, change in moves])
         disturbed = []
         for (approval, change), problem in zip(moves, problems, strict=True):

@@ -126,7 +126,7 @@ class Approval(Counted):
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
         if terms.second_step:
             more["second_step"] = True
-        begun = start or Start(0, 0, (), now + terms.within.length)
+        begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         if called := terms.called(begun.level):
             more["level"] = called
         approval = self._begin(begun, seats if start else (), now=now).model_copy(

@@ -8,6 +8,7 @@ The grammar, over the first line::
     ask     : question                      ? which cost centre      frage: welche Kostenstelle
     comment : text                          kommentar: passt zum Angebot
     extend  [by] DURATION : reason          extend 4h: waiting for the vendor
+    remind                                  remind them   erinnern
     withdraw [: reason]                     (of the requester alone)
 
 It is only looked at where `signoff.core.command` finds neither a yes nor a no, so that it takes no
@@ -36,6 +37,7 @@ class Does(StrEnum):
     ASK = "ask"
     COMMENT = "comment"
     EXTEND = "extend"
+    REMIND = "remind"
     WITHDRAW = "withdraw"
 
 
@@ -99,6 +101,11 @@ WORDS: Final[dict[Does, tuple[str, ...]]] = {
         Does.EXTEND: (
             *("extend", "extend by", "prolong", "prolong by", "more time", "extend it by"),
             *("verlängern", "verlängern um", "verlängere um", "mehr zeit"),
+        ),
+        Does.REMIND: (
+            *("remind", "remind now", "remind them", "remind them now", "remind the others"),
+            *("send a reminder", "please remind them"),
+            *("erinnern", "erinnere sie", "bitte erinnern", "nachfassen", "erinnerung senden"),
         ),
         Does.WITHDRAW: (
             *("withdraw", "withdrawn", "i withdraw", "withdraw it", "withdraw this", "cancel"),
@@ -167,6 +174,8 @@ def _made(does: Does, rest: str, colon: str, behind: str, below: str) -> Aside |
     match does:
         case Does.CLAIM:
             return None if colon else _claim(rest)
+        case Does.REMIND:
+            return None if rest or colon else Aside(does=does)
         case Does.RELEASE | Does.WITHDRAW:
             return None if rest else Aside(does=does, text=_clean(behind, below))
         case Does.ASK | Does.COMMENT:

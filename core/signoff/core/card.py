@@ -23,6 +23,7 @@ _MAX_SHOWN = 10_000
 _LONGEST_QUESTION = 120
 _MOST_COMMENTS = 10
 _LONGEST_COMMENT = 600
+_MOST_AWAITED = 5
 _VERBS = {
     Kind.CONFIRMATION: "asks to run",
     Kind.INPUT: "asks for",
@@ -111,6 +112,8 @@ class Card(Value):
         level: What the level that is asked is called, "" where there is only one.
         progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
             "" where one yes ends it.
+        awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
+            3 more"; "" elsewhere.
         beforehand: How calls like it may be approved too.
     """
 
@@ -138,6 +141,7 @@ class Card(Value):
     claimed_until: datetime | None = None
     level: str = ""
     progress: str = ""
+    awaited: str = ""
     beforehand: Offer = Offer()
 
 
@@ -165,6 +169,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         in_two_steps=approval.in_two_steps,
         level=one_line(approval.terms.called(approval.level)) if approval.terms else "",
         progress=progress(approval, directory),
+        awaited=awaited(approval, directory),
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
         comments=tuple(
             Remark(
@@ -205,6 +210,14 @@ def progress(approval: Approval, directory: Directory) -> str:
     if ballot.no:
         told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
+
+
+def awaited(approval: Approval, directory: Directory) -> str:
+    """Say whose answer to what is pending is still waited for, "" where there is no progress."""
+    people = approval.ballot.awaited if progress(approval, directory) else ()
+    names = ", ".join(_name(one, directory) for one in people[:_MOST_AWAITED])
+    left = len(people) - _MOST_AWAITED
+    return f"{names} and {left} more" if left > 0 else names
 
 
 def _offer(approval: Approval) -> Offer:

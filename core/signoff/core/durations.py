@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: "90s", "4h", "1h30m", and "4h business"."""
+"""Lengths of time as people write them: "90s", "4h", "1h30m", "4h business", "2d business"."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
 _SUM = re.compile(rf"(?:{_PART.pattern})+")
 _SHORTEST: Final = timedelta(milliseconds=1)
 _LONGEST: Final = timedelta(days=365)
+_DAY: Final = timedelta(days=1)
 _BUSINESS: Final = "business"
 
 
@@ -97,17 +98,32 @@ Duration = Annotated[
 class Span:
     """A length of time by the clock, or of working time.
 
+    A day of work is a day on which people work, not 24 hours of work: whoever is asked on Tuesday
+    at 15:00 has until Wednesday at 15:00.
+
     Attributes:
-        length: How long.
+        length: How long; of working time what comes after the `days`.
         business: Whether only the working time of those who are asked counts.
+        days: Working days; 0 by the clock, where a day is 24 hours.
     """
 
     length: timedelta
     business: bool = False
+    days: int = 0
 
     def __str__(self) -> str:
-        """Write it the way `parse_span` reads it: ``4h``, ``4h business``."""
-        return format_duration(self.length) + (f" {_BUSINESS}" if self.business else "")
+        """Write it the way `parse_span` reads it: ``4h``, ``4h business``, ``2d4h business``."""
+        if not self.business:
+            return format_duration(self.length)
+        hours, rest = divmod(self.length, timedelta(hours=1))
+        parts = [f"{self.days}d" if self.days else "", f"{hours}h" if hours else ""]
+        parts.append(format_duration(rest) if rest else "")
+        return f"{''.join(parts) or '0s'} {_BUSINESS}"
+
+    @property
+    def by_the_clock(self) -> timedelta:
+        """How long it is where nobody has working hours."""
+        return self.days * _DAY + self.length
 
 
 def parse_span(value: object) -> Span:
@@ -118,27 +134,36 @@ def parse_span(value: object) -> Span:
     """
     if isinstance(value, Span):
         return value
-    business = False
-    if isinstance(value, str):
-        plain = value.strip()
-        business = plain.endswith(_BUSINESS)
-        value = plain.removesuffix(_BUSINESS) if business else plain
-    read = parse_duration(value)
-    if isinstance(read, int | float) and not isinstance(read, bool):
-        read = timedelta(seconds=read)
-    if not isinstance(read, timedelta):
-        raise ValueError(  # noqa: TRY004 -- pydantic makes a message of a ValueError alone
-            f"{value!r} is not a duration: write it like 30m, 4h business, 2d"
-        )
-    if not _SHORTEST <= read <= _LONGEST:
+    if isinstance(value, str) and value.strip().endswith(_BUSINESS):
+        span = _business(value.strip().removesuffix(_BUSINESS))
+    else:
+        read = parse_duration(value)
+        if isinstance(read, int | float) and not isinstance(read, bool):
+            read = timedelta(seconds=read)
+        if not isinstance(read, timedelta):
+            raise ValueError(f"{value!r} is not a duration: write it like 30m, 4h business, 2d")
+        span = Span(_whole_ms(read))
+    if not _SHORTEST <= span.by_the_clock <= _LONGEST:
         raise ValueError(f"{value!r} is not between 1ms and a year, 365d")
-    return Span(_whole_ms(read), business)
+    return span
+
+
+def _business(text: str) -> Span:
+    whole = parse_duration(text)
+    parts = _PART.findall(text.replace(" ", ""))
+    if any(unit == "w" for _, unit in parts):
+        raise ValueError(
+            f"{text.strip()!r} of work: nobody can say how long a week is; write 5d business"
+        )
+    days = sum(int(count) for count, unit in parts if unit == "d")
+    length = whole - days * _DAY if isinstance(whole, timedelta) else timedelta()
+    return Span(_whole_ms(length), business=True, days=days)
 
 
 SpanText = Annotated[
     Span,
     BeforeValidator(parse_span),
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["4h", "4h business"]}),
+    WithJsonSchema({"type": "string", "examples": ["4h", "4h business", "2d business"]}),
 ]
 """A `Span` in settings and records, written as a text."""

@@ -145,9 +145,18 @@ class Handled(Question):
             AlreadyDecided: It has been decided.
             MoveRefused: The person has nothing to do with it, or there is no room for more.
         """
+        self.may_comment(who, directory)
+        return self._with_comment(who.id, text, Sort.COMMENT, now=now)
+
+    def may_comment(self, who: Who, directory: Directory) -> None:
+        """Refuse whoever may not comment; see `comment`.
+
+        Raises:
+            AlreadyDecided: It has been decided.
+            MoveRefused: The person has nothing to do with it.
+        """
         self._must_be_open(directory)
         self._must_be_concerned(who, directory)
-        return self._with_comment(who.id, text, Sort.COMMENT, now=now)
 
     def ask_back(
         self, person: Person, directory: Directory, *, text: str, now: datetime
@@ -176,11 +185,21 @@ class Handled(Question):
             TooLate: The deadline has passed.
             MoveRefused: The person is not the requester, or there is no room.
         """
+        self.may_answer_back(person, directory, now=now)
+        sort = Sort.COMMENT if self.open_question is None else Sort.ANSWER
+        return self._with_comment(person.id, text, sort, now=now)
+
+    def may_answer_back(self, person: Person, directory: Directory, *, now: datetime) -> None:
+        """Refuse whoever does not answer for the requester; see `answer_back`.
+
+        Raises:
+            AlreadyDecided: It has been decided.
+            TooLate: The deadline has passed.
+            MoveRefused: The person is not the requester.
+        """
         self._must_be_open(directory)
         self._must_be_in_time(now)
         self._must_be_requester(person, directory, "answer for them")
-        sort = Sort.COMMENT if self.open_question is None else Sort.ANSWER
-        return self._with_comment(person.id, text, sort, now=now)
 
     @property
     def next_due(self) -> datetime | None:
@@ -230,20 +249,15 @@ class Handled(Question):
             DecisionRefused: The person may not decide, or it is over.
             MoveRefused: There is no deadline, no reason, or more is wanted than may be added.
         """
-        self._must_be_open(directory)
-        if isinstance(who, Person):
-            self.may_decide(who, directory, now=now)
-        self._must_be_in_time(now)
-        if self.deadline is None:
-            raise MoveRefused(f"Approval {self.id} has no deadline that could be moved.")
+        deadline = self.may_extend(who, directory, now=now)
         why = cleaned(reason)
         if not why:
             raise MoveRefused("More time needs a reason, for whoever waits.")
-        room = self._room()
+        room = self.time_to_add
         if not timedelta() < more <= room:
-            left = f"{format_duration(room)} is the most" if room else "it was prolonged enough"
-            raise MoveRefused(f"Approval {self.id} cannot be prolonged by that: {left}.")
-        until = self.deadline + more
+            most = f"{format_duration(room)} is the most"
+            raise MoveRefused(f"Approval {self.id} cannot be prolonged by that: {most}.")
+        until = deadline + more
         step = Extension(
             by=who.id, at=now, more=more, reason=why, level=self.level, round=self.round
         )
@@ -254,6 +268,23 @@ class Handled(Question):
         }
         return after, (self.note(What.EXTENDED, now=now, by=who.id, why=why, more=details),)
 
+    def may_extend(self, who: Who, directory: Directory, *, now: datetime) -> datetime:
+        """Return the deadline that may be moved, or refuse whoever may not do so; see `extend`.
+
+        Raises:
+            DecisionRefused: The person may not decide, or it is over.
+            MoveRefused: There is no deadline, or it was moved as far as may be.
+        """
+        self._must_be_open(directory)
+        if isinstance(who, Person):
+            self.may_decide(who, directory, now=now)
+        self._must_be_in_time(now)
+        if self.deadline is None:
+            raise MoveRefused(f"Approval {self.id} has no deadline that could be moved.")
+        if not self.time_to_add:
+            raise MoveRefused(f"Approval {self.id} was prolonged enough; nothing can be added.")
+        return self.deadline
+
     def is_requester(self, person: Person, directory: Directory) -> bool:
         """Say whether a person is the requester, by any of his identities."""
         return directory.same(person.id, self.origin.user) or person.owns(self.origin.user)
@@ -263,10 +294,11 @@ class Handled(Question):
         queues = (directory.queues[name] for name in vias if name in directory.queues)
         return next((queue.claim for queue in queues), CLAIM)
 
-    def _room(self) -> timedelta:
-        """Return how much may still be added to the end of this level."""
+    @property
+    def time_to_add(self) -> timedelta:
+        """How much may still be added to the end of this level."""
         ladder = self.terms.ladder if self.terms is not None else ()
-        given = ladder[self.level].within.length if self.level < len(ladder) else timedelta()
+        given = ladder[self.level].within.by_the_clock if self.level < len(ladder) else timedelta()
         here = (self.level, self.round)
         added = (one.more for one in self.extensions if (one.level, one.round) == here)
         return max(given - sum(added, timedelta()), timedelta())

@@ -95,25 +95,13 @@ class HandedOn(Handled):
             MoveRefused: It is not their place, they have answered, the other one has a place or
                 never decides this, or there is no reason.
         """
-        self._must_be_open(directory)
-        self._must_be_in_time(now)
-        if isinstance(who, Person):
-            self.may_decide(who, directory, now=now)
-            if who.id != of.id:
-                raise MoveRefused(f"{who.shown} can give away no place but their own.")
+        self.may_reassign(who, directory, of=of, now=now)
         why = cleaned(reason)
         if not why:
             raise MoveRefused("Handing it on needs a reason.")
-        ballot = self.ballot
-        if of.id not in ballot.own:
-            raise MoveRefused(f"{of.shown} has no place in approval {self.id} to be given away.")
-        if any(vote.by == of.id for vote in ballot.votes):
-            raise MoveRefused(f"{of.shown} has answered approval {self.id} already.")
         self._must_be_free_to_decide(to, directory)
-        if to.id in {*ballot.own, *ballot.stay}:
+        if to.id in {*self.ballot.own, *self.ballot.stay}:
             raise MoveRefused(f"{to.shown} is asked about approval {self.id} already.")
-        if len(self.handovers) >= _MOST_HANDOVERS:
-            raise MoveRefused(f"Approval {self.id} was handed on often enough. Decide it.")
         step = Handover(of=of.id, to=to.id, by=who.id, at=now, reason=why)
         said = Comment(by=who.id, at=now, text=f"Handed on from {of.shown} to {to.shown}: {why}")
         after = self.model_copy(
@@ -127,6 +115,27 @@ class HandedOn(Handled):
         )
         more: dict[str, JsonValue] = {"of": of.id, "to": to.id}
         return after, (self.note(What.REASSIGNED, now=now, by=who.id, why=why, more=more),)
+
+    def may_reassign(self, who: Who, directory: Directory, *, of: Person, now: datetime) -> None:
+        """Refuse whoever may not give a place away; see `reassign`.
+
+        Raises:
+            DecisionRefused: The person may not decide, or it is over.
+            MoveRefused: It is not their place, they have answered, or it was handed on too often.
+        """
+        self._must_be_open(directory)
+        self._must_be_in_time(now)
+        if isinstance(who, Person):
+            self.may_decide(who, directory, now=now)
+            if who.id != of.id:
+                raise MoveRefused(f"{who.shown} can give away no place but their own.")
+        ballot = self.ballot
+        if of.id not in ballot.own:
+            raise MoveRefused(f"{of.shown} has no place in approval {self.id} to be given away.")
+        if any(vote.by == of.id for vote in ballot.votes):
+            raise MoveRefused(f"{of.shown} has answered approval {self.id} already.")
+        if len(self.handovers) >= _MOST_HANDOVERS:
+            raise MoveRefused(f"Approval {self.id} was handed on often enough. Decide it.")
 
     def remind_now(
         self, who: Who, directory: Directory, *, now: datetime

@@ -47,7 +47,8 @@ class Asking(Value):
 
     Attributes:
         within: Time from the asking to the end: ``"30m"``, ``"4h"``, ``"2d"``; with ``business``
-            behind it, ``"4h business"``, only working time of those who are asked counts.
+            behind it, ``"4h business"``, only working time of those who are asked counts, and in
+            ``"2d business"`` a day is a working day.
         remind: When those who have not answered are reminded, counted from the asking.
         quorum: How many yeses it takes: a number, ``"all"`` or ``"majority"`` of those who are
             asked. A number stays what it is where fewer can be asked.

@@ -281,7 +281,7 @@ def _moves(
     approval: Approval, choice: Choice, world: _World, start: datetime
 ) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Route an approval, and do whatever is due until nothing is."""
-    begun = choice.start or Start(0, 0, (), start + choice.terms.within.length)
+    begun = choice.start or Start(0, 0, (), start + choice.terms.within.by_the_clock)
     rules = choice.terms.asking(begun.level)
     people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
     after, events = approval.ask(

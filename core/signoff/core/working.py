@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from signoff.core.durations import Span
@@ -30,14 +30,20 @@ def works(person: Person, moment: datetime) -> bool:
 def after(moment: datetime, span: Span, people: Iterable[Person]) -> datetime:
     """Return the moment at which a span of time has gone by (UTC).
 
-    Business time is working time of these people: it runs while at least one of them works. Where
-    none of them has hours it is clock time. It is never later than `LONGEST` from the moment on.
+    Business time is working time of these people: it runs while at least one of them works, and a
+    working day is over when it is over for the first of them. Where none of them has hours it is
+    clock time. It is never later than `LONGEST` from the moment on.
     """
-    moment, length = moment.astimezone(UTC), span.length
+    moment = moment.astimezone(UTC)
     workers = [person for person in people if person.hours] if span.business else []
     if not workers:
-        return moment + length
-    rest, done, last = length, moment, moment + LONGEST
+        return moment + span.by_the_clock
+    last = moment + LONGEST
+    if span.days:
+        moment = min(_days_after(moment, span.days, one, last) for one in workers)
+    if not span.length:
+        return moment
+    rest, done = span.length, moment
     for start, end in _together(workers, moment, last):
         begin = max(start, done)
         if end <= begin:
@@ -47,6 +53,32 @@ def after(moment: datetime, span: Span, people: Iterable[Person]) -> datetime:
         rest -= end - begin
         done = end
     return last
+
+
+def _days_after(moment: datetime, days: int, person: Person, last: datetime) -> datetime:
+    """Return the same time of the day so many working days of somebody later, `last` at the latest.
+
+    They begin when the person next works. Where the last of them is over before that time of the
+    day, it is the end of it, and where it begins later, its beginning.
+    """
+    place = zone(person.time_zone)
+    day, since, left = moment.astimezone(place).date() - _DAY, None, days
+    while True:
+        stretches = sorted(_stretches(person, day))
+        if since is None:
+            coming = next((one for one in stretches if moment < one[1]), None)
+            if coming is not None:
+                begin = max(moment, coming[0]).astimezone(place)
+                since = begin.replace(tzinfo=None) - datetime.combine(day, time())
+        elif stretches:
+            left -= 1
+            if not left:
+                at = moment_of(day, since, place)
+                end = max(one[1] for one in stretches)
+                return min(max(at, stretches[0][0]), end, last)
+        day += _DAY
+        if datetime.combine(day, time(), UTC) > last + 2 * _DAY:
+            return last
 
 
 def _together(people: Sequence[Person], moment: datetime, last: datetime) -> Iterator[Stretch]:

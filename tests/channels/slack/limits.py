@@ -74,6 +74,14 @@ def _divider(_block: Json) -> Iterator[str]:
 
 
 def _button(element: Json) -> Iterator[str]:
+    if element["type"] == "overflow":
+        if not 1 <= len(element["options"]) <= 5:
+            yield "menu of 1 to 5 options"
+        for option in element["options"]:
+            yield from _text(option["text"], 75, "option", plain=True)
+            if not 1 <= units(option["value"]) <= 150:
+                yield "option's value"
+        return
     yield from _text(element["text"], 75, "button", plain=True)
     if len(element.get("action_id", "")) > 255 or len(element.get("value", "")) > 2000:
         yield "button's ids too long"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +20,12 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.router import Router
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approval import Approval, Kind
-from signoff.core.people import Directory
+from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
+from signoff.core.queues import Queue
 from signoff.testing import VirtualClock
 
 Json = dict[str, Any]
@@ -75,6 +78,13 @@ class Office:
         await self.deliver()
         return await self.ledger.approval(approval.id)
 
+    def staff(self, *people: Person, queues: Iterable[Queue] = ()) -> None:
+        """Let other people work here."""
+        self.directory = Directory(people, queues=queues)
+        self.desk = Desk(self.ledger, self.directory)
+        identities = Identities(self.web, self.directory)
+        self.handler = SlackHandler(self.desk, self.web, identities)
+
     async def route(self) -> None:
         """Work through what has to be routed."""
         router = Router(
@@ -106,6 +116,10 @@ class Office:
         """Return what Slack sends when a button of a card is pressed."""
         return click_on(card or self.card(), action, user=user, **more)
 
+    async def choose(self, text: str, *, user: str = MARA_AT, card: Json | None = None) -> Any:
+        """Choose something in the menu of a card, and return the acknowledgement."""
+        return await self.handler.handle(choice_in(card or self.card(user), text, user=user))
+
     async def submit(self, values: Json, *, user: str = MARA_AT, view: Json | None = None) -> Any:
         """Submit the last modal, and return the acknowledgement."""
         sent = view_submission(view or self.workspace.views[-1], values, user)
@@ -117,6 +131,22 @@ def click_on(card: Json, action: str, *, user: str = MARA_AT, **more: Any) -> Js
     buttons = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
     button = next(one for one in buttons if one["action_id"] == f"signoff.{action}")
     return block_actions(button, card, user=user, **more)
+
+
+def choice_in(card: Json, text: str, *, user: str = MARA_AT) -> Json:
+    """Return what Slack sends when somebody chooses something in the menu of a card.
+
+    https://docs.slack.dev/reference/block-kit/block-elements/overflow-menu-element
+    """
+    elements = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
+    menu = next(one for one in elements if one["type"] == "overflow")
+    option = next(one for one in menu["options"] if one["text"]["text"] == text)
+    sent = block_actions({**menu, "text": None}, card, user=user)
+    (action,) = sent["actions"]
+    del action["text"], action["value"]
+    action |= {"type": "overflow", "selected_option": option}
+    sent["message"]["metadata"] = card.get("metadata")
+    return sent
 
 
 def block_actions(

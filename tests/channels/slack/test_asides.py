@@ -37,7 +37,9 @@ def queue(office: Office) -> Office:
 async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office):
     """The button becomes Release, Cleo's approval is refused, and after the release it counts."""
     approval = await queue.open()
-    assert buttons(queue.card()) == ["approve", "reject", "details", "ask", "claim"]
+    assert buttons(queue.card()) == [
+        *("approve", "reject", "details", "ask", "claim", "more"),
+    ]
     await queue.press("claim")
     await queue.route()
     await queue.deliver()

@@ -99,8 +99,11 @@ def test_everything_fits(approval: Approval, text: str, good: bool):
     about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
     ended = message(approval, kind=Message_.OUTCOME, headline=text, text=text, good=good)
     sent = message(approval)
+    in_a_place = message(approval, person="#C012AB3CD+S012AB3CD")
     for made in (
         blocks.card_blocks(sent, inbox="https://approvals.example.com/x", group="S012AB3CD"),
+        blocks.card_blocks(in_a_place),
+        blocks.notice_blocks(message(approval, kind=Message_.QUESTION, headline=text, text=text)),
         blocks.outcome_blocks(ended),
         blocks.notice_blocks(ended),
     ):
@@ -111,6 +114,11 @@ def test_everything_fits(approval: Approval, text: str, good: bool):
         views.approve_view(shown, about, fields(approval)),
         views.reject_view(shown, about),
         views.details_view(shown),
+        views.comment_view(shown, about),
+        views.reassign_view(shown, about),
+        views.extend_view(shown, about, "365d23h59m59s999ms"),
+        views.withdraw_view(shown, about),
+        views.answer_view(shown, about, text),
     ):
         sent_view = view.to_dict()
         assert faults_of(sent_view["blocks"], modal=True) == []

@@ -19,20 +19,30 @@ from slack_sdk.models.blocks import (
     DividerBlock,
     HeaderBlock,
     LinkButtonElement,
+    Option,
+    OverflowMenuElement,
     SectionBlock,
 )
 
 from signoff.channels.port import Kind, Message
 from signoff.channels.slack.references import (
+    ANSWER,
     APPROVE,
     ASK,
     CARD,
     CLAIM,
+    COMMENT,
     DETAILS,
+    EXTEND,
+    MORE,
     OPEN,
+    REASSIGN,
     REJECT,
     RELEASE,
+    REMIND,
+    WITHDRAW,
     Reference,
+    choice,
     short,
 )
 from signoff.channels.slack.text import (
@@ -108,11 +118,23 @@ def outcome_blocks(message: Message) -> list[Block]:
 
 def notice_blocks(message: Message) -> list[Block]:
     """Return the blocks of an answer to what a person did, or of what the agent did with it."""
-    page = [ActionsBlock(elements=[_page(message.link)])] if message.link else []
+    elements: list[ButtonElement | LinkButtonElement] = []
+    if message.kind is Kind.QUESTION:
+        value = _reference(message.card, message.person).text()
+        elements += [
+            ButtonElement(text=plain(text, BUTTON), action_id=action, value=value, style=style)
+            for text, action, style in (
+                ("Answer…", ANSWER, "primary"),
+                ("Remind", REMIND, None),
+                ("Withdraw…", WITHDRAW, None),
+            )
+        ]
+    if message.link:
+        elements.append(_page(message.link))
     return [
         SectionBlock(text=plain(one_line(message.headline), _SUMMARY)),
         *_paragraphs(message.text),
-        *page,
+        *([ActionsBlock(elements=elements)] if elements else []),
     ]
 
 
@@ -201,6 +223,8 @@ def _who(card: Card, *, open_still: bool) -> str:
         said += f" · level {escape(card.level, 100)}"
     if open_still and card.progress:
         said += f"\n{escape(card.progress, 500)}"
+    if open_still and card.awaited:
+        said += f"\nStill asked: {escape(card.awaited, 500)}"
     if open_still and card.in_two_steps:
         said += "\nA yes has to be confirmed on its page afterwards."
     return said
@@ -220,9 +244,10 @@ def _page(address: str) -> LinkButtonElement:
 
 
 def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
-    value = Reference(approval=card.approval, digest=short(card.digest), to=to).text()
+    reference = _reference(card, to)
+    value = reference.text()
     yes, no = ("Answer", "Decline") if card.kind is Asks.INPUT else ("Approve", "Reject")
-    elements: list[ButtonElement | LinkButtonElement] = []
+    elements: list[ButtonElement | LinkButtonElement | OverflowMenuElement] = []
     approves_at_once = not (card.fields or card.optional)
     confirm = _confirm(card) if card.risky and approves_at_once else None
     elements.append(
@@ -249,7 +274,31 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     if inbox:
         page = _page(inbox)
         elements.append(page)
+    elements.append(_menu(card, reference))
     return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
+
+
+def _reference(card: Card, to: str) -> Reference:
+    return Reference(approval=card.approval, digest=short(card.digest), to=to)
+
+
+def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
+    """Return what is wanted less often; who may is judged when it is chosen. Slack takes five."""
+    in_a_place = reference.to.startswith("#")
+    options = [("Comment…", COMMENT), ("Reassign…", REASSIGN)]
+    if card.deadline is not None:
+        options.append(("Extend…", EXTEND))
+    if in_a_place or card.awaited:
+        options.append(("Remind", REMIND))
+    if in_a_place:
+        # There the requester may see the card, too.
+        options.append(("Withdraw…", WITHDRAW))
+    return OverflowMenuElement(
+        action_id=MORE,
+        options=[
+            Option(value=choice(action, reference), text=plain(text)) for text, action in options
+        ],
+    )
 
 
 def _confirm(card: Card) -> ConfirmObject:

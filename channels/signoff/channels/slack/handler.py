@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Final
 
 import structlog
@@ -24,23 +23,20 @@ from signoff.channels.beforehand import Beforehand
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
-from signoff.channels.slack.form import (
-    MOST_FIELDS,
-    VALUE,
-    PayloadErrors,
-    block_id,
-    fields,
-    read_values,
-)
+from signoff.channels.slack.form import PayloadErrors, fields
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.leaving import SlackLeavings
+from signoff.channels.slack.menu import MODALS, SlackMenu
 from signoff.channels.slack.payloads import Actor, Click, Shortcut, Submission, read_payload
 from signoff.channels.slack.references import (
+    ANSWER,
     APPROVE,
     ASK,
     AWAY,
     CLAIM,
     DETAILS,
+    MENU,
+    MORE,
     REJECT,
     RELEASE,
     Receipt,
@@ -48,13 +44,20 @@ from signoff.channels.slack.references import (
     read_receipt,
     read_reference,
 )
+from signoff.channels.slack.submitted import (
+    command_of,
+    errors_at,
+    errors_of,
+    first_block,
+    span_of,
+    text_in,
+)
 from signoff.channels.slack.web import SlackWeb
 from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
 from signoff.core.asides import Aside, Does
-from signoff.core.card import card, one_line
+from signoff.core.card import card
 from signoff.core.command import Command, Verdict
-from signoff.core.durations import parse_duration
 from signoff.core.errors import (
     ApprovalNotFound,
     DecisionRefused,
@@ -69,7 +72,6 @@ from signoff.core.errors import (
 )
 from signoff.core.levels import Outcome
 from signoff.core.people import Person
-from signoff.core.text import clean_text
 
 log = structlog.get_logger(__name__)
 
@@ -77,7 +79,8 @@ _TRIGGER: Final = 2.5
 """Seconds: a trigger is good for three."""
 
 _ASIDES: Final = {CLAIM: Does.CLAIM, RELEASE: Does.RELEASE}
-_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, *_ASIDES})
+_MENU: Final = frozenset({ANSWER, *MENU})
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, *_ASIDES, *_MENU})
 
 _NOT_OURS: Final = "This request is not known here."
 _LATER: Final = "This could not be recorded just now, and nothing was decided. Press it again."
@@ -100,6 +103,7 @@ class SlackHandler:
         self._web = web
         self._identities = identities
         self._leavings = SlackLeavings(desk, self._who)
+        self._menu = SlackMenu(desk, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
         """Do what a payload says, and return what to acknowledge it with.
@@ -181,10 +185,15 @@ class SlackHandler:
         directory = self._desk.directory
         if person is None:
             raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
-        approval.may_decide(person, directory, now=await self._ledger.now())
         about = reference
         if click.message is not None:
             about = reference.model_copy(update={"copy_of": str(click.message)})
+        if click.action in _MENU:
+            asked = await self._menu.chosen(click.action, approval, person, about, answer)
+            if asked is not None:
+                await self._open(click, asked)
+            return
+        approval.may_decide(person, directory, now=await self._ledger.now())
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.beforehand.who
         if click.action in _ASIDES:
@@ -202,7 +211,7 @@ class SlackHandler:
             await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
 
     async def _submitted(self, submission: Submission) -> Ack:
-        if submission.callback not in {APPROVE, REJECT, ASK}:
+        if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
             return None
         reference = read_reference(submission.metadata)
         if reference is None:
@@ -217,7 +226,10 @@ class SlackHandler:
         if await self._seen(answer):
             return None
         try:
-            return await self._filled_in(submission, approval, reference, person, answer)
+            known = _known(person, approval, reference)
+            if submission.callback in MODALS:
+                return await self._menu.take(submission, approval, known, answer)
+            return await self._filled_in(submission, approval, known, answer)
         except DecisionRefused as error:
             await self._answers.refused(answer, person, error)
             words = phrases.refusal(approval, person, self._desk.directory, error)
@@ -227,8 +239,7 @@ class SlackHandler:
         self,
         submission: Submission,
         approval: Approval,
-        reference: Reference,
-        person: Person | None,
+        person: Person,
         answer: Answer,
     ) -> Ack:
         """Decide as a modal says, or return what is wrong with it, at its fields.
@@ -236,22 +247,20 @@ class SlackHandler:
         Raises:
             DecisionRefused: The person may not decide, or may not any more.
         """
-        if person is None or not reference.is_of(approval.digest):
-            raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
         approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
         try:
             await self._say(submission, approval, answer, person)
         except PayloadErrors as error:
-            return _errors(approval, error.problems)
+            return errors_of(approval, error.problems)
         except GrantRefused as error:
-            return {"response_action": "errors", "errors": {views.SPAN: one_line(str(error))}}
+            return errors_at({views.SPAN: error})
         except ReasonNeeded as error:
-            return {"response_action": "errors", "errors": {views.REASON: one_line(str(error))}}
+            return errors_at({views.REASON: error})
         except PayloadError as error:
-            return _errors(approval, {error.key: error})
+            return errors_of(approval, {error.key: error})
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
-            return {"response_action": "errors", "errors": {_first_block(approval): _LATER}}
+            return errors_at({first_block(approval): _LATER})
         return None
 
     async def _say(
@@ -259,11 +268,11 @@ class SlackHandler:
     ) -> None:
         """Ask, give a grant or decide, as a modal says."""
         if submission.callback == ASK:
-            text = _text(submission.values, views.REASON)
+            text = text_in(submission, views.REASON)
             await self._answers.aside(answer, person, Aside(does=Does.ASK, text=text))
             return
-        command = _command(submission, approval)
-        if (span := _span(submission)) is not None:
+        command = command_of(submission, approval)
+        if (span := span_of(submission)) is not None:
             await self._beforehand.give(answer, person, span=span, reason=command.reason)
         else:
             await self._answers.decide(answer, person, command)
@@ -333,50 +342,12 @@ class SlackHandler:
             raise SlackDeferred("Slack did not open the modal in time.") from error
 
 
-def _command(submission: Submission, approval: Approval) -> Command:
-    """Return what a submitted modal says.
+def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
+    """Return whoever has sent a modal about this very call.
 
     Raises:
-        PayloadErrors: Some fields do not hold what is asked for.
+        NotAnApprover: It is a stranger, or the modal is about another call.
     """
-    reason = _text(submission.values, views.REASON)
-    if submission.callback == REJECT:
-        return Command(verdict=Verdict.REJECT, reason=reason)
-    values = read_values(fields(approval), submission.values)
-    return Command(verdict=Verdict.APPROVE, reason=reason, values=values or None)
-
-
-def _span(submission: Submission) -> timedelta | None:
-    """Return for how long calls like it are approved, too; None where that was not chosen."""
-    if submission.callback == REJECT:
-        return None
-    chosen: Any = submission.values
-    for key in (views.SPAN, VALUE, "selected_option", "value"):
-        chosen = chosen.get(key) if isinstance(chosen, Mapping) else None
-    try:
-        span = parse_duration(chosen) if isinstance(chosen, str) else None
-    except ValueError:
-        # Slack sends what it was given; whatever else this is, it is no choice of ours.
-        return timedelta(0)
-    return span if isinstance(span, timedelta) else None
-
-
-def _text(values: Mapping[str, Any], block: str) -> str:
-    element = values.get(block) or {}
-    given = element.get(VALUE) if isinstance(element, Mapping) else None
-    text = given.get("value") if isinstance(given, Mapping) else None
-    return clean_text(text).strip()[:2_000] if isinstance(text, str) else ""
-
-
-def _errors(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
-    """Return errors at their fields (https://docs.slack.dev/surfaces/modals#displaying_errors)."""
-    names = [field.name for field in fields(approval)[:MOST_FIELDS]]
-    found = {
-        block_id(names.index(name)) if name in names else _first_block(approval): one_line(str(why))
-        for name, why in problems.items()
-    }
-    return {"response_action": "errors", "errors": found}
-
-
-def _first_block(approval: Approval) -> str:
-    return block_id(0) if fields(approval) else views.REASON
+    if person is None or not reference.is_of(approval.digest):
+        raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
+    return person

@@ -6,6 +6,7 @@ shared with another organisation (Slack Connect), its people press the same butt
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ class Identities:
         self._web = web
         self._directory = directory
         self._me: Me | None = None
+        self._asking = asyncio.Lock()
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def who(self, actor: Actor) -> Person | None:
@@ -87,8 +89,11 @@ class Identities:
 
     async def _whoami(self) -> Me:
         if self._me is None:
-            try:
-                self._me = await self._web.whoami()
-            except SlackRefused as error:
-                raise SlackDeferred(str(error)) from error
+            # The first clicks after a start may come all at once: one of them asks.
+            async with self._asking:
+                if self._me is None:
+                    try:
+                        self._me = await self._web.whoami()
+                    except SlackRefused as error:
+                        raise SlackDeferred(str(error)) from error
         return self._me

@@ -5,9 +5,9 @@ https://docs.slack.dev/interactivity/implementing-shortcuts
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from slack_sdk.models.views import View
@@ -17,9 +17,8 @@ from signoff.channels.leaving import absence_words
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
-from signoff.channels.slack.form import VALUE
 from signoff.channels.slack.payloads import Actor, Submission
-from signoff.core.card import one_line
+from signoff.channels.slack.submitted import Misfilled, errors_at, given
 from signoff.core.errors import AbsenceRefused, LedgerError
 from signoff.core.hours import Absence
 from signoff.core.people import Person
@@ -32,14 +31,6 @@ _STRANGER: Final = "You are not among the people of Signoff here."
 _ASK: Final = "Ask your operator to add you, or your Slack id, to the directory."
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
 _LATER: Final = "This could not be recorded just now, and nothing was noted. Send it again."
-
-
-class _Problem(Exception):
-    """What is wrong with a modal, at one of its blocks."""
-
-    def __init__(self, block: str, text: str) -> None:
-        super().__init__(text)
-        self.block = block
 
 
 class SlackLeavings:
@@ -85,15 +76,14 @@ class SlackLeavings:
             return None
         try:
             absence = await self._noted(submission, person, source)
-        except _Problem as problem:
-            errors = {problem.block: one_line(str(problem))}
-            return {"response_action": "errors", "errors": errors}
+        except Misfilled as problem:
+            return errors_at({problem.block: problem})
         except LedgerError as error:
             if await self._seen(source):
                 # The same submission came twice at once, and the other one was first.
                 return None
             log.warning("slack.not_recorded", person=person.id, problem=str(error))
-            return {"response_action": "errors", "errors": {views.LAST_DAY: _LATER}}
+            return errors_at({views.LAST_DAY: _LATER})
         log.info("answer.absence", person=person.id, channel=NAME, back=absence is None)
         words = absence_words(absence, self._desk.directory, end=_END)
         return instead(views.notice_view(words.headline, words.text, title="Noted"))
@@ -102,31 +92,31 @@ class SlackLeavings:
         """Return the absence that was set, None for somebody who is back.
 
         Raises:
-            _Problem: It cannot be; nothing was done.
+            Misfilled: It cannot be; nothing was done.
         """
-        values, actor, people = submission.values, submission.actor, self._desk.people
+        actor, people = submission.actor, self._desk.people
         more = {"channel": NAME, "user": actor.user, "team": actor.team}
         also = guarded(source)
-        if _given(values, views.BACK, "selected_options"):
+        if given(submission, views.BACK, "selected_options"):
             try:
                 await people.come_back(person, by=person.id, more=more, also=also)
             except AbsenceRefused as error:
-                raise _Problem(views.BACK, str(error)) from error
+                raise Misfilled(views.BACK, str(error)) from error
             return None
         today = person.day(await self._desk.ledger.now())
-        start = _day(values, views.FIRST_DAY)
-        end = _day(values, views.LAST_DAY)
+        start = _day(submission, views.FIRST_DAY)
+        end = _day(submission, views.LAST_DAY)
         if end < start:
             text = f"It would end on {end}, before it begins on {start}."
-            raise _Problem(views.LAST_DAY, text)
-        delegate = await self._delegate(_given(values, views.STANDS_IN, "selected_user"))
+            raise Misfilled(views.LAST_DAY, text)
+        delegate = await self._delegate(given(submission, views.STANDS_IN, "selected_user"))
         absence = Absence(start=start, end=end, delegate=delegate)
         try:
             return await people.leave(person, absence, by=person.id, more=more, also=also)
         except AbsenceRefused as error:
             # What else can be wrong with days that are in order is who stands in.
             at = views.LAST_DAY if end < today or not delegate else views.STANDS_IN
-            raise _Problem(at, str(error)) from error
+            raise Misfilled(at, str(error)) from error
 
     async def _delegate(self, user: object) -> str:
         if not isinstance(user, str) or not user:
@@ -134,7 +124,7 @@ class SlackLeavings:
         # Whose team it is, Slack says; the modal has the id alone.
         found = await self._who(Actor(user, ""))
         if found is None:
-            raise _Problem(
+            raise Misfilled(
                 views.STANDS_IN,
                 "Signoff does not know this person. Choose somebody who is asked, too, or ask your "
                 "operator to add them to the directory.",
@@ -145,17 +135,11 @@ class SlackLeavings:
         return await self._desk.ledger.raw(guard(source)) is not None
 
 
-def _given(values: Mapping[str, Any], block: str, key: str) -> object:
-    element = values.get(block)
-    held = element.get(VALUE) if isinstance(element, Mapping) else None
-    return held.get(key) if isinstance(held, Mapping) else None
-
-
-def _day(values: Mapping[str, Any], block: str) -> date:
-    text = _given(values, block, "selected_date")
+def _day(submission: Submission, block: str) -> date:
+    text = given(submission, block, "selected_date")
     if not isinstance(text, str) or not text:
-        raise _Problem(block, "Choose a day.")
+        raise Misfilled(block, "Choose a day.")
     try:
         return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day has no zone
     except ValueError as error:
-        raise _Problem(block, "This is no day: choose one like 2026-12-24.") from error
+        raise Misfilled(block, "This is no day: choose one like 2026-12-24.") from error

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from signoff.channels.slack.references import Receipt
+from signoff.channels.slack.references import MORE, Receipt, read_choice
 from signoff.core.errors import SlackPayloadUnreadable
 
 LONGEST_ID: Final = 255
@@ -51,9 +51,14 @@ class _Message(_Part):
     metadata: _MessageMetadata | None = None
 
 
+class _Option(_Part):
+    value: str = Field(default="", max_length=150)
+
+
 class _Action(_Part):
     action_id: str = Field(max_length=LONGEST_ID)
     value: str = Field(default="", max_length=2_000)
+    selected_option: _Option | None = None
     action_ts: str = Field(default="", max_length=64)
 
 
@@ -112,7 +117,7 @@ class Click:
 
     Attributes:
         actor: Who.
-        action: The button's action id.
+        action: The button's action id, or that of what was chosen in the menu.
         value: The button's value.
         at: When, in Slack's way of telling time; with the user it names this click.
         trigger: Opens one modal, within 3 seconds.
@@ -188,11 +193,17 @@ def _click(sent: _BlockActions) -> Click:
     action, message = sent.actions[0], sent.message
     at_home = message is not None and sent.channel is not None
     metadata = message.metadata if message is not None else None
-    about = metadata.event_payload.get("approval", "") if metadata is not None else ""
+    carried = metadata.event_payload if metadata is not None else {}
+    action_id, value, about = action.action_id, action.value, carried.get("approval", "")
+    if action_id == MORE:
+        text = action.selected_option.value if action.selected_option is not None else ""
+        chosen = read_choice(text, str(carried.get("to", "")))
+        # What is no choice of ours is refused as a value that is not ours.
+        action_id, value = (chosen[0], chosen[1].text()) if chosen is not None else (MORE, "")
     return Click(
         actor=_actor(sent),
-        action=action.action_id,
-        value=action.value,
+        action=action_id,
+        value=value,
         at=action.action_ts,
         trigger=sent.trigger_id,
         message=Receipt(sent.channel.id, message.ts) if at_home else None,  # type: ignore[union-attr]  # at_home says that both are there

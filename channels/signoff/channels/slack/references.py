@@ -15,6 +15,19 @@ DETAILS: Final = "signoff.details"
 CLAIM: Final = "signoff.claim"
 RELEASE: Final = "signoff.release"
 ASK: Final = "signoff.ask"
+ANSWER: Final = "signoff.answer"
+MORE: Final = "signoff.more"
+"""The menu of a card; what was chosen in it is read as a click on one of the following."""
+
+COMMENT: Final = "signoff.comment"
+REASSIGN: Final = "signoff.reassign"
+EXTEND: Final = "signoff.extend"
+REMIND: Final = "signoff.remind"
+WITHDRAW: Final = "signoff.withdraw"
+
+MENU: Final = frozenset({COMMENT, REASSIGN, EXTEND, REMIND, WITHDRAW})
+"""What can be chosen in the menu."""
+
 AWAY: Final = "signoff.away"
 """The global shortcut by which people say that they are away, and the modal that it opens."""
 
@@ -22,6 +35,7 @@ OPEN: Final = "signoff.open"
 """A button that is a link; Slack tells of the click, and there is nothing to do."""
 
 _DIGEST: Final = 16
+_CHOICE_PARTS: Final = 2
 
 
 class Reference(BaseModel):
@@ -48,6 +62,24 @@ class Reference(BaseModel):
     def text(self) -> str:
         """Return it as Slack carries it: under 2,000 characters, for a button's value."""
         return self.model_dump_json(exclude_defaults=True)
+
+
+def choice(action: str, reference: Reference) -> str:
+    """Return what an option of the menu carries: 150 characters at most, so less than a button."""
+    return f"{action} {reference.approval} {reference.digest}"
+
+
+def read_choice(text: str, to: str) -> tuple[str, Reference] | None:
+    """Return what was chosen in the menu, and of what; None for what we never wrote.
+
+    Args:
+        text: What the option carries.
+        to: Whom the card was sent to, as its metadata says; "" where it says nothing.
+    """
+    action, *about = text.split(" ")
+    if action not in MENU or len(about) != _CHOICE_PARTS or not all(about):
+        return None
+    return action, Reference(approval=about[0], digest=about[1], to=to)
 
 
 class Receipt(NamedTuple):

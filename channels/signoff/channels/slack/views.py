@@ -25,7 +25,19 @@ from slack_sdk.models.views import View
 
 from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
 from signoff.channels.slack.form import VALUE, Field, inputs
-from signoff.channels.slack.references import APPROVE, ASK, AWAY, DETAILS, REJECT, Reference
+from signoff.channels.slack.references import (
+    ANSWER,
+    APPROVE,
+    ASK,
+    AWAY,
+    COMMENT,
+    DETAILS,
+    EXTEND,
+    REASSIGN,
+    REJECT,
+    WITHDRAW,
+    Reference,
+)
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, plain
 from signoff.core.card import Card, one_line
 from signoff.core.command import LONGEST_REASON
@@ -36,6 +48,12 @@ REASON: Final = "reason"
 
 SPAN: Final = "span"
 """The block id of how long calls like it are approved, too."""
+
+TO: Final = "to"
+"""The block id of whom something is handed on to."""
+
+LENGTH: Final = "length"
+"""The block id of how much time is wanted."""
 
 FIRST_DAY: Final = "first"
 LAST_DAY: Final = "last"
@@ -76,7 +94,7 @@ def reject_view(card: Card, reference: Reference) -> View:
     """Return the modal that takes the reason of a rejection."""
     label = "Why? The agent reads it and can propose something else."
     no = "Decline" if card.kind is Asks.INPUT else "Reject"
-    blocks = [SectionBlock(text=plain(card.title, SECTION)), _reason(label, optional=True)]
+    blocks = [_title(card), _reason(label, optional=True)]
     return _modal(REJECT, no, no, reference, blocks)
 
 
@@ -84,9 +102,50 @@ def ask_view(card: Card, reference: Reference) -> View:
     """Return the modal that takes a question to the requester."""
     label = f"What do you want to know from {card.requester}?"
     form = _reason(label, optional=False)
-    return _modal(
-        ASK, "Ask", "Send", reference, [SectionBlock(text=plain(card.title, SECTION)), form]
+    return _modal(ASK, "Ask", "Send", reference, [_title(card), form])
+
+
+def comment_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes a comment."""
+    form = _reason("What do you want to say? All who see the card read it.", optional=False)
+    return _modal(COMMENT, "Comment", "Send", reference, [_title(card), form])
+
+
+def reassign_view(card: Card, reference: Reference) -> View:
+    """Return the modal in which a person gives their place to somebody else."""
+    to = InputBlock(
+        block_id=TO,
+        label=plain("Who decides instead of you?"),
+        hint=plain("They get a card of their own, and your answer does not count any more."),
+        element=UserSelectElement(action_id=VALUE),
     )
+    form = [_title(card), to, _reason("Why? It stands on the card.", optional=False)]
+    return _modal(REASSIGN, "Reassign", "Reassign", reference, form)
+
+
+def extend_view(card: Card, reference: Reference, most: str) -> View:
+    """Return the modal that takes how much time is wanted; `most` is written as people read it."""
+    length = InputBlock(
+        block_id=LENGTH,
+        label=plain("How much more time?"),
+        hint=plain(f"Such as 30m, 4h or 1d; {most} at most."),
+        element=PlainTextInputElement(action_id=VALUE, max_length=40),
+    )
+    form = [_title(card), length, _reason("Why? Whoever waits can read it.", optional=False)]
+    return _modal(EXTEND, "Extend", "Extend", reference, form)
+
+
+def withdraw_view(card: Card, reference: Reference) -> View:
+    """Return the modal in which the requester takes the question back."""
+    form = [_title(card), _reason("Why? The agent reads it.", optional=True)]
+    return _modal(WITHDRAW, "Withdraw", "Withdraw", reference, form)
+
+
+def answer_view(card: Card, reference: Reference, question: str) -> View:
+    """Return the modal in which the requester answers; `question` is "" where none is open."""
+    asked = [SectionBlock(text=plain(question, SECTION))] if question else []
+    form = _reason("Your answer stands on the card, and decides nothing.", optional=False)
+    return _modal(ANSWER, "Answer", "Send", reference, [_title(card), *asked, form])
 
 
 def details_view(card: Card) -> View:
@@ -170,9 +229,13 @@ def _modal(
     )
 
 
+def _title(card: Card) -> SectionBlock:
+    return SectionBlock(text=plain(card.title, SECTION))
+
+
 def _about(card: Card, room: int) -> list[Block]:
     """Return what is asked, in so many blocks at most, and one for the title."""
-    head: list[Block] = [SectionBlock(text=plain(card.title, SECTION))]
+    head: list[Block] = [_title(card)]
     if card.hint:
         head.append(SectionBlock(text=plain(card.hint, SECTION)))
     if not card.rows:

@@ -1,0 +1,91 @@
+"""What a submitted modal says, and what is wrong with it, at its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from signoff.channels.slack import views
+from signoff.channels.slack.acks import Ack
+from signoff.channels.slack.form import MOST_FIELDS, VALUE, block_id, fields, read_values
+from signoff.channels.slack.payloads import Submission
+from signoff.channels.slack.references import REJECT
+from signoff.core.approval import Approval
+from signoff.core.card import one_line
+from signoff.core.command import LONGEST_REASON, Command, Verdict
+from signoff.core.durations import parse_duration
+from signoff.core.errors import PayloadError
+from signoff.core.text import clean_text
+
+
+class Misfilled(Exception):
+    """What is wrong with a modal, at one of its blocks."""
+
+    def __init__(self, block: str, text: str) -> None:
+        super().__init__(text)
+        self.block = block
+
+
+def command_of(submission: Submission, approval: Approval) -> Command:
+    """Return what the modal of a decision says.
+
+    Raises:
+        PayloadErrors: Some fields do not hold what is asked for.
+    """
+    reason = text_in(submission, views.REASON)
+    if submission.callback == REJECT:
+        return Command(verdict=Verdict.REJECT, reason=reason)
+    values = read_values(fields(approval), submission.values)
+    return Command(verdict=Verdict.APPROVE, reason=reason, values=values or None)
+
+
+def span_of(submission: Submission) -> timedelta | None:
+    """Return for how long calls like it are approved, too; None where that was not chosen."""
+    if submission.callback == REJECT:
+        return None
+    option = given(submission, views.SPAN, "selected_option")
+    chosen = option.get("value") if isinstance(option, Mapping) else None
+    try:
+        span = parse_duration(chosen) if isinstance(chosen, str) else None
+    except ValueError:
+        # Slack sends what it was given; whatever else this is, it is no choice of ours.
+        return timedelta(0)
+    return span if isinstance(span, timedelta) else None
+
+
+def text_in(submission: Submission, block: str) -> str:
+    """Return what was written into a block, "" where nothing was."""
+    text = given(submission, block, "value")
+    return clean_text(text).strip()[:LONGEST_REASON] if isinstance(text, str) else ""
+
+
+def given(submission: Submission, block: str, key: str) -> Any:  # noqa: ANN401 -- JSON of Slack's own making
+    """Return what the input of a block holds under a key, None where it holds nothing."""
+    element = submission.values.get(block)
+    held = element.get(VALUE) if isinstance(element, Mapping) else None
+    return held.get(key) if isinstance(held, Mapping) else None
+
+
+def errors_at(problems: Mapping[str, object]) -> Ack:
+    """Return errors at their blocks (https://docs.slack.dev/surfaces/modals#displaying_errors)."""
+    return {
+        "response_action": "errors",
+        "errors": {block: one_line(str(why)) for block, why in problems.items()},
+    }
+
+
+def errors_of(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
+    """Return errors at the fields of a decision's modal."""
+    names = [field.name for field in fields(approval)[:MOST_FIELDS]]
+    return errors_at(
+        {
+            block_id(names.index(name)) if name in names else first_block(approval): why
+            for name, why in problems.items()
+        }
+    )
+
+
+def first_block(approval: Approval) -> str:
+    """Return the first block of a decision's modal that takes anything."""
+    return block_id(0) if fields(approval) else views.REASON

@@ -1,0 +1,121 @@
+"""The requester is asked back in Slack: by a message with buttons, beside the mail."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import MARA, RILEY
+from channels.slack.office import MARA_AT, RILEY_AT, Office, click_on
+from signoff.core.approval import State
+
+Json = dict[str, object]
+HERE = "D0RILEY"
+
+
+@pytest.fixture
+def office(office: Office) -> Office:
+    """The office, where Riley has a Slack id."""
+    office.staff(
+        MARA.model_copy(update={"slack": MARA_AT}),
+        RILEY.model_copy(update={"slack": RILEY_AT}),
+    )
+    return office
+
+
+async def asked_back(office: Office, *, question: str = "Which <b>team</b>?") -> str:
+    """Let Mara ask Riley something, and return the id of the approval."""
+    approval = await office.open()
+    await office.press("ask")
+    assert await office.submit({"reason": {"value": question}}) is None
+    await office.route()
+    await office.deliver()
+    return approval.id
+
+
+async def press(office: Office, action: str, *, user: str = RILEY_AT) -> None:
+    """Press a button below the question to Riley."""
+    await office.handler.handle(click_on(office.card(HERE), action, user=user))
+
+
+async def test_the_requester_answers_by_a_button(office: Office):
+    """What Riley writes in the modal is on Mara's card, who is told, and nothing is decided."""
+    about = await asked_back(office)
+    message = str(office.card(HERE)["blocks"])
+    assert "Mara Lind has a question about your request" in message
+    assert "Which team?" in message
+    mails = (await office.ledger.claim("deliver.email")).items
+    assert [one.body["person"] for one in mails] == ["riley"]
+
+    await press(office, "answer")
+    assert "Which team?" in str(office.workspace.views[-1])
+    assert await office.submit({"reason": {"value": "Sales"}}, user=RILEY_AT) is None
+    await office.route()
+    await office.deliver()
+
+    assert "Sales" in str(office.card()["blocks"])
+    assert "Riley Voss has answered you" in str(office.workspace.cards("D0MARA"))
+    assert "was passed on" in str(office.workspace.whispers)
+    after = await office.ledger.approval(about)
+    assert (after.state, after.open_question) == (State.PENDING, None)
+
+
+async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office):
+    """The modal takes words for the card, whatever they are."""
+    about = await asked_back(office)
+    await press(office, "answer")
+    assert await office.submit({"reason": {"value": "approve"}}, user=RILEY_AT) is None
+    after = await office.ledger.approval(about)
+    assert (after.state, after.comments[-1].text) == (State.PENDING, "approve")
+
+
+async def test_nobody_answers_for_the_requester(office: Office):
+    """Mara's press on a button of Riley's message opens nothing, and neither does a stranger's."""
+    await asked_back(office)
+    office.workspace.add("U0ELSE", "else@example.com")
+    opened = len(office.workspace.views)
+    for user in (MARA_AT, "U0ELSE"):
+        await press(office, "answer", user=user)
+        await press(office, "withdraw", user=user)
+    assert len(office.workspace.views) == opened
+    await office.deliver()
+    assert "has not asked for approval" in str(office.workspace.whispers)
+
+
+async def test_the_requester_reminds_and_withdraws_below_the_question(office: Office):
+    """Mara is reminded once; then Riley takes it back, and her card says so."""
+    about = await asked_back(office)
+    await press(office, "remind")
+    await office.route()
+    await office.deliver()
+    assert "A reminder: reimburse waits" in str(office.workspace.cards("D0MARA"))
+    assert "A reminder about reimburse was sent" in str(office.workspace.whispers)
+    await press(office, "withdraw")
+    assert await office.submit({"reason": {"value": "a mistake"}}, user=RILEY_AT) is None
+    await office.deliver()
+    after = await office.ledger.approval(about)
+    assert after.state is State.WITHDRAWN
+    assert "signoff.approve" not in str(office.card()["blocks"])
+
+
+async def test_an_answer_that_comes_too_late_is_told_so(office: Office):
+    """Decided meanwhile: the button opens no modal, and one that is open changes nothing."""
+    about = await asked_back(office)
+    await press(office, "answer")
+    view = office.workspace.views[-1]
+    await office.desk.approve(about, MARA, channel="cli")
+    opened = len(office.workspace.views)
+    await press(office, "answer")
+    ack = await office.submit({"reason": {"value": "Sales"}}, user=RILEY_AT, view=view)
+    assert ack["response_action"] == "update"
+    assert len(office.workspace.views) == opened
+    after = await office.ledger.approval(about)
+    assert [one.text for one in after.comments] == ["Which team?"]
+
+
+async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office):
+    """Without a Slack id there is no message to Riley, and the mail is what it was."""
+    office.staff(MARA.model_copy(update={"slack": MARA_AT}), RILEY)
+    await asked_back(office)
+    assert office.workspace.cards(HERE) == []
+    (item,) = (await office.ledger.claim("deliver.email")).items
+    assert (item.body["kind"], item.body["person"]) == ("question", "riley")

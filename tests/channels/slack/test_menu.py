@@ -1,0 +1,181 @@
+"""The menu of a card in Slack: comment, reassign, extend, remind, withdraw."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, choice_in
+from signoff.core.approval import State
+from signoff.core.errors import SlackPayloadUnreadable
+from signoff.core.events import What
+from signoff.core.people import Person
+from signoff.core.policy import Policy
+
+TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
+
+
+@pytest.fixture
+def office(office: Office) -> Office:
+    """The office with Tom in it, whom nobody asks yet."""
+    office.workspace.add("U0TOM", TOM.email)
+    office.staff(
+        MARA.model_copy(update={"slack": MARA_AT}),
+        CLEO.model_copy(update={"slack": CLEO_AT}),
+        RILEY.model_copy(update={"slack": RILEY_AT}),
+        TOM,
+    )
+    office.policy = Policy(name="expenses", ask=("mara",), within="4h")
+    return office
+
+
+def menu(card: dict[str, Any]) -> list[str]:
+    """Return what can be chosen in the menu of a card."""
+    elements = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
+    return [one["text"]["text"] for one in elements[-1]["options"]]
+
+
+def whispered(office: Office) -> str:
+    """Return all that was told to one person alone."""
+    return str([one["blocks"] for one in office.workspace.whispers])
+
+
+async def test_a_comment_stands_on_the_card(office: Office):
+    """What is written in the modal is on the card; nothing is decided by it."""
+    approval = await office.open()
+    assert menu(office.card()) == ["Comment…", "Reassign…", "Extend…"]
+    await office.choose("Comment…")
+    assert await office.submit({"reason": {"value": "as in the <b>offer</b>"}}) is None
+    await office.route()
+    await office.deliver()
+    assert "as in the offer" in str(office.card()["blocks"])
+    assert "Your comment is on the card" in whispered(office)
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    empty = await office.submit({"reason": {"value": " "}}, view=office.workspace.views[-1])
+    assert empty is None or list(empty["errors"]) == ["reason"]
+
+
+async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office):
+    """Tom gets the card and decides; Mara cannot any more, and is told so."""
+    approval = await office.open()
+    await office.choose("Reassign…")
+    why = {"value": "he knows the vendor"}
+    sent = {"to": {"selected_user": "U0TOM"}, "reason": why}
+    assert await office.submit(sent) is None
+    await office.route()
+    await office.deliver()
+    assert "Tom Weber decides reimburse now" in whispered(office)
+    assert "he knows the vendor" in str(office.card("U0TOM")["blocks"])
+    await office.press("approve", user="U0TOM", card=office.card("U0TOM"))
+    after = await office.ledger.approval(approval.id)
+    assert after.decision is not None
+    assert (after.state, after.decision.by) == (State.APPROVED, "tom")
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [("U0NOBODY", "does not know"), (RILEY_AT, "can never decide"), (MARA_AT, "asked about")],
+)
+async def test_who_cannot_take_a_place_is_said_at_the_field(office: Office, user: str, words: str):
+    """A stranger, the requester and whoever is asked already: an error at the choice of a user."""
+    approval = await office.open()
+    office.workspace.add("U0NOBODY", "nobody@elsewhere.example")
+    await office.choose("Reassign…")
+    sent = {"to": {"selected_user": user}, "reason": {"value": "why not"}}
+    ack = await office.submit(sent)
+    assert list(ack["errors"]) == ["to"]
+    assert words in ack["errors"]["to"]
+    assert (await office.ledger.approval(approval.id)).handovers == ()
+
+
+async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office):
+    """Nonsense and too much are said at the field, and say what the most is; four hours go."""
+    approval = await office.open()
+    await office.choose("Extend…")
+    assert "4h at most" in str(office.workspace.views[-1])
+    why = {"value": "waiting for the vendor"}
+    for text, said in (("soon", "30m"), ("5h", "4h is the most"), ("0h", "30m")):
+        ack = await office.submit({"length": {"value": text}, "reason": why})
+        assert list(ack["errors"]) == ["length"]
+        assert said in ack["errors"]["length"]
+    assert await office.submit({"length": {"value": "4h"}, "reason": why}) is None
+    after = await office.ledger.approval(approval.id)
+    assert after.deadline == approval.deadline + timedelta(hours=4)
+    await office.choose("Extend…")
+    await office.deliver()
+    assert "prolonged enough" in whispered(office)
+
+
+async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Office):
+    """Cleo is not asked: no modal; Mara's modal is sent after the end: nothing changes."""
+    approval = await office.open()
+    card = office.card()
+    for text in menu(card):
+        await office.choose(text, user=CLEO_AT, card=card)
+    assert office.workspace.views == []
+    await office.choose("Reassign…")
+    await office.desk.reject(approval.id, office.directory.get("mara"), channel="cli")
+    sent = {"to": {"selected_user": "U0TOM"}, "reason": {"value": "x"}}
+    ack = await office.submit(sent)
+    assert ack["response_action"] == "update"
+    assert "already" in str(ack["view"]).lower()
+    whats = [one.what for one in await office.ledger.history(approval.id)]
+    assert whats.count(What.REFUSED_ANSWER) == len(menu(card)) + 1
+    assert (await office.ledger.approval(approval.id)).handovers == ()
+
+
+async def test_a_submission_that_comes_twice_counts_once(office: Office):
+    """Slack sends again what was not acknowledged in time: one comment."""
+    approval = await office.open()
+    await office.choose("Comment…")
+    view = office.workspace.views[-1] | {"id": "V0TWICE"}
+    for _ in range(2):
+        assert await office.submit({"reason": {"value": "once"}}, view=view) is None
+    assert len((await office.ledger.approval(approval.id)).comments) == 1
+
+
+async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office):
+    """Riley sees the card there: Remind tells those who are asked, Withdraw takes it back."""
+    office.workspace.joined.add("C0FIN")
+    office.policy = Policy(name="expenses", ask=("mara", "cleo"), slack_channel="C0FIN")
+    approval = await office.open()
+    card = office.card("C0FIN")
+    assert menu(card) == ["Comment…", "Reassign…", "Extend…", "Remind", "Withdraw…"]
+    await office.choose("Remind", user=RILEY_AT, card=card)
+    await office.choose("Remind", user=RILEY_AT, card=card)
+    await office.route()
+    await office.deliver()
+    assert "A reminder about reimburse was sent" in whispered(office)
+    assert "It goes to Mara Lind, Cleo Park" in whispered(office)
+    assert "an hour later" in whispered(office)
+    reminders = [one for one in office.workspace.cards("C0FIN") if "A reminder:" in str(one)]
+    assert len(reminders) == 1
+    await office.choose("Withdraw…", user=MARA_AT, card=card)
+    assert office.workspace.views == []
+    await office.choose("Withdraw…", user=RILEY_AT, card=card)
+    assert await office.submit({"reason": {"value": "a mistake"}}, user=RILEY_AT) is None
+    after = await office.ledger.approval(approval.id)
+    assert after.decision is not None
+    assert (after.state, after.decision.reason) == (State.WITHDRAWN, "a mistake")
+
+
+async def test_a_choice_that_is_not_ours_is_refused(office: Office):
+    """A value of another making, of another approval or without one does nothing."""
+    approval = await office.open()
+    sent = choice_in(office.card(), "Comment…")
+    (action,) = sent["actions"]
+    for value in ("", "x", "signoff.approve ap_x y", f"signoff.comment {approval.id}", "a b c d"):
+        action["selected_option"] = {"value": value}
+        with pytest.raises(SlackPayloadUnreadable):
+            await office.handler.handle(sent)
+    digest = approval.digest.removeprefix("sha256:")[:16]
+    action["selected_option"] = {"value": f"signoff.comment ap_other {digest}"}
+    with pytest.raises(SlackPayloadUnreadable):
+        await office.handler.handle(sent)
+    action["selected_option"] = {"value": f"signoff.comment {approval.id} {'0' * 16}"}
+    with pytest.raises(SlackPayloadUnreadable):
+        await office.handler.handle(sent)
+    assert office.workspace.views == []

@@ -1,0 +1,146 @@
+"""Open cards in Slack show who has said yes, and come to rest with what is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.slack.office import CLEO_AT, MARA_AT, Office
+from signoff.broker.handling import Handling
+from signoff.broker.reconciler import Reconciler
+from signoff.channels.delivery import Delivery
+from signoff.channels.port import Kind, Message, Result
+from signoff.channels.slack.channel import SlackChannel
+from signoff.core.approval import State
+from signoff.core.levels import Level
+from signoff.core.people import Person
+from signoff.core.policy import Policy
+
+TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
+
+
+@pytest.fixture
+def three(office: Office) -> Office:
+    """The office, where two of Mara, Cleo and Tom have to say yes."""
+    office.workspace.add("U0TOM", TOM.email)
+    office.staff(
+        MARA.model_copy(update={"slack": MARA_AT}),
+        CLEO.model_copy(update={"slack": CLEO_AT}),
+        TOM,
+        RILEY,
+    )
+    office.policy = Policy(
+        name="expenses", ask=("mara", "cleo", "tom"), quorum=2, veto=False, within="4h"
+    )
+    return office
+
+
+def shown(office: Office, user: str) -> str:
+    """Return what stands on somebody's card."""
+    return str(office.card(user)["blocks"])
+
+
+async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Office):
+    """A yes stands on all three cards, the voter's too; the second one ends them."""
+    approval = await three.open()
+    assert "0 of 2 have approved\\nStill asked: Mara Lind, Cleo Park, Tom Weber" in shown(
+        three, MARA_AT
+    )
+    await three.press("approve")
+    await three.deliver()
+    for user in (MARA_AT, CLEO_AT, "U0TOM"):
+        said = "1 of 2 have approved: Mara Lind\\nStill asked: Cleo Park, Tom Weber"
+        assert said in shown(three, user)
+        assert three.card(user)["edits"] == 1
+        assert "signoff.approve" in shown(three, user)
+    await three.press("approve", user="U0TOM", card=three.card("U0TOM"))
+    await three.deliver()
+    assert (await three.ledger.approval(approval.id)).state is State.APPROVED
+    for user in (MARA_AT, CLEO_AT, "U0TOM"):
+        assert three.card(user)["edits"] == 2
+        assert "signoff.approve" not in shown(three, user)
+
+
+async def test_many_moves_are_one_rewriting(three: Office):
+    """Whatever has happened before a card is written again, it is written once."""
+    approval = await three.open()
+    handling = Handling(three.desk)
+    for number in range(10):
+        await handling.comment(approval.id, MARA, text=f"comment {number}")
+    await three.desk.approve(approval.id, MARA, channel="cli")
+    await three.desk.reject(approval.id, MARA, channel="cli")
+    await three.deliver()
+    for user in (MARA_AT, CLEO_AT, "U0TOM"):
+        assert three.card(user)["edits"] == 1
+        assert "comment 9" in shown(three, user)
+        assert "0 of 2 have approved; against it: Mara Lind" in shown(three, user)
+
+
+async def test_nothing_is_rewritten_after_the_end(three: Office):
+    """Votes that are not on the cards yet when it ends are never put there."""
+    approval = await three.open()
+    await three.desk.approve(approval.id, MARA, channel="cli")
+    await three.desk.approve(approval.id, CLEO, channel="cli")
+    await three.deliver()
+    await three.deliver()
+    assert [one["edits"] for one in three.workspace.cards() if one.get("metadata")] == [1, 1, 1]
+    assert "Mara Lind and Cleo Park approved" in shown(three, "U0TOM")
+
+
+class _Overtaken(SlackChannel):
+    """Delivers its first update only when others have done and delivered something newer."""
+
+    def __init__(self, office: Office, approval: str, person: Person) -> None:
+        super().__init__(office.web)
+        self.office, self.approval, self.person = office, approval, person
+        self.overtaken = False
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """See `Channel`."""
+        if not self.overtaken and any(one.kind is Kind.UPDATE for one in messages):
+            self.overtaken = True
+            await self.office.desk.approve(self.approval, self.person, channel="cli")
+            await self.office.deliver()
+        return await super().deliver(messages)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends: bool):
+    """An older card that reaches Slack last is written again as things stand, open or over."""
+    three.policy = three.policy.model_copy(update={"quorum": 2 if ends else 3})
+    approval = await three.open()
+    await three.desk.approve(approval.id, MARA, channel="cli")
+    slow = Delivery(three.ledger, _Overtaken(three, approval.id, CLEO), directory=three.directory)
+    await slow.drain()
+    await three.deliver()
+    for user in (MARA_AT, CLEO_AT, "U0TOM"):
+        if ends:
+            assert "signoff.approve" not in shown(three, user)
+            assert "approved reimburse" in shown(three, user)
+        else:
+            assert "2 of 3 have approved: Mara Lind, Cleo Park" in shown(three, user)
+
+
+async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office):
+    """Whoever stays from the level before sees the level that is asked now, and its votes."""
+    three.policy = Policy(
+        name="expenses",
+        levels=(
+            Level(name="first", ask=("mara",), within="1h"),
+            Level(name="second", ask=("cleo", "tom"), quorum=2, within="1h", earlier="stay"),
+        ),
+    )
+    await three.open()
+    three.clock.advance(timedelta(hours=1))
+    await Reconciler(three.desk).once()
+    await three.route()
+    await three.deliver()
+    assert "level second" in shown(three, MARA_AT)
+    assert "Still asked: Cleo Park, Tom Weber, Mara Lind" in shown(three, MARA_AT)
+    await three.press("approve", user=CLEO_AT, card=three.card(CLEO_AT))
+    await three.deliver()
+    for user in (MARA_AT, CLEO_AT, "U0TOM"):
+        assert "1 of 2 have approved: Cleo Park" in shown(three, user)

@@ -1,0 +1,171 @@
+"""What cannot be moved on keeps nobody waiting, is told, and is put to others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.reconciler import Reconciler
+from signoff.broker.stuck import PATIENCE, stuck
+from signoff.broker.sweep import LEASE
+from signoff.channels.outbox import MOST_ATTEMPTS
+from signoff.channels.port import Kind
+from signoff.channels.router import Router
+from signoff.cli.diagnosis import _left_lying
+from signoff.core.approval import Approval, State
+from signoff.core.events import Event, What
+from signoff.core.levels import Level
+from signoff.core.people import Directory
+from signoff.core.policy import Policy
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+HOUR, CYCLE = timedelta(hours=1), timedelta(seconds=LEASE + 1)
+FIRST = Level(ask=("mara",), within="1h")
+
+
+class _Away(dict[str, Any]):
+    """A calendar server that is away."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Fail, as code of others can."""
+        raise RuntimeError(f"the calendar of {key} does not answer")
+
+
+class Shop:
+    """The stages on a virtual clock, where nobody can say who is on call."""
+
+    def __init__(self, channels: Channels, clock: VirtualClock) -> None:
+        directory = Directory([MARA, CLEO, RILEY])
+        directory.schedules = MappingProxyType(_Away())
+        policies = (
+            Policy(
+                name="broken",
+                when='tool == "deploy"',
+                levels=(FIRST, Level(ask=("schedule:on-call",), within="1h")),
+            ),
+            Policy(name="whole", when="true", levels=(FIRST, Level(ask=("cleo",), within="1h"))),
+        )
+        desk = Desk(channels.ledger, directory)
+        self.clock, self.ledger = clock, channels.ledger
+        self.channels = replace(channels, desk=desk, directory=directory, policies=policies)
+        self.router = self.channels.router
+        self.reconciler = Reconciler(desk)
+
+    async def open(self, tool: str) -> Approval:
+        """Open a request and deliver its first card."""
+        approval, _ = await self.channels.ask(tool=tool)
+        return approval
+
+    async def wait(self, time: timedelta) -> None:
+        """Let time go by, and everything work that is to."""
+        self.clock.advance(time)
+        await self.reconciler.once()
+        while await self.router.drain() + await self.channels.delivery.drain():
+            pass
+
+    def cards(self, approval: Approval) -> list[str]:
+        """Return who got a card, in order."""
+        delivered = self.channels.channel.delivered
+        return [
+            one.person
+            for one in delivered
+            if one.kind is Kind.CARD and one.card.approval == approval.id
+        ]
+
+
+@pytest.fixture
+def shop(still_channels: Channels, clock: VirtualClock) -> Shop:
+    """The shop."""
+    return Shop(still_channels, clock)
+
+
+@pytest.mark.promise
+async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) -> None:
+    """Its sibling goes on at once; it is told after five failures, and Cleo decides it."""
+    broken, whole = await shop.open("deploy"), await shop.open("reimburse")
+    await shop.wait(HOUR)
+    assert shop.cards(whole) == ["mara", "cleo"]
+    for _ in range(PATIENCE - 2):
+        await shop.wait(CYCLE)
+    assert await stuck(shop.ledger) == []
+    assert shop.cards(broken) == ["mara"]
+
+    shop.clock.advance(CYCLE)
+    await shop.reconciler.once()
+
+    (one,) = await stuck(shop.ledger)
+    assert (one.approval, one.tries) == (broken.id, PATIENCE)
+    assert "the calendar of on-call does not answer" in one.problem
+    findings = {one.about: one for one in await _left_lying(shop.ledger)}
+    assert broken.id in findings["approvals"].text
+    assert findings["approvals"].level == "broken"
+    assert "dead:timers:" in findings["dead letters"].text
+
+    await shop.wait(timedelta())
+    assert shop.cards(broken) == ["mara", "cleo"]
+    whats = [event.what for event in await shop.ledger.history(broken.id)]
+    assert whats[-4:-1] == [What.STUCK, What.UNROUTABLE, What.ASKED]
+    assert await stuck(shop.ledger) == []
+    desk = shop.channels.desk
+    done = await desk.approve(broken.id, CLEO, channel="email")
+    assert done.state is State.APPROVED
+    assert (await shop.ledger.run(broken.origin.run)).state is RunState.ANSWERED
+
+
+@pytest.mark.promise
+async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
+    """The others of its batch go on; what cannot be read is in the audit and with the doctor."""
+    unread, whole = await shop.open("reimburse"), await shop.open("refund")
+    version, _ = await shop.ledger.raw(f"approval:{unread.id}") or (0, "")
+    spoil = Change().put_raw(f"approval:{unread.id}", '{"id": 1}', was=version)
+    await shop.ledger.commit(spoil)
+    await shop.wait(HOUR)
+    assert shop.cards(whole) == ["mara", "cleo"]
+    for _ in range(PATIENCE):
+        await shop.wait(CYCLE)
+    (one,) = await stuck(shop.ledger)
+    assert one.approval == unread.id
+    async with shop.ledger.store.translated_client() as client:
+        entries = await client.xrange(f"{shop.ledger.store.prefix}audit")
+    told = [Event.model_validate_json(fields["e"]) for _, fields in entries]
+    assert [one.approval for one in told if one.what is What.STUCK] == [unread.id]
+
+
+@pytest.mark.promise
+async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on in time; `route` tries the cards again and again, then asks the default."""
+
+    def fail(*_: object) -> tuple[Approval, tuple[Event, ...]]:
+        raise RuntimeError("no card for this")
+
+    shop.channels.desk.cards = fail
+    monkeypatch.setattr(Router, "_cards", fail)
+    third = Level(ask=("riley",), within="1h")
+    levels = (FIRST, Level(ask=("cleo",), within="30h"), third)
+    shop.channels = replace(shop.channels, policies=(Policy(name="p", levels=levels),))
+    shop.router = shop.channels.router
+    approval = await shop.open("reimburse")
+    await shop.wait(HOUR)
+    assert (await shop.ledger.approval(approval.id)).level == 1
+    assert (await shop.ledger.backlog())[stages.ROUTE] == 1
+    for _ in range(MOST_ATTEMPTS):
+        await shop.wait(timedelta(minutes=15))
+    events = await shop.ledger.history(approval.id)
+    (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
+    assert "no card for this" in alarm.why
+    assert "dead letters" in {one.about for one in await _left_lying(shop.ledger)}
+    # Riley has asked for it and is passed over; Cleo of the level without cards is mailed.
+    assert shop.cards(approval)[-1] == "cleo"
+    assert (await shop.ledger.approval(approval.id)).reachable
