@@ -76,14 +76,55 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office) -> N
     assert "Recorded: you approved reimburse" in headlines
     assert (await office.ledger.approval(first.id)).state is State.APPROVED
 
-    done, none = await cards(office, 10)
-    assert (done.state, none) == (State.APPROVED, {})
+    done, told = await cards(office, 10)
+    assert (done.state, set(told)) == (State.APPROVED, {"mara"})
+    assert told["mara"].headline.startswith("First use: a call like reimburse was approved")
+    assert "1 are left" in told["mara"].text
     done, told = await cards(office, 5000)
     assert (done.state, set(told)) == (State.APPROVED, {"mara"})
     assert "has approved 2 of 2 calls" in told["mara"].headline
     assert (told["mara"].card.approval, told["mara"].token) == (first.id, "")
     waits, asked = await cards(office)
     assert (waits.state, set(asked)) == (State.PENDING, {"mara", "cleo"})
+
+
+@pytest.mark.parametrize("which", ["card", "granted", "first use"])
+async def test_it_is_revoked_by_an_answer(office, which: str) -> None:
+    """Below the card, below what was granted, or below its first use: the next call waits."""
+    wish = "Approve and calls like it for 4 hours, at most 9 times."
+    first, sent = await cards(office)
+    told = await says(office, MARA, sent["mara"].token, wish)
+    tokens = {"card": sent["mara"].token}
+    tokens["granted"] = next(one.token for one in told if one.headline.startswith("Granted"))
+    _, used = await cards(office, 10)
+    tokens["first use"] = used["mara"].token
+    assert "revoke" in plain_text(used["mara"], SETTINGS)
+    _, none = await cards(office, 20)
+    assert none == {}
+
+    (said,) = await says(office, MARA, tokens[which], "Revoke: the conference is over\n\nMara")
+
+    assert said.headline.startswith("Revoked: no more calls like this of reimburse")
+    assert "2 of 9" in said.text
+    event = next(
+        one for one in await office.ledger.history(first.id) if one.what is What.GRANT_REVOKED
+    )
+    assert (event.by, event.why) == ("mara", "the conference is over")
+    assert event.more["channel"] == "email"
+    waits, asked = await cards(office, 30)
+    assert (waits.state, set(asked)) == (State.PENDING, {"mara", "cleo"})
+    (again,) = await says(office, MARA, tokens[which], "revoke")
+    assert "is revoked already" in again.text
+
+
+async def test_nobody_else_revokes_it(office) -> None:
+    """Cleo, who was asked too, is told that it was decided; her "revoke" takes nothing back."""
+    _, sent = await cards(office)
+    await says(office, MARA, sent["mara"].token, WISH)
+    await says(office, CLEO, sent["cleo"].token, "revoke")
+    await says(office, CLEO, sent["mara"].token, "revoke")
+    done, _ = await cards(office, 10)
+    assert done.state is State.APPROVED
 
 
 async def test_what_the_answer_proves_stands_in_the_audit(office) -> None:

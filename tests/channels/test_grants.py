@@ -31,7 +31,8 @@ async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger)
     assert done.decision is not None
     assert (done.decision.by, done.decision.channel) == ("mara", "grant")
     assert (await ledger.run("run_second")).state is RunState.ANSWERED
-    assert not (await ledger.claim("deliver.email")).items
+    sent = (await ledger.claim("deliver.email")).items
+    assert [(one.body["kind"], one.body["person"]) for one in sent] == [("notice", "mara")]
     kinds = [event.what for event in await ledger.history(done.id)]
     assert kinds == [What.OPENED, What.APPROVED, What.GRANT_USED]
     grants = Grants(Desk(ledger, people()))

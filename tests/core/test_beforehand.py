@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core.beforehand import EXAMPLE, read_wish
+from signoff.core.beforehand import EXAMPLE, read_revocation, read_wish
 
 HOUR = timedelta(hours=1)
 
@@ -90,3 +90,20 @@ def test_no_text_makes_it_raise_and_nothing_may_stand_beside(before: str, after:
     read_wish(before + after)
     wish = read_wish(f"{EXAMPLE} x{after}")
     assert wish is None or wish.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("revoke", ""),
+        ("Hi,\n\n*Revoke it.*\nthe conference is over", "the conference is over"),
+        ("Widerruf: die Tagung ist vorbei", "die Tagung ist vorbei"),
+        ("revoke my last mail", None),
+        ("please do not revoke", None),
+        ("thanks\nrevoke", None),
+        ("", None),
+    ],
+)
+def test_what_takes_a_grant_back(text: str, reason: str | None) -> None:
+    """The word alone on the first line, with a reason or without one."""
+    assert read_revocation(text) == reason

@@ -14,7 +14,8 @@ from signoff.broker.desk import Desk
 from signoff.channels import level_phrases, phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.asides import Asides
-from signoff.channels.beforehand import Beforehand, no_grant
+from signoff.channels.beforehand import Beforehand
+from signoff.channels.grant_phrases import no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
@@ -156,7 +157,7 @@ class Answers:
                 example = f"{example}\n{error.example}"
             await self._not_understood(answer, str(error), example=example)
         except GrantRefused as error:
-            await self._not_granted(answer, str(error))
+            await self.not_granted(answer, str(error))
         except DecisionRefused as error:
             await self.refused(answer, person, error, command)
 
@@ -290,7 +291,13 @@ class Answers:
 
         await self._answer_back(answer, build, by=answer.holder.person)
 
-    async def _not_granted(self, answer: Answer, problem: str) -> None:
+    async def not_granted(self, answer: Answer, problem: str) -> None:
+        """Note a grant that cannot be given or taken back, and tell whoever wanted it why.
+
+        Raises:
+            LedgerError: It could not be committed; nothing was done.
+        """
+
         def build(approval: Approval) -> tuple[What, str, list[Notice]]:
             notice = Notice(answer.holder.person, About.NO_GRANT, no_grant(approval, problem))
             return What.NOT_UNDERSTOOD, problem, [notice]

@@ -1,19 +1,18 @@
-"""An answer that approves calls like one too: done, and told to whoever gave it."""
+"""Answers that approve calls like one too, or take that back: done, and told to the giver."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
+from signoff.channels import grant_phrases
 from signoff.channels.answer import Answer, Notice, answer_back
-from signoff.channels.phrases import About, Words, moment, one_paragraph
+from signoff.channels.phrases import About
 from signoff.core.approval import Approval, State
-from signoff.core.beforehand import read_wish
-from signoff.core.card import one_line, topic
-from signoff.core.errors import GrantRefused
+from signoff.core.beforehand import read_revocation, read_wish
+from signoff.core.errors import GrantNotFound, GrantRefused
 from signoff.core.grants import Grant, givers
 from signoff.core.people import Person
 
@@ -30,7 +29,7 @@ class Beforehand:
         self._grants = Grants(desk)
 
     async def take(self, answer: Answer, person: Person, text: str, approval: Approval) -> bool:
-        """Approve calls like one, if that is what the answer says.
+        """Approve calls like one, or take that back, if that is what the answer says.
 
         Args:
             answer: Whose answer it is, to what.
@@ -46,6 +45,9 @@ class Beforehand:
             DecisionRefused: The person may not decide; nothing was done, and nobody was told.
             LedgerError: It could not be committed; nothing was done.
         """
+        if (why := read_revocation(text)) is not None and await self._gave(person, approval):
+            await self.revoke(answer, person, why=why)
+            return True
         wish = read_wish(text)
         # Where nobody may give a grant, words that only sound like one are read as ever.
         if wish is None or (wish.problem and not givers(approval)):
@@ -79,7 +81,8 @@ class Beforehand:
         """
 
         def told(change: Change, after: Approval, grant: Grant) -> None:
-            answer_back(change, answer, Notice(person.id, About.GRANTED, granted(after, grant)))
+            notice = Notice(person.id, About.GRANTED, grant_phrases.granted(after, grant))
+            answer_back(change, answer, notice)
 
         await self._grants.give(
             answer.holder.approval,
@@ -93,52 +96,33 @@ class Beforehand:
             told=told,
         )
 
+    async def revoke(self, answer: Answer, person: Person, *, why: str = "") -> None:
+        """Take back what the same person has granted with an approval, and tell them.
 
-def granted(approval: Approval, grant: Grant) -> Words:
-    """Return to whoever gave a grant what it covers, and how it is taken back."""
-    vary, limits = grant.scope.vary, grant.scope.limits
-    differ = f"{', '.join(map(one_line, vary))} may differ; " if vary else ""
-    within = f" It must hold that {' and '.join(map(one_line, limits))}." if limits else ""
-    calls = "call" if grant.uses == 1 else "calls"
-    return Words(
-        f"Granted: calls like this of {topic(approval)} until {moment(grant.expires_at)}",
-        f"The next {grant.uses} {calls} like it, for the same requester, will be approved in your "
-        f"name, and you will not be asked: {differ}everything else has to be the same.{within}"
-        f"\n\nWhoever runs Signoff can show and revoke it: it is {grant.id}.",
-    )
+        Raises:
+            GrantRefused: There is nothing of theirs to revoke, or it has ended.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        approval = await self._desk.ledger.approval(answer.holder.approval)
+        if not await self._gave(person, approval):
+            raise GrantRefused(f"You have granted nothing with approval {approval.id}.")
 
+        def told(change: Change, after: Approval, grant: Grant) -> None:
+            notice = Notice(person.id, About.REVOKED, grant_phrases.revoked(after, grant))
+            answer_back(change, answer, notice)
 
-def tell_used_up(change: Change, approval: Approval, grant: Grant) -> None:
-    """Add to a change that whoever gave a grant is told of its last use, where they were asked."""
-    asked = next(
-        (one for one in approval.asked if one.person == grant.by and not one.problem), None
-    )
-    if asked is None:
-        return
-    words = Words(
-        f"Used up: what you granted for {topic(approval)} has approved {grant.uses} of "
-        f"{grant.uses} calls",
-        f"You are asked about the next one again. `signoff grants show {grant.id}` lists them.",
-    )
-    change.send(
-        stages.deliver(asked.channel),
-        f"notice:used_up:{grant.id}",
-        {
-            "kind": "notice",
-            "approval": approval.id,
-            "person": asked.person,
-            "headline": words.headline,
-            "text": words.text,
-        },
-    )
-
-
-def no_grant(approval: Approval, problem: str) -> Words:
-    """Return that no grant was given, and what became of the call itself."""
-    if approval.state is State.PENDING:
-        return Words(
-            f"Nothing is decided yet: {topic(approval)} waits, and calls like it too",
-            one_paragraph(f"{problem} You can approve this call by itself."),
-            "approve",
+        await self._grants.revoke(
+            approval.id,
+            by=person.id,
+            why=why or "whoever gave it has revoked it",
+            also=answer.also,
+            more={"channel": answer.holder.channel, **answer.more},
+            told=told,
         )
-    return Words(f"No grant was given for calls like {topic(approval)}", one_paragraph(problem))
+
+    async def _gave(self, person: Person, approval: Approval) -> bool:
+        """Say whether a person has given a grant with an approval."""
+        try:
+            return (await self._grants.get(approval.id)).by == person.id
+        except GrantNotFound:
+            return False

@@ -164,6 +164,7 @@ class Delivery:
             attempt=item.attempts,
             copies=asked.copies,
             turn=asked.turn,
+            offers=str(item.body.get("offers", "")),
         )
 
     def _concerns(self, asked: Asked, approval: Approval) -> bool:

@@ -44,7 +44,7 @@ def tell_move(item: Item, approval: Approval, directory: Directory, *, now: date
         case What.ANSWERED_BACK:
             if asker := _asker(approval):
                 words = aside_phrases.answered(approval, by, said, directory)
-                holder = Holder(approval.id, asker, _channel(approval, asker))
+                holder = Holder(approval.id, asker, channel_of(approval, asker))
                 _send(change, item, holder, words, within=within)
         case What.REASSIGNED:
             _handed_on(change, item, approval, directory, within=within)
@@ -62,7 +62,7 @@ def _handed_on(
     of, to = str(more.get("of", "")), str(more.get("to", ""))
     if item.body.get("by") != of:
         words = aside_phrases.handed_on(approval, to, why, directory)
-        channel = _channel(approval, of)
+        channel = channel_of(approval, of)
         told: dict[str, JsonValue] = {"kind": "notice", "approval": approval.id, "person": of}
         told |= {"headline": words.headline, "text": words.text}
         change.send(stages.deliver(channel), f"notice:{item.id}:{of}", told)
@@ -111,7 +111,7 @@ def _asker(approval: Approval) -> str:
     return next(asked, "")
 
 
-def _channel(approval: Approval, person: str) -> str:
+def channel_of(approval: Approval, person: str) -> str:
     """Return by which channel somebody who is asked is told."""
     mine = (one.channel for one in approval.asked if one.person == person and not one.problem)
     places = (one.channel for one in approval.asked if not one.person)

@@ -59,6 +59,7 @@ class About(StrEnum):
     VOTED = "voted"
     GRANTED = "granted"
     NO_GRANT = "no_grant"
+    REVOKED = "revoked"
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:

@@ -61,6 +61,7 @@ class Message:
         copies: Receipts of further copies of the card that came to light.
         turn: Stands for the level at which it was asked, "" for the first: who is asked at two gets
             two cards.
+        offers: For a notice: the one word that answers it, where a button can say it: ``revoke``.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Message:
     attempt: int = 1
     copies: tuple[str, ...] = ()
     turn: str = ""
+    offers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

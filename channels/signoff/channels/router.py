@@ -14,8 +14,8 @@ from signoff.broker.consequences import follow
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import Ledger
-from signoff.channels.beforehand import tell_used_up
 from signoff.channels.cards import send_cards
+from signoff.channels.grant_phrases import tell_use
 from signoff.channels.moved import tell_move
 from signoff.channels.outbox import commit_each, dead_letter, drain
 from signoff.channels.reminders import remind
@@ -125,7 +125,7 @@ class Router:
                 str(item.body["approval"]),
                 self._rules_of,
                 also=Change().ack(item),
-                used_up=tell_used_up,
+                told=tell_use,
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))

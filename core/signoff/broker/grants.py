@@ -147,8 +147,25 @@ class Grants:
         log.info("grant.given", grant=grant.id, approval=approval_id, by=grant.by, uses=grant.uses)
         return grant
 
-    async def revoke(self, grant: str, *, by: str, why: str) -> Grant:
+    async def revoke(
+        self,
+        grant: str,
+        *,
+        by: str,
+        why: str,
+        also: Change | None = None,
+        more: Mapping[str, JsonValue] | None = None,
+        told: Told | None = None,
+    ) -> Grant:
         """Take a grant back: no call that is not decided yet is decided by it.
+
+        Args:
+            grant: Its id, or that of the approval it came from.
+            by: Who does.
+            why: Why.
+            also: What must happen in the same commit.
+            more: What the audit shall know besides.
+            told: Adds to the commit what whoever does it is told.
 
         Raises:
             GrantNotFound: There is none.
@@ -158,7 +175,14 @@ class Grants:
         async def attempt() -> Grant:
             was = await self.get(grant)
             revoked, events = was.revoke(by=by, why=why, now=await self._ledger.now())
-            await self._ledger.commit(Change().put(revoked, was=was).note(events))
+            change = (Change() if also is None else also.copy()).put(revoked, was=was)
+            change.note(
+                event.model_copy(update={"more": {**(more or {}), **event.more}})
+                for event in events
+            )
+            if told is not None:
+                told(change, await self._ledger.approval(was.approval), revoked)
+            await self._ledger.commit(change)
             return revoked
 
         done = await self._ledger.decide_again(attempt)
@@ -171,7 +195,7 @@ class Grants:
         rules: Rules,
         *,
         also: Change | None = None,
-        used_up: Told | None = None,
+        told: Told | None = None,
     ) -> Approval | None:
         """Decide a call that nobody has been asked about by a grant, if one covers it.
 
@@ -182,8 +206,8 @@ class Grants:
             approval_id: The call.
             rules: By which it would be asked about.
             also: What must happen in the same commit.
-            used_up: Adds to the commit of the last use what the giver is told, about the approval
-                that the grant came from.
+            told: Adds to the commit of the first and of the last use what the giver is told, about
+                the approval that the grant came from.
 
         Returns:
             The approval, decided; None where no grant covers it.
@@ -207,8 +231,8 @@ class Grants:
                 change = Change() if also is None else also.copy()
                 change.put(approval, was=was).put(after, was=grant).note(events)
                 settle(change.before(grant.expires_at), approval, run)
-                if used_up is not None and not after.left:
-                    used_up(change, await self._ledger.approval(grant.approval), after)
+                if told is not None and (after.used == 1 or not after.left):
+                    told(change, await self._ledger.approval(grant.approval), after)
                 await self._ledger.commit(change)
                 log.info("grant.used", approval=was.id, grant=grant.id, left=after.left)
                 return approval

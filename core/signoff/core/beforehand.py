@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from signoff.core.command import Verdict, read_command, without_greeting
+from signoff.core.command import LONGEST_REASON, Verdict, read_command, without_greeting
 from signoff.core.durations import parse_duration
 from signoff.core.model import Value
-from signoff.core.text import LONGEST_LINE, brief, plain_line, unaccented
+from signoff.core.text import LONGEST_LINE, brief, clean_text, plain_line, unaccented
 
 EXAMPLE: Final = "approve and calls like it for 4 hours"
 _EXAMPLE_SPAN: Final = timedelta(hours=4)
@@ -80,6 +80,12 @@ _UNITS: Final = {
     )
     for unit in units.split()
 }
+_REVOKE: Final = frozenset(
+    {
+        *("revoke", "revoke it", "revoke this", "revoke the grant", "i revoke it", "revoked"),
+        *("widerrufen", "widerruf", "widerrufe", "ich widerrufe", "ich widerrufe es"),
+    }
+)
 _DASHES: Final = "-–—"
 _DECORATION: Final = "*_`\"'“”‘’«»「」 "
 
@@ -112,6 +118,22 @@ def read_wish(text: str) -> Wish | None:
     if command.verdict is not Verdict.APPROVE:
         return Wish(problem=command.problem or "I read two answers.")
     return wish.model_copy(update={"reason": command.reason})
+
+
+def read_revocation(text: str) -> str | None:
+    """Read an answer that takes a grant back: ``revoke``, ``revoke: the conference is over``.
+
+    Args:
+        text: The person's own text; quoted mail is cut by the channel.
+
+    Returns:
+        The reason, which may be ""; None where it is something else. No text makes this raise.
+    """
+    first, _, below = without_greeting(text).partition("\n")
+    head, colon, behind = plain_line(first[:LONGEST_LINE]).strip(_DECORATION).partition(":")
+    if unaccented(head.casefold()).strip(" .!") not in _REVOKE:
+        return None
+    return clean_text(behind if colon else below).strip()[:LONGEST_REASON]
 
 
 def example_of_wish(longest: timedelta) -> str:

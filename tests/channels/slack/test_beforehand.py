@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.slack.office import CLEO_AT, Office
+from channels.slack.office import CLEO_AT, Office, click_on
 from signoff.broker.grants import Grants
 from signoff.core.approval import State
 from signoff.core.grantrules import GrantRules
@@ -44,6 +44,37 @@ async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Of
     assert "Granted: calls like this" in str(granting.workspace.whispers)
     second = await granting.open(args={"amount": 10, "purpose": "conference"})
     assert second.state is State.APPROVED
+
+
+async def test_it_is_revoked_by_a_button(granting: Office) -> None:
+    """Below what was granted, or below its first use; a second press is told that it is over."""
+    first = await granting.open()
+    await granting.press("approve")
+    await granting.submit(chosen("1h"))
+    await granting.deliver()
+    said = granting.workspace.whispers[-1] | {"ts": "1.1"}
+    assert "Granted" in str(said["blocks"])
+    early = click_on(said, "revoke")
+    del early["message"]
+    await granting.open(args={"amount": 10, "purpose": "conference"})
+    used = granting.workspace.cards("D0MARA")[-1]
+    assert "First use" in str(used["blocks"])
+    late = click_on(used, "revoke")
+
+    await granting.handler.handle(click_on(used, "revoke", user=CLEO_AT))
+    (grant,) = await Grants(granting.desk).all()
+    assert grant.revoked_by == ""
+    await granting.handler.handle(late)
+    (grant,) = await Grants(granting.desk).all()
+    assert grant.revoked_by == "mara"
+    await granting.handler.handle(early)
+    await granting.deliver()
+    told = str([one["blocks"] for one in granting.workspace.whispers])
+    assert "Revoked: no more calls like this" in told
+    assert "granted nothing" in told
+    assert "is revoked already" in str(granting.workspace.cards("D0MARA")) + told
+    waits = await granting.open(args={"amount": 10, "purpose": "conference"})
+    assert (waits.state, first.id != waits.id) == (State.PENDING, True)
 
 
 async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:

@@ -40,6 +40,7 @@ from signoff.channels.slack.references import (
     REJECT,
     RELEASE,
     REMIND,
+    REVOKE,
     WITHDRAW,
     Reference,
     choice,
@@ -129,6 +130,8 @@ def notice_blocks(message: Message) -> list[Block]:
                 ("Withdraw…", WITHDRAW, None),
             )
         ]
+    if message.offers == "revoke":
+        elements.append(_revoke(message))
     if message.link:
         elements.append(_page(message.link))
     return [
@@ -310,6 +313,19 @@ def _confirm(card: Card) -> ConfirmObject:
         deny=plain("Cancel", 30),
         style="danger",
     )
+
+
+def _revoke(message: Message) -> ButtonElement:
+    confirm = ConfirmObject(
+        title=plain("Are you sure?", 100),
+        text=plain("You are asked about the next call like it again.", 300),
+        confirm=plain("Revoke", 30),
+        deny=plain("Cancel", 30),
+        style="danger",
+    )
+    value = _reference(message.card, message.person).text()
+    text = plain("Revoke", BUTTON)
+    return ButtonElement(text=text, action_id=REVOKE, value=value, style="danger", confirm=confirm)
 
 
 def _paragraphs(text: str) -> Iterator[Block]:

@@ -39,6 +39,7 @@ from signoff.channels.slack.references import (
     MORE,
     REJECT,
     RELEASE,
+    REVOKE,
     Receipt,
     Reference,
     read_receipt,
@@ -80,7 +81,7 @@ _TRIGGER: Final = 2.5
 
 _ASIDES: Final = {CLAIM: Does.CLAIM, RELEASE: Does.RELEASE}
 _MENU: Final = frozenset({ANSWER, *MENU})
-_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, *_ASIDES, *_MENU})
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_ASIDES, *_MENU})
 
 _NOT_OURS: Final = "This request is not known here."
 _LATER: Final = "This could not be recorded just now, and nothing was decided. Press it again."
@@ -165,6 +166,8 @@ class SlackHandler:
             await self._act(click, approval, reference, person, answer)
         except DecisionRefused as error:
             await self._answers.refused(answer, person, error)
+        except GrantRefused as error:
+            await self._answers.not_granted(answer, str(error))
         except SlackError as error:
             # The trigger was too old, or Slack is away: the card can be pressed again.
             log.warning("slack.no_modal", approval=approval.id, problem=str(error))
@@ -188,6 +191,9 @@ class SlackHandler:
         about = reference
         if click.message is not None:
             about = reference.model_copy(update={"copy_of": str(click.message)})
+        if click.action == REVOKE:
+            await self._beforehand.revoke(answer, person)
+            return
         if click.action in _MENU:
             asked = await self._menu.chosen(click.action, approval, person, about, answer)
             if asked is not None:

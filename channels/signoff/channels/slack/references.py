@@ -16,6 +16,7 @@ CLAIM: Final = "signoff.claim"
 RELEASE: Final = "signoff.release"
 ASK: Final = "signoff.ask"
 ANSWER: Final = "signoff.answer"
+REVOKE: Final = "signoff.revoke"
 MORE: Final = "signoff.more"
 """The menu of a card; what was chosen in it is read as a click on one of the following."""
 
