@@ -270,7 +270,7 @@ BAD = {
     ),
     "a second step that is no condition": (
         GOOD.replace('name = "large"', 'name = "large"\nsecond_step = "amount > 1"')
-        + f'[inbox]\nurl = "https://x.example"\nsecret_key = "{"k" * 32}"\n',
+        + f'[inbox]\nurl = "https://x.example"\nsecret_key = "{"k" * 32}"\nsign_in = ["code"]\n',
         "policies[0].second_step",
         "uses 'amount'",
         "error",

@@ -21,7 +21,8 @@ from signoff.broker.embedded import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger import Ledger
 from signoff.cli.devmail import DevMailbox
-from signoff.cli.diagnosis import Finding, diagnose
+from signoff.cli.diagnosis import diagnose
+from signoff.cli.finding import Finding
 from signoff.cli.settings import Settings, load_settings
 from signoff.core.policy import Fallback
 from zone import Zone, serving

@@ -12,7 +12,8 @@ from dovecot import PASSWORD, Dovecot, dovecot
 from issuer import issuer
 from signoff.broker.embedded import free_port
 from signoff.channels.email.settings import EmailSettings
-from signoff.cli.diagnosis import Finding, _paths, diagnose
+from signoff.cli.diagnosis import _paths, diagnose
+from signoff.cli.finding import Finding
 from signoff.cli.settings import load_settings
 
 

@@ -89,7 +89,7 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
     from signoff.broker.ledger import Ledger
     from signoff.broker.store import Store
     from signoff.channels.inbox.factors import Factors
-    from signoff.cli.diagnosis import _second_factors
+    from signoff.cli.diagnosis_inbox import second_factors
     from signoff.cli.settings import load_settings
 
     file = tmp_path / "signoff.toml"
@@ -97,13 +97,13 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
     settings = load_settings(file)
     ledger = Ledger(Store.open(redis_url, prefix=prefix))
     try:
-        (found,) = await _second_factors(ledger, settings)
+        (found,) = await second_factors(ledger, settings)
         assert found.level == "warning"
         assert "mara, cleo may be asked" in found.text
         factors = Factors(ledger, settings.inbox.secret_key)
         for person in settings.people:
             await factors.enroll(person, by="test")
-        (found,) = await _second_factors(ledger, settings)
+        (found,) = await second_factors(ledger, settings)
         assert found.level == "good"
     finally:
         await ledger.close()

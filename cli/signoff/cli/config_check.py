@@ -270,6 +270,11 @@ def _inbox(settings: Settings) -> Iterator[Found]:
             message = "there is no page on which anybody could take a second step"
             remedy = "Set url and secret_key under [inbox], or take second_step out."
             yield (*loc, "second_step"), _error(message, remedy)
+    here = is_loopback(urlsplit(settings.inbox.url).hostname or "localhost")
+    if "link" in settings.inbox.sign_in and not here and is_loopback(settings.email.domain):
+        message = "links are mailed from this machine alone: no mail leaves it"
+        remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
+        yield ("inbox", "sign_in"), _warning(message, remedy)
 
 
 def _slack(settings: Settings) -> Iterator[Found]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
 
 from signoff.broker.celery import make_celery
 from signoff.broker.health import redis_problems
@@ -21,18 +19,17 @@ from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.quarantine import KEPT, in_quarantine
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import SmtpSender
-from signoff.channels.inbox.factors import enrolled
 from signoff.channels.port import Answering
 from signoff.cli import log as logs
 from signoff.cli.brokers import BrokerUnavailable, require_broker
 from signoff.cli.config_check import check
+from signoff.cli.diagnosis_inbox import about_inbox
 from signoff.cli.faults import ConfigErrors
+from signoff.cli.finding import Finding
 from signoff.cli.kinds import KINDS
 from signoff.cli.settings import Settings
 from signoff.core.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policy import EmailProof, Fallback, Policy
-
-Level = Literal["good", "warning", "broken"]
 
 _PATIENCE = 10.0
 _LOGIN = " and takes the login"
@@ -43,25 +40,6 @@ _LEVELS = {
     EmailProof.TOKEN_FROM_DMARC: "it came to the secret address of the card, from the approver's "
     "address, and that domain vouches for it",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        about: What.
-        level: How it is.
-        text: In words, with what to do where something is wrong.
-    """
-
-    about: str
-    level: Level
-    text: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 def of_errors(errors: ConfigErrors) -> list[Finding]:
@@ -115,7 +93,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         yield _timers(await lag(ledger))
         for finding in await _left_lying(ledger):
             yield finding
-        for finding in await _second_factors(ledger, settings):
+        for finding in await about_inbox(ledger, settings):
             yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
@@ -172,25 +150,6 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
         )
         findings.append(Finding("approvals", "warning", text))
     return findings
-
-
-async def _second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Look for people who may have to take a second step and cannot."""
-    if not settings.inbox.url:
-        return []
-    rules = [(one.second_step, one.ask) for one in settings.policies]
-    rules.append((settings.default.second_step, settings.default.ask))
-    needed = dict.fromkeys(person for rule, ask in rules if rule for person in ask)
-    # The default is asked where a policy leaves nobody, under the second step of that policy.
-    needed |= dict.fromkeys(settings.default.ask) if needed else {}
-    there = set(await enrolled(ledger))
-    if lacking := [person for person in needed if person not in there]:
-        text = (
-            f"{', '.join(lacking)} may be asked for a second step and cannot take it: "
-            f"`signoff people enroll {lacking[0]}`"
-        )
-        return [Finding("second factors", "warning", text)]
-    return [Finding("second factors", "good", f"all who need one have it; {len(there)} enrolled")]
 
 
 def _broker(settings: Settings) -> Finding:

@@ -13,6 +13,7 @@ from signoff.channels.inbox.batch import BatchPages
 from signoff.channels.inbox.link_pages import LinkPages
 from signoff.channels.inbox.lists import ListPages
 from signoff.channels.inbox.live import LivePages
+from signoff.channels.inbox.oidc_pages import OidcPages
 from signoff.channels.inbox.pages import ASSETS, asset
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.signing import SigningPages
@@ -34,11 +35,13 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
+    company = (OidcPages(desk, visits, settings.oidc),) if settings.oidc is not None else ()
     first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
     for method, path, handler in (
         *first,
         *SigningPages(desk, visits).routes(),
         *LinkPages(desk, visits).routes(),
+        *(route for pages in company for route in pages.routes()),
         *ListPages(desk, visits).routes(),
         *LivePages(desk, visits).routes(),
         *BatchPages(desk, visits).routes(),

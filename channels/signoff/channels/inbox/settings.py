@@ -6,7 +6,15 @@ from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from signoff.channels.email.servers import is_loopback
 from signoff.core.durations import Duration
@@ -17,7 +25,7 @@ CHANNEL: Final = "inbox"
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
 
-Way = Literal["link", "code"]
+Way = Literal["link", "code", "oidc"]
 """How people sign in."""
 
 _SHORTEST_KEY: Final = 32
@@ -47,6 +55,48 @@ def _base(text: str) -> str:
     return f"{parts.scheme}://{shown}{port}"
 
 
+def _issuer(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a URL: {error}") from error
+    host = parts.hostname or ""
+    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+        raise ValueError(f"{text!r} is not an issuer like https://login.example.com")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError(f"{text!r} would prove nothing: an issuer is reached by https://")
+    return text
+
+
+class OidcSettings(BaseModel):
+    """The sign-in of a company: a provider of OpenID Connect.
+
+    Attributes:
+        issuer: Exactly as the provider calls itself: ``"https://login.example.com"``. The rest is
+            found below it.
+        client_id: What the provider calls this page. There it is set up with the address
+            ``/inbox/sign-in/oidc/callback`` below `url` to come back to.
+        client_secret: Proves to the provider that it is this page; "" for a public client.
+        name: What people call it: the button says "Sign in with" and this.
+        scopes: What the provider is asked for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: Annotated[str, AfterValidator(_issuer)]
+    client_id: str = Field(min_length=1)
+    client_secret: SecretStr = SecretStr("")
+    name: str = Field("your company", min_length=1, max_length=40)
+    scopes: tuple[str, ...] = ("openid", "email")
+
+    @field_validator("scopes", mode="after")
+    @classmethod
+    def _with_openid(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError('without "openid" nobody is signed in')
+        return scopes
+
+
 class InboxSettings(BaseModel):
     """The inbox page.
 
@@ -57,11 +107,13 @@ class InboxSettings(BaseModel):
             that nobody can guess (`openssl rand -base64 32`), the same for all gateways. With
             another key everybody has to be enrolled anew.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
-            takes an address and a code of an authenticator app.
+            takes an address and a code of an authenticator app, ``"oidc"`` goes by the sign-in of
+            the company.
         idle: After how long without a request a session ends.
         longest: After how long it ends in any case.
         fresh: For how long after a second factor was given the session needs no other one for what
             takes one.
+        oidc: The sign-in of the company.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,6 +124,7 @@ class InboxSettings(BaseModel):
     idle: Duration = timedelta(minutes=30)
     longest: Duration = timedelta(hours=12)
     fresh: Duration = timedelta(minutes=5)
+    oidc: OidcSettings | None = None
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -81,6 +134,10 @@ class InboxSettings(BaseModel):
         if key and len(key) < _SHORTEST_KEY:
             raise ValueError(
                 f"secret_key has less than {_SHORTEST_KEY} characters: take openssl rand -base64 32"
+            )
+        if ("oidc" in self.sign_in) != (self.oidc is not None):
+            raise ValueError(
+                'sign_in with "oidc" and the table [inbox.oidc] come together: set both or none'
             )
         return self
 

@@ -221,8 +221,16 @@ class Visits:
         self, to: str, *, address: str = "", status: int = 200, alert: str = ""
     ) -> Response:
         """Return the page to sign in, which leads to a path of ours."""
-        ways = self.settings.sign_in
-        return page("sign_in", status=status, next=to, address=address, alert=alert, ways=ways)
+        company = self.settings.oidc
+        return page(
+            "sign_in",
+            status=status,
+            next=to,
+            address=address,
+            alert=alert,
+            ways=self.settings.sign_in,
+            company=company.name if company is not None else "",
+        )
 
     def keep(
         self, answer: Response, name: str, *, cookie: str = "", lasts: timedelta | None = None

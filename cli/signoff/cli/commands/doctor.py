@@ -11,7 +11,7 @@ from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, write_json
 
 if TYPE_CHECKING:
-    from signoff.cli.diagnosis import Finding
+    from signoff.cli.finding import Finding
 
 
 def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:

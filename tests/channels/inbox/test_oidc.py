@@ -1,0 +1,367 @@
+"""Signing in by OpenID Connect, at a provider over real HTTP."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, OctKey
+from pydantic import SecretStr, ValidationError
+
+from builders import CLEO, MARA
+from openid import CLIENT, SECRET, Provider, provider
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings, OidcSettings
+from visitor import ORIGIN, SETTINGS, Browser
+
+BEGIN, BACK = "/inbox/sign-in/oidc", "/inbox/sign-in/oidc/callback"
+
+
+@pytest.fixture
+def company(clock):
+    """A provider that lets Mara in, by the clock of the tests."""
+    with provider(email=MARA.email, email_verified=True) as made:
+        made.now = lambda: clock.now().timestamp()
+        yield made
+
+
+def settings_for(company: Provider) -> InboxSettings:
+    """Return the settings of a page that goes by this provider."""
+    oidc = OidcSettings(
+        issuer=company.issuer, client_id=CLIENT, client_secret=SecretStr(SECRET), name="Example"
+    )
+    return SETTINGS.model_copy(update={"sign_in": ("oidc", "link"), "oidc": oidc})
+
+
+@pytest.fixture
+async def browser(office, apps, company) -> AsyncIterator[Browser]:
+    """A browser that nobody has signed in with."""
+    app = make_gateway(office.ledger)
+    app.include_router(make_inbox_router(office.desk, settings_for(company)))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
+        yield Browser(http, apps, office)
+
+
+async def sent_back(browser, to="/inbox/") -> str:
+    """Begin, sign in at the provider, and return the path and query that lead back."""
+    begun = await browser.http.get(BEGIN, params={"next": to})
+    assert begun.status_code == 303, begun.text
+    async with httpx.AsyncClient(verify=False) as there:
+        answer = await there.get(begun.headers["Location"])
+    place = answer.headers["Location"]
+    assert place.startswith(ORIGIN + BACK)
+    return place.removeprefix(ORIGIN)
+
+
+async def sign_in(browser, to="/inbox/") -> httpx.Response:
+    """Go all the way."""
+    return await browser.get(await sent_back(browser, to))
+
+
+def refused(answer, words):
+    """Assert that nobody was signed in, and that the page says why."""
+    assert answer.status_code == 403, answer.text
+    assert words in answer.text
+    assert "__Host-signoff=" not in answer.headers.get("Set-Cookie", "")
+
+
+async def test_the_whole_way(browser, office):
+    """From the link on the page to the page that was wanted; the session knows how it began."""
+    page = await browser.get("/inbox/sign-in?next=/inbox/away")
+    assert 'href="/inbox/sign-in/oidc?next=/inbox/away"' in page.text
+    assert "Sign in with Example" in page.text
+    answer = await sign_in(browser, "/inbox/away")
+    assert answer.headers["Location"] == "/inbox/away"
+    assert "Mara" in (await browser.get("/inbox/away")).text
+    (session,) = await Sessions(office.ledger, SETTINGS).open("mara")
+    assert (session.how, session.factor) == (How.OIDC, "")
+
+
+async def test_an_alias_is_the_person(browser, office, company):
+    """In whatever case the provider writes it."""
+    company.person["email"] = MARA.aliases[0].upper()
+    assert (await sign_in(browser)).status_code == 303
+    assert await Sessions(office.ledger, SETTINGS).open("mara")
+
+
+async def test_claims_that_only_userinfo_has(browser, office, company):
+    """They are fetched with the token, and have to be about the same subject."""
+    company.lies |= {"email": None, "email_verified": None}
+    company.userinfo |= {"sub": "248289761001", "email": CLEO.email, "email_verified": True}
+    assert (await sign_in(browser)).status_code == 303
+    assert await Sessions(office.ledger, SETTINGS).open("cleo")
+    company.userinfo["sub"] = "another"
+    browser.session = ""
+    refused(await sign_in(browser), "two people")
+
+
+async def test_a_client_secret_by_form(browser, company):
+    """Where the provider takes it in no other way."""
+    company.about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    assert (await sign_in(browser)).status_code == 303
+
+
+async def test_keys_that_are_changed(browser, company, clock):
+    """A token under a new key has the keys fetched anew, and not more often than that is sense."""
+    assert (await sign_in(browser)).status_code == 303
+    company.rotate()
+    refused(await sign_in(browser), "does not prove")
+    clock.advance(timedelta(seconds=31))
+    assert (await sign_in(browser)).status_code == 303
+    assert company.asked.count("/jwks") == 2
+
+
+@pytest.mark.parametrize("seconds", [-50, 50])
+async def test_clocks_may_differ_by_a_minute(browser, company, clock, seconds):
+    """What was issued in 50 seconds, or has expired 50 seconds ago, is taken."""
+    now = int(clock.now().timestamp()) + seconds
+    company.lies |= {
+        "iat": now - (300 if seconds < 0 else 0),
+        "exp": now + (0 if seconds < 0 else 300),
+    }
+    assert (await sign_in(browser)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"iss": "https://evil.example"},
+        {"aud": "another"},
+        {"aud": [CLIENT, "another"]},
+        {"aud": [CLIENT, "another"], "azp": "another"},
+        {"azp": "another"},
+        {"nonce": "replayed"},
+        {"nonce": None},
+        {"exp": 1_000_000_000},
+        {"exp": None},
+        {"iat": 32_000_000_000},
+        {"sub": None},
+        {"iss": None},
+        {"aud": None},
+        {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"},
+    ],
+)
+async def test_an_id_token_that_says_something_else(browser, company, lies):
+    """It was made for another page, another sign-in or another time."""
+    company.lies |= lies
+    refused(await sign_in(browser), "does not prove who you are")
+
+
+def unsigned(claims):
+    """Make a token with no signature."""
+    parts = ({"alg": "none", "typ": "JWT"}, claims)
+    coded = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in parts]
+    return ".".join(one.rstrip("=") for one in (*coded, ""))
+
+
+def by_secret(claims):
+    """Make a token that is signed with what the client knows as well."""
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET), algorithms=["HS256"])
+
+
+def by_another(claims):
+    """Make a token with a key of the author's own under the name of the provider's."""
+    key = ECKey.generate_key("P-256")
+    return jwt.encode({"alg": "ES256", "kid": "first"}, claims, key)
+
+
+def by_its_own(claims):
+    """Make a token that brings its key along."""
+    key = ECKey.generate_key("P-256")
+    return jwt.encode({"alg": "ES256", "jwk": key.as_dict(private=False)}, claims, key)
+
+
+def cut(claims):
+    """Make a token without its last part."""
+    return by_another(claims).rpartition(".")[0] + "."
+
+
+@pytest.mark.parametrize("sign", [unsigned, by_secret, by_another, by_its_own, cut, lambda _: "x"])
+async def test_an_id_token_that_the_provider_has_not_signed(browser, company, sign):
+    """By nobody, by a secret that is shared, by a key of its own: all the same."""
+    company.sign = sign
+    company.about["id_token_signing_alg_values_supported"] = ["ES256", "HS256", "none"]
+    refused(await sign_in(browser), "does not prove who you are")
+
+
+@pytest.mark.parametrize(
+    ("person", "words"),
+    [
+        ({"email_verified": False}, "has not verified"),
+        ({"email_verified": None}, "has not verified"),
+        ({"email_verified": "true"}, "has not verified"),
+        ({"email": None}, "does not say which email address"),
+        ({"email": "mara"}, "does not say which email address"),
+        ({"email": [MARA.email]}, "does not say which email address"),
+        ({"email": "stranger@example.com"}, "not in the directory"),
+        ({"email": "<b>x@example.com"}, "&lt;b&gt;x@example.com"),
+    ],
+)
+async def test_somebody_whom_the_directory_does_not_know(browser, company, person, words):
+    """Or of whom it is not proven which address is theirs: the page says so."""
+    company.lies |= person
+    company.userinfo |= {"sub": "248289761001"}
+    refused(await sign_in(browser), words)
+
+
+async def test_a_way_back_that_was_used(browser):
+    """Neither state nor code count twice, in the same browser either."""
+    back = await sent_back(browser)
+    assert (await browser.get(back)).status_code == 303
+    browser.session = browser.session  # as it is, without the cookie of the sign-in
+    refused(await browser.get(back), "not begun in this browser")
+
+
+async def test_a_way_back_in_another_browser(browser):
+    """Nobody is signed in as somebody else by a link; whoever began can still go on."""
+    back = await sent_back(browser)
+    jar = browser.http.cookies
+    browser.http.cookies = {}
+    refused(await browser.get(back), "not begun in this browser")
+    # It has begun one of its own, and is sent the way back of another.
+    await sent_back(browser)
+    refused(await browser.get(back), "not begun in this browser")
+    browser.http.cookies = jar
+    assert (await browser.get(back)).status_code == 303
+
+
+async def test_a_code_of_another_sign_in(browser, company):
+    """A code that was overheard is of no use in a sign-in that the thief has begun."""
+    overheard = dict(parse_qsl(urlsplit(await sent_back(browser)).query))
+    browser.session = ""
+    mine = dict(parse_qsl(urlsplit(await sent_back(browser)).query))
+    mixed = {**mine, "code": overheard["code"]}
+    refused(await browser.http.get(BACK, params=mixed), "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"iss": "https://evil.example"}, "does not come from your company"),
+        ({"iss": None}, "does not come from your company"),
+        ({"state": "x"}, "not begun in this browser"),
+        ({"state": None}, "not begun in this browser"),
+        ({"code": None}, "invalid_grant"),
+    ],
+)
+async def test_a_way_back_that_was_changed(browser, change, words):
+    """Each of its parts counts."""
+    query = dict(parse_qsl(urlsplit(await sent_back(browser)).query)) | change
+    query = {name: one for name, one in query.items() if one is not None}
+    refused(await browser.http.get(BACK, params=query), words)
+
+
+async def test_it_takes_ten_minutes_at_most(browser, clock):
+    """Then one begins anew."""
+    back = await sent_back(browser)
+    clock.advance(timedelta(seconds=600))
+    refused(await browser.get(back), "not begun in this browser")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [("access_denied", "has not let you in"), ("<script>x", "says &#39;scriptx&#39;")],
+)
+async def test_the_provider_says_no(browser, company, error, words):
+    """The page says so, in words that cannot be markup."""
+    company.refuses = error
+    refused(await sign_in(browser), words)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        (500, {"error": "server_error"}),
+        (200, b"<html>"),
+        (200, ["x"]),
+        (200, {}),
+        (200, {"id_token": None}),
+        (302, {}),
+        (200, b"[" * 100_000),
+        (200, b" " * (2 << 20)),
+    ],
+)
+async def test_an_answer_that_is_none(browser, company, token):
+    """A page says that it did not work; nothing breaks."""
+    company.token = token
+    answer = await sign_in(browser)
+    assert answer.status_code == 403
+    assert "Not signed in" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"issuer": "https://evil.example"}, "says that it is"),
+        ({"token_endpoint": "http://login.example.com/token"}, "is not on https"),
+        ({"jwks_uri": None}, "is not on https"),
+    ],
+)
+async def test_metadata_that_cannot_be_trusted(browser, company, about, words):
+    """The way there is not begun, and the page to sign in says why."""
+    company.about |= about
+    answer = await browser.get(BEGIN)
+    assert answer.status_code == 502
+    assert words in answer.text
+
+
+@pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
+async def test_it_leads_nowhere_else(browser, to):
+    """Where it goes on to is one of our pages, whatever the link says."""
+    assert (await sign_in(browser, to)).headers["Location"] == "/inbox/"
+
+
+async def test_a_planted_name_is_not_the_session_s(browser):
+    """Signing in gives a new one."""
+    browser.session = "A" * 43
+    await sign_in(browser)
+    assert browser.session not in {"", "A" * 43}
+
+
+async def test_what_is_begun_is_bounded(browser):
+    """A scanner that follows the link again and again is told to wait."""
+    codes = [(await browser.get(BEGIN)).status_code for _ in range(121)]
+    assert codes == [303] * 120 + [429]
+
+
+async def test_the_ledger_has_nothing_to_sign_in_with(browser, snapshot):
+    """Neither state nor verifier nor nonce nor cookie is in it while somebody signs in."""
+    begun = await browser.http.get(BEGIN)
+    query = dict(parse_qsl(urlsplit(begun.headers["Location"]).query))
+    everything = b"".join((await snapshot()).values())
+    for secret in (query["state"], query["nonce"], browser.http.cookies["__Host-signoff-oidc"]):
+        assert secret.encode() not in everything
+    assert json.dumps(query["code_challenge"]).encode() not in everything
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"issuer": "http://login.example.com"}, "would prove nothing"),
+        ({"issuer": "login.example.com"}, "not an issuer"),
+        ({"issuer": "https://login.example.com/?x"}, "not an issuer"),
+        ({"scopes": ("email",)}, "openid"),
+        ({"client_id": ""}, "client_id"),
+    ],
+)
+def test_settings_that_would_not_be_safe(parts, words):
+    """They are refused with the reason."""
+    with pytest.raises(ValidationError, match=words):
+        OidcSettings(**{"issuer": "https://login.example.com", "client_id": "x"} | parts)
+
+
+def test_the_way_and_its_settings_come_together():
+    """Neither is of use without the other."""
+    both = {"url": ORIGIN, "secret_key": SecretStr("k" * 32)}
+    oidc = OidcSettings(issuer="https://login.example.com", client_id="x")
+    for parts in ({"sign_in": ("oidc",)}, {"oidc": oidc}):
+        with pytest.raises(ValidationError, match="come together"):
+            InboxSettings(**both, **parts)

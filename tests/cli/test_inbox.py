@@ -1,0 +1,128 @@
+"""`signoff inbox`, and what is said about the ways to sign in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from openid import provider
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.inbox.links import Links
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.cli.config_check import check
+from signoff.cli.diagnosis_inbox import openid
+from signoff.cli.main import app
+from signoff.cli.settings import load_settings
+
+SETTINGS = """\
+[agents]
+folder = "."
+[redis]
+url = "{url}"
+prefix = "{prefix}"
+[inbox]
+url = "{page}"
+secret_key = "a key of thirty-two characters.."
+{more}
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[default]
+ask = ["mara"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, redis_url: str, prefix: str):
+    """A function that writes settings and returns their file."""
+
+    def write_(page: str = "http://localhost:8080", more: str = "") -> Path:
+        file = tmp_path / "signoff.toml"
+        file.write_text(SETTINGS.format(url=redis_url, prefix=prefix, page=page, more=more))
+        return file
+
+    return write_
+
+
+def run(file: Path, *words: str, code: int = 0) -> str:
+    """Run the command and return what it writes."""
+    result = CliRunner().invoke(app, ["--config", str(file), *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_link_for_development(write, redis_url: str, prefix: str) -> None:
+    """It leads to the page on this machine, and is a link that signs this person in."""
+    link = json.loads(run(write(), "inbox", "link", "mara@example.com", "--json"))["link"]
+    start, _, token = link.rpartition("/")
+    assert start == "http://localhost:8080/inbox/sign-in/link"
+
+    async def look() -> None:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        found = await Links(ledger).find(token)
+        await ledger.close()
+        assert found is not None
+        assert (found.person, found.how, found.bound) == ("mara", How.LOCAL, "")
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), [("https://approvals.example.com", "is not on this machine")]
+)
+def test_no_link_leads_to_another_machine(write, page: str, words: str) -> None:
+    """What works in any browser is for development alone."""
+    assert words in run(write(page), "inbox", "link", "mara", code=2)
+    assert "no person" in run(write(), "inbox", "link", "nobody", code=2)
+
+
+def test_an_operator_signs_somebody_out(write, redis_url: str, prefix: str) -> None:
+    """Everywhere, at once; also somebody who has left the directory."""
+    file = write()
+
+    async def begin() -> str:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        name = await Sessions(ledger, InboxSettings()).begin("mara", how=How.LINK, also=Change())
+        await ledger.close()
+        return name
+
+    async def lasts(name: str) -> bool:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        found = await Sessions(ledger, InboxSettings()).find(name)
+        await ledger.close()
+        return found is not None
+
+    name = asyncio.run(begin())
+    assert asyncio.run(lasts(name))
+    assert "signed out everywhere" in run(file, "people", "sign-out", "mara@example.com")
+    assert not asyncio.run(lasts(name))
+    run(file, "people", "sign-out", "long-gone")
+
+
+def test_links_that_no_mail_carries_are_told(write) -> None:
+    """A page for others, and mail that does not leave this machine."""
+    page = "https://approvals.example.com"
+    (found,) = check(load_settings(write(page)))
+    assert (found.key, found.severity) == ("inbox.sign_in", "warning")
+    assert check(load_settings(write(page, 'sign_in = ["code"]'))) == []
+    assert check(load_settings(write())) == []
+
+
+async def test_the_doctor_asks_the_sign_in_of_the_company(write, ledger: Ledger) -> None:
+    """And says where it has to send people back to, or what is wrong with it."""
+    with provider() as company:
+        more = f'sign_in = ["oidc"]\n[inbox.oidc]\nissuer = "{company.issuer}"\nclient_id = "x"'
+        settings = load_settings(write(more=more))
+        (found,) = await openid(ledger, settings)
+        assert found.level == "good"
+        assert "http://localhost:8080/inbox/sign-in/oidc/callback" in found.text
+    (found,) = await openid(ledger, settings)
+    assert found.level == "broken"
+    assert "cannot be reached" in found.text

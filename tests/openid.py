@@ -1,0 +1,178 @@
+"""A small provider of OpenID Connect, over real HTTP, that can be made to lie."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+CLIENT, SECRET = "signoff", "a secret: with%20odd+characters"
+
+Token = Callable[[dict[str, Any]], str]
+"""Makes an ID token of its claims."""
+
+
+@dataclass
+class Provider:
+    """Lets everybody in as `person`, and answers what it should, unless told otherwise.
+
+    Attributes:
+        issuer: What it calls itself.
+        person: Claims about whoever signs in.
+        lies: Claims that stand in the place of the right ones; None takes one out.
+        about: Metadata in the place of the right ones; None takes one out.
+        sign: Makes the ID tokens, instead of `signed`.
+        token: What the token endpoint answers instead of the right answer: status and JSON.
+        userinfo: What the userinfo endpoint answers.
+        refuses: The error with which it sends people back, "" for none.
+        asked: The paths that were asked for.
+    """
+
+    issuer: str = ""
+    now: Callable[[], float] = time.time
+    person: dict[str, Any] = field(default_factory=dict)
+    lies: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+    sign: Token | None = None
+    token: tuple[int, Any] | None = None
+    userinfo: dict[str, Any] = field(default_factory=dict)
+    refuses: str = ""
+    asked: list[str] = field(default_factory=list)
+    key: ECKey = field(default_factory=lambda: _key("first"))
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def rotate(self) -> None:
+        """Sign with another key from now on, and publish it alone."""
+        self.key = _key(secrets.token_hex(4))
+
+    def signed(self, claims: dict[str, Any]) -> str:
+        """Return an ID token."""
+        return jwt.encode({"alg": "ES256", "kid": self.key.kid}, claims, self.key)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what it says about itself (OpenID Connect Discovery 1.0, section 3)."""
+        right = {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/jwks",
+            "userinfo_endpoint": f"{self.issuer}/userinfo",
+            "response_types_supported": ["code"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+        return {name: one for name, one in (right | self.about).items() if one is not None}
+
+    def authorize(self, query: dict[str, str]) -> str:
+        """Return the address to send somebody back to."""
+        assert query["client_id"] == CLIENT
+        assert query["code_challenge_method"] == "S256"
+        back = {"state": query["state"], "iss": self.issuer}
+        if self.refuses:
+            return f"{query['redirect_uri']}?{urlencode(back | {'error': self.refuses})}"
+        code = secrets.token_hex(8)
+        self.codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode(back | {'code': code})}"
+
+    def exchange(self, form: dict[str, str], login: tuple[str, str]) -> tuple[int, Any]:
+        """Return the tokens for a code, once, for whoever has the verifier and the secret."""
+        query = self.codes.pop(form.get("code", ""), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        client = login if login[0] else (form.get("client_id"), form.get("client_secret"))
+        if client != (CLIENT, SECRET):
+            return 401, {"error": "invalid_client"}
+        if query is None or challenge != query["code_challenge"]:
+            return 400, {"error": "invalid_grant"}
+        if form["redirect_uri"] != query["redirect_uri"]:
+            return 400, {"error": "invalid_grant"}
+        if self.token is not None:
+            return self.token
+        now = int(self.now())
+        claims = {
+            "iss": self.issuer,
+            "sub": "248289761001",
+            "aud": CLIENT,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": query["nonce"],
+            **self.person,
+        }
+        claims = {name: one for name, one in (claims | self.lies).items() if one is not None}
+        id_token = (self.sign or self.signed)(claims)
+        return 200, {"access_token": "at", "token_type": "Bearer", "id_token": id_token}
+
+
+def _key(kid: str) -> ECKey:
+    return ECKey.generate_key("P-256", {"kid": kid, "use": "sig"}, private=True)
+
+
+def _handler(made: Provider) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            made.asked.append(parts.path)
+            match parts.path:
+                case "/.well-known/openid-configuration":
+                    self._json(200, made.metadata())
+                case "/jwks":
+                    self._json(200, {"keys": [made.key.as_dict(private=False)]})
+                case "/authorize":
+                    self.send_response(302)
+                    self.send_header("Location", made.authorize(dict(parse_qsl(parts.query))))
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                case "/userinfo" if self.headers.get("Authorization") == "Bearer at":
+                    self._json(200, made.userinfo)
+                case _:
+                    self._json(404, {"error": "not_found"})
+
+        def do_POST(self) -> None:
+            made.asked.append(self.path)
+            size = int(self.headers["Content-Length"])
+            form = dict(parse_qsl(self.rfile.read(size).decode()))
+            kind, _, value = self.headers.get("Authorization", "").partition(" ")
+            plain = base64.b64decode(value).decode() if kind == "Basic" else ""
+            user, _, password = plain.partition(":")
+            self._json(*made.exchange(form, (unquote(user), unquote(password))))
+
+        def _json(self, status: int, content: Any) -> None:
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            del args
+
+    return Handler
+
+
+@contextmanager
+def provider(**person: Any) -> Iterator[Provider]:
+    """Run a provider on loopback, which lets this person in."""
+    made = Provider(person=person)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
+    made.issuer = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
