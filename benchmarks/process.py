@@ -100,7 +100,7 @@ def bare(url: str) -> None:
 class NullRuntime:
     """Resumes by doing nothing, and says when it was called."""
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Never called: the benchmark opens the pauses itself."""
         raise NotImplementedError
 

@@ -3,51 +3,119 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from promises.test_2_killed_at_every_step import Forge, approve, forge, take_up
+from promises.test_2_killed_at_every_step import ROUNDS, Forge, forge, take_up
 from signoff.broker import audit, stages
+from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
+from signoff.core.parts import Asked
 from signoff.core.people import Directory
+from signoff.core.policy import InDoubt, Terms
 from signoff.core.run import Run, RunState
 from worker.office import MARA
 
 RUN, RESUME = stages.run("refunds"), stages.resume("refunds")
+TERMS = Terms(policy="test", ask=("mara",), in_doubt=InDoubt.ASK)
+FIRST, OTHERS = range(2, 10), range(1, 12)
+"""The steps of a turn up to its first stop, and of one from stop to stop."""
 
 
-def refunded(folder: Path) -> list[str]:
-    """Return the orders that were really refunded."""
-    journal = (folder / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line)["order"] for line in journal]
+def refunded(folder: Path) -> Counter[str]:
+    """Return how often each order was really refunded."""
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return Counter(json.loads(line)["order"] for line in lines)
 
 
-async def goes_on(workers: Forge, ledger: Ledger, run: Run, *, step: int) -> Run:
-    """Approve, let a worker die at a step and another one take it up, and return the run."""
-    await approve(ledger, Desk(ledger, Directory([MARA])), run)
-    assert workers.work(RESUME, step=step, after=True) == -9
+class Manager:
+    """Answers for Mara, who looks whether money was sent before she answers what is in doubt."""
+
+    def __init__(self, ledger: Ledger, folder: Path) -> None:
+        self.ledger = ledger
+        self.folder = folder
+        self.desk = Desk(ledger, Directory([MARA]))
+
+    async def answer(self, run: Run) -> bool:
+        """Answer what a run waits for, and return whether any of it was in doubt."""
+        doubted = False
+        for was in await self.ledger.approvals(run.waiting):
+            card = Asked(person="mara", channel="email", address=MARA.email)
+            asked, events = was.ask(TERMS, (card,), now=await self.ledger.now())
+            await self.ledger.commit(Change().put(asked, was=was).note(events))
+            doubted = doubted or asked.origin.again > 0
+            sent = refunded(self.folder)[str(asked.call.args["order"])]
+            decide = self.desk.reject if sent else self.desk.approve
+            await decide(asked.id, MARA, channel="test")
+        return doubted
+
+    async def answer_all(self, runs: Sequence[str]) -> bool:
+        """Answer all that waits; return whether there was anything."""
+        waits = [run for run in await self.ledger.runs(runs) if run.state is RunState.PAUSED]
+        for run in waits:
+            await self.answer(run)
+        return bool(waits)
+
+
+def kills(stop: int, number: int) -> list[tuple[int, bool]]:
+    """Return the steps to be killed at, before or after; each second round has the other halves."""
+    if stop == 0:
+        return [(step, after) for step in FIRST for after in (False, True)]
+    return [(step, bool((step + number) % 2)) for step in OTHERS]
+
+
+async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) -> tuple[int, int]:
+    """Kill a worker at each step of the way from one stop to the next.
+
+    Returns:
+        How many were killed, and how many runs asked about a call that nobody knew of.
+    """
+    ledger, dead, doubts = manager.ledger, 0, 0
+    runs: list[str] = []
+    for step, after in kills(stop, number):
+        name = f"r{number}-{stop}-{step}-{int(after)}"
+        said = f"refund {name}-a: 50, {name}-b: 200 and {name}-c: 300"
+        run = await manager.desk.submit("refunds", said, user="r")
+        if stop == 0:
+            dead += workers.work(RUN, step=step, after=after) == -9
+        else:
+            assert workers.work(RUN) == 0
+            for _ in range(stop - 1):
+                await manager.answer(await ledger.run(run.id))
+                assert workers.work(RESUME) == 0
+            await manager.answer(await ledger.run(run.id))
+            dead += workers.work(RESUME, step=step, after=after) == -9
+        runs.append(run.id)
+    await take_up(workers, ledger, RUN)
     await take_up(workers, ledger, RESUME)
-    return await ledger.run(run.id)
+    for run in await ledger.runs(runs):
+        again = [one for one in await ledger.approvals(run.waiting) if one.origin.again]
+        doubts += bool(again)
+    while await manager.answer_all(runs):
+        await take_up(workers, ledger, RESUME)
+    for run in await ledger.runs(runs):
+        assert run.state is RunState.COMPLETED, run.problem
+    return dead, doubts
 
 
 @pytest.mark.promise
-async def test_a_refund_loop_survives_a_kill_between_each(tmp_path: Path) -> None:
-    """Three refunds, two of them approved, a worker killed at each stop: each is made once."""
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("stop", range(3), ids=["before the first", "first", "second"])
+async def test_a_refund_loop_survives_a_kill_at_every_step(tmp_path: Path, stop: int) -> None:
+    """Of three refunds two are approved; killed between any two steps, each is made once."""
     async with forge(tmp_path) as (workers, ledger):
-        desk = Desk(ledger, Directory([MARA]))
-        run = await desk.submit("refunds", "refund 50, 200 and 300", user="r")
-        # Killed when the pause is in the session, and nobody has been asked yet.
-        assert workers.work(RUN, step=5, after=False) == -9
-        await take_up(workers, ledger, RUN)
-        run = await ledger.run(run.id)
-        assert refunded(tmp_path) == ["o1"]
-        # Killed when it is said that yes was said, before the code goes on; then at the very end.
-        run = await goes_on(workers, ledger, run, step=1)
-        assert run.state is RunState.PAUSED
-        assert refunded(tmp_path) == ["o1", "o2"]
-        run = await goes_on(workers, ledger, run, step=1)
-        assert run.state is RunState.COMPLETED
-        assert refunded(tmp_path) == ["o1", "o2", "o3"]
+        manager = Manager(ledger, tmp_path)
+        for number in range(ROUNDS):
+            dead, doubts = await killed(workers, manager, stop, number=number)
+            # Without deaths in the middle of calls this would show nothing.
+            assert dead > len(kills(stop, number)) / 2
+            assert doubts
+        counted = refunded(tmp_path)
+        assert set(counted.values()) == {1}
+        assert len(counted) == 3 * sum(len(kills(stop, number)) for number in range(ROUNDS))
         await audit.verify(ledger.store)

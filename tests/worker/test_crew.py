@@ -295,7 +295,7 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
 ) -> None:
     """A call that cannot be shown faithfully is not asked about: the run says why it ended."""
 
-    async def turn(self: object, run: Run) -> Turn:
+    async def turn(self: object, run: Run, fence: object) -> Turn:
         origin = Origin(
             run=run.id,
             app=run.app,
@@ -321,7 +321,7 @@ class Counting:
         self.at_work = self.most = 0
         self.crew: Crew | None = None
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: object) -> Turn:
         """Let others begin meanwhile; a crew that is set is told to begin nothing more."""
         self.at_work += 1
         self.most = max(self.most, self.at_work)

@@ -25,10 +25,13 @@ def refund(order: str, amount: float) -> dict[str, Any]:
 
 
 def script(turn: Turn) -> Reply:
-    """Play the model: "refund 50, 200, 300" becomes one call with three orders."""
+    """Play the model: "refund 50, 200, b7: 300" becomes one call with the orders o1, o2 and b7."""
     if not turn.tool_results:
-        amounts = [float(one) for one in re.findall(r"\d+", turn.user_text)]
-        orders = [{"id": f"o{place}", "amount": one} for place, one in enumerate(amounts, 1)]
+        said = re.findall(r"(?:([\w-]+): *)?\b(\d+)\b", turn.user_text)
+        orders = [
+            {"id": name or f"o{place}", "amount": float(amount)}
+            for place, (name, amount) in enumerate(said, 1)
+        ]
         return ToolCall("refund_orders", {"orders": orders})
     return f"Done: {json.dumps(dict(turn.tool_results[-1].response))}"
 

@@ -131,7 +131,10 @@ async def test_a_callback_cannot_wait_for_an_approval(tmp_path: Path) -> None:
     )
     one = talk(tmp_path, {"a.py": source}, Rules(needs_approval=('tool == "greet"',)))
     await one.say("go")
-    assert (await one.state())["no"] == "greet needs approval, and a callback cannot wait for one."
+    assert (await one.state())["no"] == (
+        "greet needs approval, and a callback cannot wait for one. Make this call in a tool, which "
+        "can wait."
+    )
 
 
 def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Say who started it."""
         return Turn(text=f"started by {self.name}")
 
@@ -35,7 +35,7 @@ def run_of(app: str) -> Run:
 async def test_a_run_goes_where_its_app_is() -> None:
     """Whoever is not named runs in this process."""
     mixed = MixedRuntime(Named("us"), {"legal": Named("them")})
-    assert (await mixed.start(run_of("finance"))).text == "started by us"
-    assert (await mixed.start(run_of("legal"))).text == "started by them"
+    assert (await mixed.start(run_of("finance"), lambda one: one)).text == "started by us"
+    assert (await mixed.start(run_of("legal"), lambda one: one)).text == "started by them"
     assert (await mixed.resume(run_of("finance"), [], lambda one: one)).text == "resumed by us"
     assert (await mixed.resume(run_of("legal"), [], lambda one: one)).text == "resumed by them"

@@ -222,8 +222,8 @@ async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> 
 async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) -> None:
     """A worker that died after the pause leaves it in the session: the next one only looks."""
     run = await examples.desk.submit("finance", CONFERENCE, user="riley@example.com")
-    before = await examples.runtime.start(run)
-    assert await examples.runtime.start(run) == before
+    before = await examples.runtime.start(run, lambda one: one)
+    assert await examples.runtime.start(run, lambda one: one) == before
     assert await examples.said(run) == [CONFERENCE]
 
 

@@ -116,8 +116,8 @@ async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) ->
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.desk.submit("office", "pay both", user="riley")
-    before = await office.runtime.start(run)
-    assert await office.runtime.start(run) == before
+    before = await office.runtime.start(run, lambda one: one)
+    assert await office.runtime.start(run, lambda one: one) == before
     assert len(server.posted) == 1
 
 
@@ -126,12 +126,12 @@ async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLed
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.desk.submit("office", "pay both", user="riley")
-    await office.runtime.start(run)
+    await office.runtime.start(run, lambda one: one)
     assert server.session is not None
     server.session["events"][0]["actions"]["stateDelta"] = {}
     server.session["state"] = {}
     with pytest.raises(RemoteError, match="cannot be told"):
-        await office.runtime.start(run)
+        await office.runtime.start(run, lambda one: one)
     assert len(server.posted) == 1
 
 
@@ -140,11 +140,11 @@ async def test_a_turn_that_stopped_is_not_begun_anew(far_ledger: FarLedger) -> N
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.desk.submit("office", "pay both", user="riley")
-    await office.runtime.start(run)
+    await office.runtime.start(run, lambda one: one)
     assert server.session is not None
     del server.session["events"][1:]
     with pytest.raises(RemoteError, match="stopped in the middle of the turn"):
-        await office.runtime.start(run)
+        await office.runtime.start(run, lambda one: one)
     assert len(server.posted) == 1
 
 
@@ -338,7 +338,7 @@ async def test_a_name_never_leads_elsewhere(far_ledger: FarLedger, session: str)
     run = await office.submit("office", "pay both", session=session)
     assert run.state is RunState.FAILED
     with pytest.raises(InvalidRun, match="without slashes"):
-        await office.runtime.start(run)
+        await office.runtime.start(run, lambda one: one)
 
 
 async def test_what_is_no_api_server_is_said(far_ledger: FarLedger) -> None:
@@ -415,7 +415,7 @@ async def test_each_error_comes_out_as_ours(
     )
     run = await office.desk.submit("office", "pay", user="riley")
     with pytest.raises(RemoteError, match=f"http://agents.example.*{kind.__name__}") as caught:
-        await office.runtime.start(run)
+        await office.runtime.start(run, lambda one: one)
     assert isinstance(caught.value, RemoteUnavailable) is FATES[kind][1]
     assert caught.value.fate == FATES[kind][0]
 

@@ -198,7 +198,7 @@ class Crew:
             turn = await (
                 self.runtime.resume(run, answered, hold.fence)
                 if resuming
-                else self.runtime.start(run)
+                else self.runtime.start(run, hold.fence)
             )
             return await self._turn_ended(run, hold, turn, {one.id for one in answered})
         except (LeaseLost, Conflict):

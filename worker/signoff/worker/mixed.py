@@ -22,9 +22,9 @@ class MixedRuntime:
     usual: Runtime
     others: Mapping[str, Runtime]
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Start a run in the runtime of its app; see there for the errors."""
-        return await self.others.get(run.app, self.usual).start(run)
+        return await self.others.get(run.app, self.usual).start(run, fence)
 
     def resumes_each(self, app: str) -> bool:
         """Say whether a pause of this app may be answered in parts."""

@@ -55,7 +55,7 @@ class Turn(Value):
 class Runtime(Protocol):
     """What a worker needs of an agent runtime."""
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Say the user's message and run to the next pause or to the end."""
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:

@@ -6,7 +6,7 @@ inside it: it stands in the payload of the request, beside the sealed snapshot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 KEY: Final = "signoff_code"
@@ -22,17 +22,18 @@ class Suspended:
         args: With what.
         sealed: The snapshot, "" where it is kept in the ledger.
         ref: Its name in the ledger, "" where it is not there.
+        doubtful: Whether a worker died while it made this call, which may have happened.
     """
 
     tool: str
     args: dict[str, Any]
     sealed: str = ""
     ref: str = ""
+    doubtful: bool = False
 
     def payload(self) -> dict[str, Any]:
         """Return the payload of the request for a confirmation."""
-        said = {"tool": self.tool, "args": self.args, "sealed": self.sealed, "ref": self.ref}
-        return {KEY: said}
+        return {KEY: asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +55,9 @@ def suspended(payload: object) -> Suspended | None:
     if not isinstance(said, dict) or not isinstance(said.get("args"), dict):
         return None
     return Suspended(
-        str(said.get("tool")), said["args"], str(said.get("sealed")), str(said.get("ref") or "")
+        str(said.get("tool")),
+        said["args"],
+        str(said.get("sealed")),
+        str(said.get("ref") or ""),
+        doubtful=said.get("doubtful") is True,
     )

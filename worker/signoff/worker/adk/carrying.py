@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from google.adk.events.event import Event
@@ -71,7 +72,7 @@ async def set_aside(ledger: Ledger, context: ToolContext) -> None:
     code = suspended(asked.payload) if asked is not None else None
     if asked is not None and code is not None and code.sealed:
         ref = await snapshots.keep(ledger, code.sealed)
-        asked.payload = Suspended(code.tool, code.args, ref=ref).payload()
+        asked.payload = replace(code, sealed="", ref=ref).payload()
 
 
 async def hand_over(

@@ -9,6 +9,9 @@ from functools import partial
 from typing import Any
 
 import structlog
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
@@ -30,6 +33,7 @@ from signoff.worker.adk.carrying import (
     with_question,
 )
 from signoff.worker.adk.elsewhere import require_ours
+from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.questions import NODE
 from signoff.worker.port import Fence
 
@@ -52,10 +56,14 @@ class GuardPlugin(BasePlugin):
 
     Args:
         ledger: Where the approvals are.
+
+    Attributes:
+        journals: What code has called, and nobody was asked about.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(name="signoff_guard")
+        self.journals = Journals(ledger)
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
         self._begun: set[str] = set()
@@ -112,6 +120,12 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.STARTED:
             await self._hand_on(approval, Handoff.FINISHED, fence, why=why)
             log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Say again what the model has said, where a worker died in code that it had called."""
+        return await self.journals.said_again(callback_context)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext

@@ -61,6 +61,11 @@ class Confirmation:
     nth: int = 0
     suspended: Suspended | None = None
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether a worker died while it made this call from code, so that it may have happened."""
+        return self.suspended is not None and self.suspended.doubtful
+
 
 @dataclass(frozen=True, slots=True)
 class Invocation:

@@ -62,7 +62,7 @@ class AdkRuntime:
     long_running: Sequence[LongRunning] = ()
     show: EventSink = show_nobody
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Say the user's message and drain the turn; taken up again, it goes on where it was.
 
         The invocation id is a function of the run: ADK finds the message of that invocation in
@@ -70,6 +70,7 @@ class AdkRuntime:
 
         Raises:
             AppNotFound: The agent does not load.
+            LeaseLost: Somebody else runs the session by now, and code called nothing more here.
             Exception: Whatever the agent raises.
         """
         runner = self.apps.runner(run.app)
@@ -88,7 +89,8 @@ class AdkRuntime:
                 session, Event(author="user", invocation_id=run.invocation)
             )
         message = types.Content(role="user", parts=[types.Part(text=run.message)])
-        return await self._drain(runner, run, message)
+        with self.guard.journals.of(run, fence):
+            return await self._drain(runner, run, message)
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
@@ -125,7 +127,7 @@ class AdkRuntime:
             await self.apps.sessions.append_event(session, event)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         refused = refusals([one for one in approvals if is_node(one)])
-        with self.guard.expecting(approvals, fence):
+        with self.guard.expecting(approvals, fence), self.guard.journals.of(run, fence):
             await self.guard.begin(nodes, fence)
             try:
                 # A node is told no reason, and no plugin can tell it: the next one may look here.
@@ -223,6 +225,7 @@ class AdkRuntime:
             # Code that has stopped a second time: ADK does not ask by itself again.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
+        await self.guard.journals.drop(run)
         return turn_of(run, self._read(session, run))
 
 

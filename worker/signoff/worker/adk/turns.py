@@ -54,6 +54,7 @@ def _pause(run: Run, asked: Confirmation | Request) -> Pause:
             invocation=asked.invocation,
             confirmation=asked.id,
             nth=asked.nth,
+            again=int(isinstance(asked, Confirmation) and asked.doubtful),
         ),
         kind=asked.kind,
         call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),

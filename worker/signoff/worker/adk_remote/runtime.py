@@ -71,7 +71,7 @@ class RemoteRuntime:
         if client is not None:
             await client.aclose()
 
-    async def start(self, run: Run) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> Turn:
         """Say the user's message and drain the turn; taken up again, it is not said twice.
 
         Raises:
@@ -80,6 +80,7 @@ class RemoteRuntime:
             RemoteError: It refuses, the agent failed, or it died where nobody can go on.
             PauseNotRoutable: The agent waits for a credential.
         """
+        del fence  # nothing is written to the ledger while the server is at work
         server = self._server(run)
         view = await self._look(server, run)
         taken_up = view is not None and view.said is not None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from google.adk.agents.context import Context
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_confirmation import ToolConfirmation
 
+from signoff.worker.adk.journals import first_id
 from signoff.worker.ces import http
 from signoff.worker.ces.errors import CodeError, CodeFailed
+from signoff.worker.ces.journal import Call, Journal, Outcome
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Answer, Done, Held
 from signoff.worker.ces.translate import variables
@@ -25,6 +27,11 @@ _POLL: Final = 1.0
 
 _MOST_DEEP: Final = 5
 _VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
+_READS: Final = frozenset({"GET"})
+_IN_DOUBT: Final = (
+    "was being called when a worker died: it may or may not have happened, and a callback cannot "
+    "wait for somebody to look"
+)
 
 
 class CodeTool(Protocol):
@@ -45,6 +52,8 @@ class CodeHost:
         may_wait: Whether the code can be suspended; a callback cannot.
         depth: How many runs of code it is inside of.
         kept: What a suspended run has brought along.
+        journal: What the stretch has called, None where no worker of ours runs it.
+        lane: Which of the runs that go on side by side this is.
     """
 
     rules: Rules
@@ -53,8 +62,11 @@ class CodeHost:
     may_wait: bool = True
     depth: int = 0
     kept: dict[str, Any] = field(default_factory=dict)
+    journal: Journal | None = None
+    lane: str = ""
 
     def __post_init__(self) -> None:
+        self.lane = self.kept.get("lane", self.lane)
         self._results: dict[str, Any] = dict(self.kept.get("results", {}))
         self._started: int = self.kept.get("started", 0)
         self._calls: int = self.kept.get("calls", 0)
@@ -80,34 +92,28 @@ class CodeHost:
             return {}
         if kind == "poll":
             return await self._poll(args, state)
-        if (asks := self._asks(kind, args)) is not None:
-            if self.may_wait:
-                self.pending = [kind, args]
-                return asks
-            return self._answer(
-                state,
-                {"refused": f"{asks.tool} needs approval, and a callback cannot wait for one."},
-            )
+        name, shown = _named(kind, args)
+        if self._facts_ask(name, shown) and not await self._was_made(kind, args):
+            return self._held(kind, args, Held(name, shown), state)
         return await self.perform(kind, args, state)
 
     async def perform(
         self, kind: str, args: dict[str, Any], state: dict[str, Any] | None, *, yes: Any = None
     ) -> Answer | Held:
         """Do what a call asks for, `yes` being the confirmation where there was one."""
+        done: Answer | Held
         match kind:
             case "tool":
-                done = await self._tool(args, yes)
-                if isinstance(done, Held):
-                    self.pending = [kind, args]
-                    return done
+                done = await self._tool(args, self.lane, yes)
             case "start":
                 number = str(self._started)
+                task = asyncio.create_task(self._tool(args, self._next_lane(), yes))
                 self._started += 1
-                self._running[number] = asyncio.create_task(self._tool(args, yes))
+                self._running[number] = task
                 self._asked[number] = args
                 done = {"number": number}
             case "http":
-                done = await self._http(args)
+                done = await self._http(args, yes)
             case "set_variable":
                 self.context.state[str(args["key"])] = args["value"]
                 done = {}
@@ -116,10 +122,22 @@ class CodeHost:
                 done = {}
             case _:
                 raise ValueError(f"There is no call {kind!r} to the outside.")
+        if isinstance(done, Held):
+            return self._held(kind, args, done, state)
         return self._answer(state, done)
 
-    def refused(self, why: str) -> Answer:
-        """Return the answer to a call that was not approved."""
+    async def refused(self, why: str) -> Answer | Held:
+        """Return the answer to the call that was asked about, and is not to be made.
+
+        Where an earlier worker has made it, that stays: the code is told what came of it.
+        """
+        kind, args = self.pending
+        if self.journal is not None and kind not in _VARIABLES:
+            await self.journal.open()
+            call = self._call(kind, args)
+            if self.journal.has_ended(call):
+                return await self.perform(kind, args, None)
+            self.journal.forget(call)
         return self._answer(None, {"refused": why})
 
     def inner(self, done: Done) -> Answer:
@@ -137,6 +155,9 @@ class CodeHost:
             "started": self._started,
             "calls": self._calls,
             "pending": self.pending,
+            "lane": self.lane,
+            # Of the outermost: it is the last to be suspended, and the first to go on.
+            "left": self.journal.left() if self.journal and not self.depth else [],
         }
 
     async def close(self) -> None:
@@ -165,17 +186,33 @@ class CodeHost:
             self.context.state[key] = state.get(key)
         return ""
 
-    def _asks(self, kind: str, args: dict[str, Any]) -> Held | None:
-        match kind:
-            case "tool" | "start":
-                name, given = str(args.get("name")), dict(args.get("args") or {})
-            case "http":
-                name, given = f"ces_requests.{str(args.get('method')).lower()}", http.facts(args)
-            case _ if kind in _VARIABLES:
-                name, given = kind, args
-            case _:
-                raise ValueError(f"There is no call {kind!r} to the outside.")
-        return Held(name, given) if self._facts_ask(name, given) else None
+    def _held(
+        self, kind: str, args: dict[str, Any], held: Held, state: dict[str, Any] | None
+    ) -> Answer | Held:
+        """Return a call that waits for an approval, or refuse it where nothing can wait."""
+        if not self.may_wait:
+            why = (
+                _IN_DOUBT if held.doubtful else "needs approval, and a callback cannot wait for one"
+            )
+            return self._answer(
+                state,
+                {"refused": f"{held.tool} {why}. Make this call in a tool, which can wait."},
+            )
+        self.pending = [kind, args]
+        return held
+
+    async def _was_made(self, kind: str, args: dict[str, Any]) -> bool:
+        if self.journal is None or kind in _VARIABLES:
+            return False
+        await self.journal.open()
+        return self.journal.has(self._call(kind, args))
+
+    def _call(self, kind: str, args: dict[str, Any], *, sure: bool = False) -> Call:
+        lane = self._next_lane() if kind == "start" else self.lane
+        return _call(kind, args, lane, sure=sure)
+
+    def _next_lane(self) -> str:
+        return f"{self.lane}/{self._started}"
 
     def _facts_ask(self, tool: str, args: dict[str, Any]) -> bool:
         return self.rules.asks(
@@ -202,11 +239,21 @@ class CodeHost:
         found = self._results[number]
         if "held" in found:
             held = found["held"]
-            self.pending = ["tool", held["asked"]]
-            return Held(held["tool"], held["args"], tuple(held["frames"]), held["hint"])
+            return self._held(
+                "tool",
+                held["asked"],
+                Held(
+                    held["tool"],
+                    held["args"],
+                    tuple(held["frames"]),
+                    held["hint"],
+                    doubtful=held.get("doubtful", False),
+                ),
+                state,
+            )
         return self._answer(state, found)
 
-    async def _tool(self, asked: dict[str, Any], yes: Any) -> Answer | Held:
+    async def _tool(self, asked: dict[str, Any], lane: str, yes: Any) -> Answer | Held:
         name, args = str(asked.get("name")), dict(asked.get("args") or {})
         tool = self.tools.get(name)
         if tool is None:
@@ -217,28 +264,48 @@ class CodeHost:
             if run is not None:
                 if self.depth >= _MOST_DEEP:
                     return _failed(f"{name} is called from code in code, {_MOST_DEEP} deep.")
-                done = await run(args, self.nested())
+                done = await run(args, self.nested(lane))
                 return done if isinstance(done, Held) else {"response": _response(done.result)}
-            return await self._adk_tool(tool, args, yes)
+            call_id = f"{first_id(self.context.function_call_id or 'callback')}.{self._calls}"
+            return await self._once(
+                _call("tool", asked, lane, sure=yes is not None),
+                partial(self._adk_tool, tool, args, call_id, yes),
+            )
         except CodeError as error:
             return _failed(str(error))
 
-    def nested(self, kept: dict[str, Any] | None = None) -> CodeHost:
+    def nested(self, lane: str | None = None) -> CodeHost:
         """Return the host of a tool of code that this code has called."""
         return CodeHost(
-            self.rules, self.context, self.tools, self.may_wait, self.depth + 1, kept or {}
+            self.rules,
+            self.context,
+            self.tools,
+            self.may_wait,
+            self.depth + 1,
+            journal=self.journal,
+            lane=f"{self.lane if lane is None else lane}+",
         )
 
-    async def _adk_tool(self, tool: BaseTool, args: dict[str, Any], yes: Any) -> Answer | Held:
+    async def _once(self, call: Call, do: Callable[[], Awaitable[Outcome]]) -> Answer | Held:
+        """Make a call, unless this stretch has made it before, and keep what it has left behind."""
+        if self.journal is None:
+            outcome = await do()
+        else:
+            await self.journal.open()
+            outcome = await self.journal.once(call, do)
+        for key, value in outcome.state.items():
+            self.context.state[key] = value
+        self.context.actions.artifact_delta.update(outcome.artifacts)
+        return outcome.answer
+
+    async def _adk_tool(
+        self, tool: BaseTool, args: dict[str, Any], call_id: str, yes: Any
+    ) -> Outcome:
         """Run a tool of ADK as it would be run by a call of its own.
 
         A tool that asks for confirmation by itself is suspended in the same way.
         """
-        own: str = self.context.function_call_id or "callback"
-        call_id = f"{own}.{self._calls}"
         actions = EventActions()
-        # The very same: a copy would lose what the tool sets.
-        actions.state_delta = self.context.actions.state_delta
         inner = Context(
             _invocation(self.context),
             function_call_id=call_id,
@@ -248,22 +315,40 @@ class CodeHost:
         try:
             result = await tool.run_async(args=args, tool_context=inner)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the code is told of it
-            return _failed(f"{tool.name} raised {type(error).__name__}: {error}")
-        asked: ToolConfirmation | None = actions.requested_tool_confirmations.get(call_id)
-        if asked is not None and yes is None:
-            if not self.may_wait:
-                return {
-                    "refused": f"{tool.name} needs approval, and a callback cannot wait for one."
-                }
-            return Held(tool.name, args, hint=asked.hint or "")
-        self.context.actions.artifact_delta.update(actions.artifact_delta)
-        return {"response": _response(result)}
+            done: Answer | Held = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
+        else:
+            asked = actions.requested_tool_confirmations.get(call_id)
+            waits = asked is not None and yes is None
+            hint = asked.hint or "" if asked is not None else ""
+            done = Held(tool.name, args, hint=hint) if waits else {"response": _response(result)}
+        return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
-    async def _http(self, asked: dict[str, Any]) -> Answer:
-        try:
-            return {"response": await http.request(self.rules, asked)}
-        except http.HttpRefused as error:
-            return {"error": str(error)}
+    async def _http(self, asked: dict[str, Any], yes: Any) -> Answer | Held:
+        async def send() -> Outcome:
+            try:
+                return Outcome({"response": await http.request(self.rules, asked)})
+            except http.HttpRefused as error:
+                return Outcome({"error": str(error)})
+
+        return await self._once(self._call("http", asked, sure=yes is not None), send)
+
+
+def _named(kind: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return what a call is called to a policy and to an approver, and with what."""
+    match kind:
+        case "tool" | "start":
+            return str(args.get("name")), dict(args.get("args") or {})
+        case "http":
+            return f"ces_requests.{str(args.get('method')).lower()}", http.facts(args)
+        case _ if kind in _VARIABLES:
+            return kind, args
+    raise ValueError(f"There is no call {kind!r} to the outside.")
+
+
+def _call(kind: str, args: dict[str, Any], lane: str, *, sure: bool = False) -> Call:
+    name, shown = _named(kind, args)
+    reads = kind == "http" and args.get("method") in _READS
+    return Call(lane, name, shown, args, reads=reads, sure=sure)
 
 
 def _invocation(context: Context) -> InvocationContext:
@@ -288,6 +373,7 @@ def _frozen(done: Answer | Held, asked: dict[str, Any]) -> dict[str, Any]:
             "args": done.args,
             "frames": list(done.frames),
             "hint": done.hint,
+            "doubtful": done.doubtful,
             "asked": asked,
         }
     }

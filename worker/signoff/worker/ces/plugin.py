@@ -16,6 +16,7 @@ from google.genai import types
 from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
 from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.journal import of_callback, will_be_said_again
 from signoff.worker.ces.lowering import Code, lower
 from signoff.worker.ces.rules import Rules, current
 from signoff.worker.ces.sandbox import Done, Held, Sandbox
@@ -76,6 +77,8 @@ class CesCallbacks(BasePlugin):
         self, *, callback_context: Context, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Run `before_model_callback(callback_context, llm_request)`; it may change the request."""
+        if await will_be_said_again(callback_context):
+            return None  # it was run before the model said it
         for code in self._codes("before_model_callback", callback_context.agent_name):
             before = request_of(llm_request)
             ended = await self._run(code, "before_model_callback", callback_context, [before])
@@ -169,6 +172,7 @@ class CesCallbacks(BasePlugin):
         rules = self._rules or current()
         own: Plain = context_of(context, call_id=context.function_call_id)
         host = CodeHost(rules, context, await tools_of(context), may_wait=False)
+        host.journal = of_callback(context, kind, code.name)
         try:
             ended = await Sandbox(rules).run(
                 code,

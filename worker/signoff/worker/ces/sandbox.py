@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Final
 
@@ -54,12 +54,14 @@ class Held:
         frames: The suspended runs, the outermost first; more than one where a tool of the folder
             was called by another.
         hint: Why it asks, where the tool has said so.
+        doubtful: Whether it asks because the call may have been made already.
     """
 
     tool: str
     args: dict[str, Any]
     frames: tuple[dict[str, Any], ...] = ()
     hint: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class Sandbox:
             kept = await settle()
             packed = base64.b64encode(zlib.compress(suspended.dump())).decode()
             frame = {"engine": ENGINE, "code": code.name, "state": packed, "kept": kept}
-            return Held(held.tool, held.args, (frame, *held.frames), held.hint)
+            return replace(held, frames=(frame, *held.frames))
         output = ended.output
         if len(json.dumps(output, default=str)) > self.rules.output:
             raise CodeFailed(

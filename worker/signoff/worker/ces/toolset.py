@@ -20,6 +20,7 @@ from signoff.worker.adk.history import confirmations
 from signoff.worker.ces.declare import declaration
 from signoff.worker.ces.errors import CodeError, CodeRefused, SnapshotRefused
 from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.journal import of_call
 from signoff.worker.ces.lowering import Code, lower
 from signoff.worker.ces.rules import Rules, current
 from signoff.worker.ces.sandbox import Answer, Done, Held, Sandbox, require_readable
@@ -92,24 +93,25 @@ class CesTool(BaseTool):
             return {"error": str(error)}
         tool_context.request_confirmation(
             hint=f"The code of {self.name}() has stopped at this call. {ended.hint}".rstrip(),
-            payload=Suspended(ended.tool, ended.args, sealed).payload(),
+            payload=Suspended(ended.tool, ended.args, sealed, doubtful=ended.doubtful).payload(),
         )
         tool_context.actions.skip_summarization = True
         return {"status": f"The call of {ended.tool} inside of it requires confirmation."}
 
     async def _ended(self, args: dict[str, Any], context: Context) -> Done | Held:
-        tools = await tools_of(context)
+        host = CodeHost(self.rules, context, await tools_of(context))
         if context.tool_confirmation is not None:
-            frames, verdict = self._answered(context)
-            return await go_on(self.rules, frames, verdict, CodeHost(self.rules, context, tools))
-        host = CodeHost(self.rules, context, tools)
+            frames, verdict, stops = self._answered(context)
+            host.journal = of_call(context, stops, frames[0]["kept"].get("left", []))
+            return await go_on(self.rules, frames, verdict, host)
+        host.journal = of_call(context, 0, [])
         try:
             return await self.in_sandbox(args, host)
         finally:
             await host.close()
 
-    def _answered(self, context: Context) -> tuple[list[dict[str, Any]], str | None]:
-        """Return the suspended code, and why its call was refused, None where it was approved."""
+    def _answered(self, context: Context) -> tuple[list[dict[str, Any]], str | None, int]:
+        """Return suspended code, why its call was refused or None, and how often it has stopped."""
         answer = context.tool_confirmation
         asked = [
             one.suspended
@@ -130,7 +132,7 @@ class CesTool(BaseTool):
         for frame in frames:
             # Before anything is done: the call that was approved is not made for nothing.
             require_readable(frame)
-        return frames, refused
+        return frames, refused, len(asked)
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
         """Run the code, to its end or to a call that waits."""
@@ -167,12 +169,12 @@ async def go_on(
             inner = await go_on(rules, frames[1:], refused, own.nested())
             answer: Answer | Held = inner if isinstance(inner, Held) else own.inner(inner)
         elif refused is not None:
-            answer = own.refused(refused)
+            answer = await own.refused(refused)
         else:
             kind, args = own.pending
             answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
         if isinstance(answer, Held):
-            return Held(answer.tool, answer.args, (frame, *answer.frames), answer.hint)
+            return replace(answer, frames=(frame, *answer.frames))
         code = Code(name=frame["code"], text="", functions={})
         return await Sandbox(rules).resume(code, frame, answer, host=own, settle=own.settle)
     finally:

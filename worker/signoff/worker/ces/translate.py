@@ -32,7 +32,7 @@ def variables(context: Context) -> Plain:
     return {
         key: value
         for key, value in context.state.to_dict().items()
-        if value is not None and not key.startswith(_OWN) and _is_plain(value)
+        if value is not None and not key.startswith(_OWN) and is_plain(value)
     }
 
 
@@ -171,7 +171,7 @@ def _event(event: Event) -> Plain:
         "actions": {
             "signoff": "EventActions",
             "skip_summarization": actions.skip_summarization,
-            "state_delta": {k: v for k, v in actions.state_delta.items() if _is_plain(v)},
+            "state_delta": {k: v for k, v in actions.state_delta.items() if is_plain(v)},
             "artifact_delta": dict(actions.artifact_delta),
             "transfer_to_agent": actions.transfer_to_agent,
             "escalate": actions.escalate,
@@ -284,7 +284,8 @@ def _json(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Say whether a value is plain JSON data."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -1,0 +1,105 @@
+"""What code has called while it ran, kept until the end of its stretch is in the session."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import Conflict
+
+_KEYS: Final = "journal:"
+_KEPT: Final = timedelta(days=400)
+"""As a snapshot: a stretch that nobody takes up any more leaves its journal behind for so long."""
+
+_BATCH: Final = 32
+
+
+@dataclass(slots=True)
+class Journal:
+    """The entries of one stretch, each a record of its own, in the order they were begun.
+
+    Attributes:
+        ledger: Where they are.
+        name: A function of the stretch, so that whoever takes it up finds them.
+        fence: Lets nobody write who has lost the session.
+    """
+
+    ledger: Ledger
+    name: str
+    fence: Callable[[Change], Change]
+    _versions: list[int] = field(default_factory=list)
+    _adding: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def read(self) -> list[dict[str, Any]]:
+        """Return the entries.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        found: list[tuple[int, str]] = []
+        while True:
+            keys = [self._key(len(found) + place) for place in range(_BATCH)]
+            batch = await self.ledger.store.read(keys)
+            there = [one for one in batch if one is not None]
+            found += there
+            if len(there) < _BATCH:
+                break
+        self._versions = [version for version, _ in found]
+        return [json.loads(text) for _, text in found]
+
+    async def add(self, entry: Mapping[str, Any]) -> int:
+        """Write an entry behind the others, and return its place.
+
+        Raises:
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; it is not there then.
+        """
+        # One after the other, also for calls side by side: a gap would hide what is behind it.
+        async with self._adding:
+            place = len(self._versions)
+            await self._write(place, 0, entry)
+            self._versions.append(1)
+            return place
+
+    async def change(self, place: int, entry: Mapping[str, Any]) -> None:
+        """Write an entry anew.
+
+        Raises:
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; it stays as it was then.
+        """
+        await self._write(place, self._versions[place], entry)
+        self._versions[place] += 1
+
+    async def drop(self) -> None:
+        """Forget all entries.
+
+        Raises:
+            LeaseLost, LedgerUnavailable: See `Ledger.commit`; they are kept for a while then.
+        """
+        change = Change()
+        for place, version in enumerate(self._versions):
+            change.put_raw(self._key(place), "", was=version)
+        if self._versions:
+            with suppress(Conflict):
+                await self.ledger.commit(self.fence(change))
+        self._versions = []
+
+    async def _write(self, place: int, was: int, entry: Mapping[str, Any]) -> None:
+        text = json.dumps(entry)
+        change = Change().put_raw(self._key(place), text, was=was, ttl=_KEPT)
+        await self.ledger.commit(self.fence(change))
+
+    def _key(self, place: int) -> str:
+        return f"{_KEYS}{self.name}:{place}"
+
+
+def name_of(*stretch: str) -> str:
+    """Return the name of the journal of a stretch: a function of all that tells it from others."""
+    return hashlib.sha256(json.dumps(stretch).encode()).hexdigest()

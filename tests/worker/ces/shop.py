@@ -1,0 +1,79 @@
+"""What the tests of code that waits share: an agent made of some tools, and who answers."""
+
+from __future__ import annotations
+
+from signoff.core.approval import Approval
+from signoff.core.run import Run
+from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+from worker.office import MARA, Office
+
+KEY = "k" * 32
+
+AGENT = """
+import itertools
+import json
+import os
+from pathlib import Path
+from google.adk.agents import Agent
+from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.tool_context import ToolContext
+from signoff.testing.model import ScriptedModel, ToolCall
+from signoff.worker.ces.plugin import CesCallbacks
+from signoff.worker.ces.toolset import CesToolset
+
+HERE = Path(__file__).parent
+asked = itertools.count()
+
+def pay(who: str) -> dict:
+    "Pay."
+    return {"paid": who}
+
+def note(what: str, tool_context: ToolContext) -> dict:
+    "Do something, and ask nobody."
+    with Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"]).open("a") as lines:
+        lines.write(json.dumps({"what": what}) + "\\n")
+    tool_context.state["noted"] = what
+    return {"noted": what * LENGTH}
+
+def script(turn):
+    if turn.tool_results:
+        return str(dict(turn.tool_results[-1].response))
+    return ToolCall("CALL", ARGS)
+
+root_agent = Agent(
+    name="shop",
+    model=ScriptedModel(script=script),
+    tools=[CesToolset(HERE / "tools"), FunctionTool(pay, require_confirmation=True), note],
+)
+app = App(
+    name=HERE.name,
+    root_agent=root_agent,
+    plugins=[CesCallbacks(HERE / "callbacks")] if (HERE / "callbacks").is_dir() else [],
+    resumability_config=ResumabilityConfig(is_resumable=True) if RESUMABLE else None,
+)
+"""
+
+
+async def waiting(office: Office, run: Run) -> Approval:
+    """Return the one approval that a run waits for."""
+    [approval] = await office.ledger.approvals(run.waiting)
+    return approval
+
+
+async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = "") -> Run:
+    """Let Mara answer what a run waits for, and the crew go on with it."""
+    for one in await office.ask(run):
+        decide = office.desk.approve if yes else office.desk.reject
+        await decide(one.id, MARA, channel="test", **({"reason": reason} if reason else {}))
+    return await office.resume(await office.ledger.run(run.id))
+
+
+async def another_worker(office: Office) -> None:
+    """Let a worker go on that has seen nothing of this before."""
+    guard = GuardPlugin(office.ledger)
+    office.apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
+    office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))

@@ -1,0 +1,252 @@
+"""Workers that die in code before it has stopped anywhere: what it has called is not called again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.core.lifecycle import Handoff
+from signoff.core.policy import InDoubt
+from signoff.core.run import Run, RunState
+from signoff.worker.ces.rules import Rules
+from worker.ces.shop import KEY, another_worker, answer, waiting
+from worker.office import MARA, Office
+from worker.test_taken_up import Fuse, lay, work_until_death
+
+TWICE = """
+def twice() -> dict:
+    first = tools.note({"what": "a"}).json()["noted"]
+    seen = get_variable("noted")
+    second = tools.note({"what": "b"}).json()["noted"]
+    return {"first": first, "seen": seen, "second": second, "paid": tools.pay({"who": "c"}).json()}
+"""
+ENDED = "{'first': 'a', 'seen': 'a', 'second': 'b', 'paid': {'paid': 'c'}}"
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+
+def noted(office: Office) -> list[object]:
+    """Return what was really done, in its order."""
+    return [one["what"] for one in office.executed()]
+
+
+async def die(
+    office: Office, monkeypatch: pytest.MonkeyPatch, stage: str, step: int, *, after: bool
+) -> bool:
+    """Let a worker die at a step of a stage; return whether it came so far."""
+    fuse = Fuse(step, after=after)
+    with monkeypatch.context() as patch:
+        lay(patch, office, fuse)
+        await work_until_death(office, stage)
+    await another_worker(office)
+    return fuse.blown
+
+
+async def look_and_answer(office: Office, run: Run) -> Run:
+    """Look what was done, and say yes to what was not."""
+    one = await waiting(office, run)
+    done = one.call.args.get("what") in noted(office)
+    return await answer(office, run, yes=not done)
+
+
+async def journals(office: Office) -> list[str]:
+    """Return the keys of the journals that are kept."""
+    return await office.ledger.store.keys("journal:")
+
+
+CASES = [
+    *((step, after, False) for step in range(2, 10) for after in (False, True)),
+    *((step, False, True) for step in range(3, 9)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_wherever_a_worker_dies_a_call_is_made_once(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, case: tuple[int, bool, bool]
+) -> None:
+    """Calls before the first stop are made once; one that nobody knows of is asked about."""
+    step, after, resumable = case
+    app = shop(Rules(key=KEY), "twice", resumable=resumable, twice=TWICE)
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    await die(office, monkeypatch, stages.run(app), step, after=after)
+    await office.crew.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    doubted = False
+    for _ in range(2):
+        if run.state is not RunState.PAUSED:
+            break
+        one = await waiting(office, run)
+        doubted = doubted or one.call.name == "note"
+        assert one.origin.again or one.call.name == "pay"
+        run = await look_and_answer(office, run)
+    assert not Counter(noted(office)) - Counter(["a", "b"])
+    if run.text == ENDED:
+        assert noted(office) == ["a", "b"]
+    else:
+        assert doubted
+        assert "may or may not have happened" in run.text
+    await audit.verify(office.ledger.store)
+
+
+async def test_what_code_has_called_is_forgotten_with_its_turn(office: Office, shop: Any) -> None:
+    """Once its end is in the session, nothing of a stretch is kept."""
+    app = shop(Rules(key=KEY), "twice", twice=TWICE)
+    run = await office.submit(app, "go")
+    assert await journals(office) == []
+    run = await answer(office, run)
+    assert run.text == ENDED
+    assert await journals(office) == []
+
+
+async def test_a_model_that_would_say_otherwise_is_not_asked_again(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call that was begun goes on with its own arguments, whatever the model says next time."""
+    app = shop(
+        Rules(key=KEY),
+        "name",
+        args='{"who": f"c{next(asked)}"}',
+        name="def name(who: str) -> dict:\n    tools.note({'what': who})\n    return tools.note({'what': who + '!'}).json()\n",
+    )
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    assert await die(office, monkeypatch, stages.run(app), 4, after=True)
+    assert noted(office) == ["c0"]
+    run = await office.resume(run)
+    await office.crew.drain(stages.run(app))
+    assert (await office.ledger.run(run.id)).text == "{'noted': 'c0!'}"
+    assert noted(office) == ["c0", "c0!"]
+
+
+async def test_code_that_goes_another_way_calls_nothing_more(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that depends on chance is not let on: the run fails, and says what was called."""
+    source = "import random\ndef dice() -> dict:\n    tools.note({'what': str(random.random())})\n    return tools.note({'what': 'b'}).json()\n"
+    app = shop(Rules(key=KEY), "dice", dice=source)
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    assert await die(office, monkeypatch, stages.run(app), 4, after=True)
+    await office.crew.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    assert run.state is RunState.FAILED
+    assert "went another way: it calls note() now, and has called note() before" in run.problem
+    assert len(noted(office)) == 1
+
+
+async def test_an_answer_too_large_to_be_kept_is_said_to_be_so(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is not made again, and the code is told why it gets no answer."""
+    source = "def big() -> dict:\n    try:\n        tools.note({'what': 'a'})\n    except RuntimeError as error:\n        return {'why': str(error)}\n    return tools.note({'what': 'b'}).json()\n"
+    app = shop(Rules(key=KEY), "big", big=source, length=300_000)
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    assert await die(office, monkeypatch, stages.run(app), 4, after=True)
+    await office.crew.drain(stages.run(app))
+    assert "too large to be kept" in (await office.ledger.run(run.id)).text
+    assert noted(office) == ["a"]
+
+
+SIDE_BY_SIDE = """
+def both() -> dict:
+    polls = [async_tools.note({"what": what}) for what in ("a", "b")]
+    polls.append(async_tools.inner({"what": "c"}))
+    found = [None, None, None]
+    while None in found:
+        found = [one if one is not None else poll() for one, poll in zip(found, polls)]
+    return {"all": [one.json()["noted"] for one in found]}
+"""
+INNER = """
+def inner(what: str) -> dict:
+    tools.note({"what": what})
+    return tools.note({"what": what + what}).json()
+"""
+
+
+@pytest.mark.parametrize("step", range(4, 13))
+async def test_calls_side_by_side_are_made_once_each(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Asynchronous calls, and code inside of code, are each found again."""
+    app = shop(Rules(key=KEY), "both", both=SIDE_BY_SIDE, inner=INNER)
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    await die(office, monkeypatch, stages.run(app), step, after=False)
+    await office.crew.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    while run.state is RunState.PAUSED:
+        run = await look_and_answer(office, run)
+    assert run.state is RunState.COMPLETED
+    counted = Counter(noted(office))
+    assert not counted - Counter(["a", "b", "c", "cc"])
+    if run.text == "{'all': ['a', 'b', 'cc']}":
+        assert sum(counted.values()) == 4
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", range(2, 7))
+async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
+) -> None:
+    """Who is asked again and says yes lets the code go on from the call that nobody knows of."""
+    source = "def on() -> dict:\n    tools.pay({'who': 'x'})\n    tools.note({'what': 'a'})\n    return tools.note({'what': 'b'}).json()\n"
+    app = shop(Rules(key=KEY), "on", on=source)
+    run = await office.submit(app, "go")
+    for one in await office.ask(run, InDoubt.ASK):
+        await office.desk.approve(one.id, MARA, channel="test")
+    await die(office, monkeypatch, stages.resume(app), step, after=after)
+    run = await office.resume(run)
+    while run.state is RunState.PAUSED:
+        one = await waiting(office, run)
+        assert one.origin.again
+        run = await (
+            answer(office, run) if one.call.name == "pay" else look_and_answer(office, run)
+        )
+    assert run.state is RunState.COMPLETED
+    assert not Counter(noted(office)) - Counter(["a", "b"])
+    ended = await office.ledger.approvals(run.approvals)
+    assert {one.handoff for one in ended} <= {Handoff.RESUMED, Handoff.IN_DOUBT}
+
+
+CALLBACKS = """
+def before_model_callback(callback_context, llm_request):
+    said = [one for one in callback_context.parts() if one.has_function_call("quiet")]
+    tools.note({"what": f"m{len(said)}"})
+
+def before_agent_callback(callback_context):
+    try:
+        tools.note({"what": "g"})
+    except PermissionError as error:
+        set_variable("why", str(error))
+
+def after_tool_callback(tool, input, callback_context, tool_response):
+    tools.note({"what": "t"})
+"""
+
+
+@pytest.mark.parametrize("step", range(2, 17))
+async def test_a_callback_repeats_nothing_either(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """What a callback has called before its worker died is not called again by the next one."""
+    app = shop(
+        Rules(key=KEY),
+        "quiet",
+        callbacks=CALLBACKS,
+        quiet="def quiet() -> dict:\n    return tools.note({'what': 'q'}).json()\n",
+    )
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    await die(office, monkeypatch, stages.run(app), step, after=False)
+    await office.crew.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    turns = Counter("g")
+    if run.state is RunState.PAUSED:
+        run = await look_and_answer(office, run)
+        # ADK runs it with each answer that an agent goes on with.
+        turns.update("g")
+    assert not Counter(noted(office)) - turns - Counter(["m0", "m1", "m2", "q", "t"])
+    if run.state is RunState.FAILED:
+        assert "note was being called when a worker died" in run.problem
+        assert "cannot wait for somebody to look" in run.problem
+    else:
+        assert run.state is RunState.COMPLETED

@@ -1,0 +1,195 @@
+"""What code has called before its worker died: found by the worker that takes its turn up again.
+
+Approved calls have a guard. Code that runs inside of a tool or of a callback makes calls that
+nobody is asked about too, and a turn that is taken up runs that code from its beginning. So each
+call is put into a journal before it is made, and once more with what came of it; the next worker
+gives the code what is there instead of making the call.
+
+That needs the very same code to be run again. A resumable app makes the model's calls up by
+itself; in another one ADK would ask the model anew, which may say something else. There the model's
+call is said again, from the session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.events.event import Event
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from signoff.broker.journals import Journal, name_of
+from signoff.broker.ledger import Ledger
+from signoff.core.run import Run
+from signoff.worker.port import Fence
+
+_AGAIN: Final = "-again"
+_CALL: Final = "call"
+
+_Session = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn that is at work: its fence, its journals, and how often each callback has run."""
+
+    fence: Fence
+    open: list[Journal] = field(default_factory=list)
+    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+
+class Journals:
+    """The journals of the turns that are at work in this process.
+
+    Args:
+        ledger: Where they are kept.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._turns: dict[_Session, _Turn] = {}
+
+    @contextmanager
+    def of(self, run: Run, fence: Fence) -> Iterator[None]:
+        """Keep journals for the code of a run while this lasts."""
+        key = (run.app, run.user, run.session)
+        self._turns[key] = _Turn(fence)
+        try:
+            yield
+        finally:
+            del self._turns[key]
+
+    async def drop(self, run: Run) -> None:
+        """Forget what the code of a run has called: what came of it is in the session by now.
+
+        Raises:
+            LeaseLost, LedgerUnavailable: See `Ledger.commit`.
+        """
+        turn = self._turns.get((run.app, run.user, run.session))
+        while turn and turn.open:
+            await turn.open.pop().drop()
+
+    def of_call(self, context: CallbackContext, call_id: str, stops: int) -> Journal | None:
+        """Return the journal of a stretch of a tool's code, None where no worker of ours runs it.
+
+        Args:
+            context: Of the tool call.
+            call_id: Its id.
+            stops: How often the code has stopped before.
+        """
+        return self._open(context, _CALL, first_id(call_id), str(stops))
+
+    def of_callback(self, context: CallbackContext, *what: str) -> Journal | None:
+        """Return the journal of one run of a callback, None where no worker of ours runs it.
+
+        Args:
+            context: Of the callback.
+            what: What tells this run of it from others; runs that are alike in it are counted,
+                from the beginning of the turn.
+        """
+        turn = self._turns.get(_session_of(context))
+        if turn is None:
+            return None
+        turn.counts[what] += 1
+        return self._open(context, *what, str(turn.counts[what]))
+
+    async def said_again(self, context: CallbackContext) -> LlmResponse | None:
+        """Return what the model has said already, where a worker died in code it had called.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        if _session_of(context) not in self._turns:
+            return None
+        event = _left_open(context)
+        calls = event.get_function_calls() if event is not None else []
+        for call in calls:
+            journal = self.of_call(context, call.id or "", 0)
+            if journal is not None and await journal.read():
+                break
+        else:
+            return None
+        return LlmResponse(
+            content=types.Content(role="model", parts=[_anew(part) for part in _parts(event)])
+        )
+
+    def _open(self, context: CallbackContext, *stretch: str) -> Journal | None:
+        key = _session_of(context)
+        turn = self._turns.get(key)
+        if turn is None:
+            return None
+        name = name_of(*key, context.invocation_id, *stretch)
+        journal = next((one for one in turn.open if one.name == name), None)
+        if journal is None:
+            journal = Journal(self._ledger, name, turn.fence)
+            turn.open.append(journal)
+        return journal
+
+
+def first_id(call_id: str) -> str:
+    """Return the id that the model's call had when it was made first."""
+    base, again, number = call_id.rpartition(_AGAIN)
+    return base if again and number.isdecimal() else call_id
+
+
+def is_said_again(response: LlmResponse) -> bool:
+    """Say whether a response is one that was said again."""
+    return any(
+        part.function_call is not None
+        and (part.function_call.id or "") != first_id(part.function_call.id or "")
+        for part in (response.content.parts or [] if response.content else [])
+    )
+
+
+def _session_of(context: CallbackContext) -> _Session:
+    session = context.session
+    return (session.app_name, session.user_id, session.id)
+
+
+def own_events(context: CallbackContext) -> list[Event]:
+    """Return what an agent has said in this invocation so far, at its own place in it."""
+    branch = context._invocation_context.branch  # noqa: SLF001 -- the branch is nowhere else
+    return [
+        event
+        for event in context.session.events
+        if event.invocation_id == context.invocation_id
+        and event.author == context.agent_name
+        and event.branch == branch
+        and event.content is not None
+        and not event.partial
+    ]
+
+
+def _left_open(context: CallbackContext) -> Event | None:
+    """Return the last event of an agent, where it has calls and none of them has a result."""
+    own = own_events(context)
+    if not own:
+        return None
+    ids = {call.id for call in own[-1].get_function_calls()}
+    answered = {
+        response.id
+        for event in context.session.events
+        for response in event.get_function_responses()
+    }
+    return own[-1] if ids and not ids & answered else None
+
+
+def _parts(event: Event | None) -> list[types.Part]:
+    return event.content.parts or [] if event is not None and event.content else []
+
+
+def _anew(part: types.Part) -> types.Part:
+    """Return a part with a call of another id: the session has the old one already."""
+    if part.function_call is None:
+        return part
+    old = part.function_call.id or ""
+    count = int(old.rpartition(_AGAIN)[2]) if old != first_id(old) else 0
+    made = f"{first_id(old)}{_AGAIN}{count + 1}"
+    return part.model_copy(
+        update={"function_call": part.function_call.model_copy(update={"id": made})}
+    )
