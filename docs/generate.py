@@ -1,4 +1,4 @@
-"""Write what follows from the code: settings, command line, and the client that waits.
+"""Write what follows from the code: settings, command line, the API, and the client that waits.
 
 Run it with ``make docs``; tests/test_docs.py fails while the pages are out of date.
 """
@@ -32,15 +32,20 @@ CLIENT = Path(__file__).parents[1] / "core" / "signoff" / "client"
 
 _SYNCHRONOUS = (
     (
-        r'^""".*?"""',
+        r'^"""The client .*?"""',
         '"""The client for programs that wait; `make docs` makes it from the other."""',
+    ),
+    (
+        r'^"""How the client .*?"""',
+        '"""How the client for programs that wait asks; `make docs` makes it from the other."""',
     ),
     (r"Use it in an ``async with``", "Use it in a ``with``"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
-    (r"\bAsync(Client|Iterator|BaseTransport)\b", r"\1"),
+    (r"\bAsync(Asking|Client|Iterator|BaseTransport)\b", r"\1"),
+    (r"\bbase_asynchronous\b", "base_synchronous"),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
-    (r"\ba(close|read|iter_lines)\b", r"\1"),
+    (r"\ba(close|read|iter_bytes)\b", r"\1"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\bimport asyncio\b", "import time"),
 )
@@ -75,16 +80,28 @@ def pages() -> dict[Path, str]:
     return {
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "cli.md": cli_page(),
-        CLIENT / "synchronous.py": synchronous(),
+        REFERENCE / "api.md": api_reference(),
+        CLIENT / "synchronous.py": synchronous(""),
+        CLIENT / "base_synchronous.py": synchronous("base_"),
     }
+
+
+def api_reference() -> str:
+    """Return the reference of the REST API."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from api_reference import api_page  # noqa: PLC0415 -- beside this script
+
+    from signoff.channels.rest.app import openapi_document  # noqa: PLC0415 -- slow to import
+
+    return api_page(openapi_document())
 
 
 # -- the synchronous client ---------------------------------------------------------------------
 
 
-def synchronous() -> str:
+def synchronous(part: str) -> str:
     """Return the source of the client that waits, made from the one that uses asyncio."""
-    text = (CLIENT / "asynchronous.py").read_text(encoding="utf-8")
+    text = (CLIENT / f"{part}asynchronous.py").read_text(encoding="utf-8")
     for pattern, other in _SYNCHRONOUS:
         text = re.sub(pattern, other, text)
     # What is shorter now may fit on a line.

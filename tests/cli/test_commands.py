@@ -27,6 +27,7 @@ from signoff.core.run import Run, RunState
 T = TypeVar("T")
 
 COMMANDS = {
+    "api openapi",
     "approvals approve",
     "approvals ask",
     "approvals claim",
@@ -50,6 +51,7 @@ COMMANDS = {
     "doctor",
     "gateway",
     "health",
+    "inbox link",
     "mail explain",
     "mail quarantine drop",
     "mail quarantine list",
@@ -70,6 +72,7 @@ COMMANDS = {
     "policy explain",
     "policy test",
     "people list",
+    "people sign-out",
     "people unenroll",
     "queue list",
     "queue show",
@@ -86,7 +89,15 @@ COMMANDS = {
     "webhooks replay",
     "worker",
 }
-WITHOUT_JSON = {"audit export", "channels", "config schema", "demo", "gateway", "mailbox reply"} | {
+WITHOUT_JSON = {
+    "api openapi",
+    "audit export",
+    "channels",
+    "config schema",
+    "demo",
+    "gateway",
+    "mailbox reply",
+} | {
     "mailbox serve",
     "slack manifest",
     "up",
@@ -373,6 +384,9 @@ def test_the_audit_is_verified_and_exported(invoke: Invoke, waiting: Approval) -
     entries = [json.loads(line) for line in invoke("audit", "export").output.splitlines()]
     assert [entry["entry"]["what"] for entry in entries][-1] == "approved"
     assert entries[before["entries"] - 1]["link"] == before["head"]
+    rest = invoke("audit", "export", "--after", entries[-2]["id"], "--of", waiting.id).output
+    assert [json.loads(line) for line in rest.splitlines()] == entries[-1:]
+    assert invoke("audit", "export", "--after", "yesterday").exit_code == 2
 
 
 # -- config ---------------------------------------------------------------------------------------

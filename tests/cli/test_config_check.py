@@ -206,10 +206,10 @@ BAD = {
         "means nothing",
         "warning",
     ),
-    "an API for others that nobody can use": (
+    "an API for others, and none of this machine asked for a token": (
         GOOD + '[gateway]\nadk = true\nhost = "0.0.0.0"\n',
         "gateway.adk",
-        "refuses all but",
+        "lets programs on this machine in without a token",
         "warning",
     ),
     "a token of somebody unknown": (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from builders import MARA, paused
+from channels.granting import asked
 from served import gateway
 from signoff.broker.access import create
 from signoff.broker.ledger import Ledger
@@ -104,6 +106,53 @@ async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
     audit = [one async for one in mara.audit()]
     assert audit[-1].entry.what == "withdrawn"
     assert [one async for one in mara.audit(after=audit[-2].id)] == audit[-1:]
+
+
+async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> None:
+    """What the API has of them, with types."""
+    mara, admin = (
+        holding(await person(ledger, "mara")),
+        holding((await create(ledger, by="test", scopes=frozenset({Scope.ADMIN})))[0]),
+    )
+    approval = await mara.approval((await asked(ledger, "first")).id)
+    (row,) = [one for one in await mara.queues() if one.name == "mara"]
+    assert (row.waiting, row.oldest, row.on) == (1, approval.opened_at, ("mara",))
+    assert [one.id async for one in admin.queue("all")] == [approval.id]
+    assert (await mara.remind(approval.id)).id == approval.id
+    grant = await mara.give(approval, "4h", uses=2, reason="conference")
+    assert (grant.state, grant.uses, grant.approval) == ("open", 2, approval.id)
+    second = await asked(ledger, "second")
+    assert [one.id async for one in mara.uses(grant.id)] == [second.id]
+    assert [one.id async for one in mara.grants()] == [grant.id]
+    assert (await admin.revoke(approval.id, reason="over")).revoked_why == "over"
+    assert [one async for one in mara.grants()] == []
+    assert [one.state async for one in mara.grants(everything=True)] == ["revoked"]
+    assert (await mara.grant(grant.id)).used == 1
+    today = (await ledger.now()).date()
+    away = await mara.leave("mara", end=today + timedelta(days=3), delegate="cleo")
+    (absence,) = away.away
+    assert (away.away_now, absence.start, absence.delegate) == (True, today, "cleo")
+    assert (await admin.person("mara")) == away
+    assert [one.id for one in await mara.people()] == ["mara"]
+    assert (await mara.come_back("mara")).away_now is False
+    assert {one.entry.what async for one in mara.audit(approval=second.id)} == {
+        "opened",
+        "approved",
+        "grant_used",
+    }
+    with pytest.raises(ApiError, match="no queue"):
+        await anext(mara.queue("sales team?"))
+
+
+async def test_a_reason_with_other_ends_of_lines_is_one_line_of_the_audit(
+    ledger: Ledger, holding: Holding
+) -> None:
+    """What JSON leaves as it is does not cut a line in two."""
+    _, (approval,) = await paused(ledger)
+    mara = holding(await person(ledger, "mara"))
+    await mara.reject(approval.id, reason="no\u2028really\x85no")
+    (line,) = [one async for one in mara.audit(run=approval.origin.run) if one.entry.why]
+    assert line.entry.why == "no\u2028really\x85no"
 
 
 async def test_what_is_refused_is_an_error_with_the_problem(

@@ -9,11 +9,12 @@ from typing import Final, Protocol
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.lag import Lag, lag
 from signoff.broker.ledger import Ledger
-from signoff.channels.http import Problem
+from signoff.channels.http import Problem, nothing_here
 from signoff.core.errors import LedgerUnavailable
 
 _PROBE: Final = "probe:gateway"
@@ -91,6 +92,10 @@ def make_gateway(
     async def refused(request: Request, problem: Problem) -> JSONResponse:
         del request
         return problem.response()
+
+    @app.exception_handler(HTTPException)
+    async def nowhere(request: Request, error: HTTPException) -> JSONResponse:
+        return nothing_here(request, error).response()
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

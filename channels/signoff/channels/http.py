@@ -9,6 +9,7 @@ from typing import Final
 from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import JsonValue
+from starlette.exceptions import HTTPException
 
 PROBLEM: Final = "application/problem+json"
 """The media type of a problem document."""
@@ -96,3 +97,11 @@ def too_large(most: int) -> Problem:
     """Return the problem of a body of more than `most` bytes."""
     words = f"It may have {most:,} bytes. Nothing in it was looked at."
     return Problem(413, "too-large", "The body is too large", words)
+
+
+def nothing_here(request: Request, error: HTTPException) -> Problem:
+    """Return the problem of a path, or a method, that is not served."""
+    kind = {404: "not-found", 405: "method"}.get(error.status_code, "request")
+    detail = f"{request.method} {request.url.path}: {error.detail}."
+    title = "There is nothing of the kind here"
+    return Problem(error.status_code, kind, title, detail, headers=error.headers)

@@ -53,6 +53,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
             folder=settings.agents_folder,
             tokens=settings.gateway.tokens,
+            local=settings.gateway.local,
             local_person=settings.gateway.local_person,
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,

@@ -234,13 +234,15 @@ def _gateway(settings: Settings) -> Iterator[Found]:
     gateway = settings.gateway
     if gateway.local_person:
         yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
-    if gateway.local_person and gateway.tokens:
-        message = "it means nothing where there are tokens"
-        remedy = "Give one of them a `person`, or take this out."
+    if gateway.local_person and (gateway.tokens or not gateway.local):
+        message = "it means nothing where programs on this machine need a token"
+        remedy = "Give a token a `person`, or take this out."
         yield ("gateway", "local_person"), _warning(message, remedy)
-    if gateway.adk and not gateway.tokens and not is_loopback(gateway.host):
-        message = f"the API on {gateway.host} refuses all but programs on this machine"
-        remedy = "Add a [[gateway.tokens]] table for those who shall use it."
+    if gateway.adk and gateway.local and not gateway.tokens and not is_loopback(gateway.host):
+        message = f"the API on {gateway.host} lets programs on this machine in without a token"
+        remedy = (
+            "Set local = false, and give those tokens who shall use it: `signoff tokens create`."
+        )
         yield ("gateway", "adk"), _warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
         message = "the page needs the API that it calls"

@@ -37,7 +37,8 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
-        app.mount(PATH, make_rest(parts.desk, partial(_is_app, settings)))
+        rate = settings.gateway.rate
+        app.mount(PATH, make_rest(parts.desk, partial(_is_app, settings), rate=rate))
     if settings.inbox.url:
         app.include_router(make_inbox_router(parts.desk, settings.inbox))
     return app, mail

@@ -15,6 +15,7 @@ import typer
 
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
+    api,
     approvals,
     audit,
     card,
@@ -100,6 +101,7 @@ app.add_typer(people.app, name="people")
 app.add_typer(inbox.app, name="inbox")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")

@@ -89,6 +89,13 @@ class GatewaySettings(Value):
         description="Serve the REST API under /api/v1, for those to whom `signoff tokens create` "
         "has given a token.",
     )
+    rate: int = Field(
+        1200,
+        ge=0,
+        le=1_000_000,
+        description="How many requests a minute one token may make of the REST API; 0 for any "
+        "number.",
+    )
     adk: bool = Field(
         False,
         description="Serve the API of ADK's own server, `/run_sse` and the sessions, in front of "
@@ -101,12 +108,17 @@ class GatewaySettings(Value):
     )
     tokens: tuple[ApiToken, ...] = Field(
         (),
-        description="Who may use that API. Without any, only programs on this machine may.",
+        description="Who may use the API of ADK's server, besides those to whom `signoff tokens "
+        "create` has given a token: for development, and for tokens that a secret store makes.",
+    )
+    local: bool = Field(
+        True,
+        description="While there are no `tokens` here, let programs on this machine use that API "
+        "without one. For development: set it to false where people have tokens.",
     )
     local_person: str = Field(
         "",
-        description="While there are no tokens: the id of the person as whom programs on this "
-        "machine answer. For development.",
+        description="The id of the person as whom programs on this machine answer without a token.",
     )
 
 

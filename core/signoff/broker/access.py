@@ -22,8 +22,12 @@ from signoff.broker.ledger import Ledger
 from signoff.core.access import Access, Scope
 from signoff.core.errors import InvalidToken, TokenNotFound
 from signoff.core.events import Event, What
+from signoff.core.people import Directory
 
 log = structlog.get_logger(__name__)
+
+PREFIX: Final = "signoff_"
+"""What every token begins with."""
 
 _KEYS: Final = "access:"
 _FORM: Final = re.compile(r"signoff_([a-z2-7]{10})_([a-z2-7]{52})")
@@ -81,7 +85,7 @@ async def create(
         raise InvalidToken("It would have expired before it was made.")
     change = Change().put_raw(_KEYS + access.id, access.model_dump_json(exclude_defaults=True))
     await ledger.commit(change.note([_event(access, What.TOKEN_CREATED, now, by)]))
-    return f"signoff_{access.id}_{secret}", access
+    return f"{PREFIX}{access.id}_{secret}", access
 
 
 async def find(ledger: Ledger, token: str) -> Access | None:
@@ -97,6 +101,14 @@ async def find(ledger: Ledger, token: str) -> Access | None:
     # Compared even where there is no such token, so that the time says nothing.
     fits = hmac.compare_digest(access.sha256 if access else _NOBODY, _hash(secret))
     return access if fits and access is not None and not access.has_expired(now) else None
+
+
+async def holder(ledger: Ledger, directory: Directory, token: str) -> Access | None:
+    """Return what `find` does; None as well where it is of a person who is not there any more."""
+    found = await find(ledger, token) if token else None
+    if found is None or (found.person and directory.get(found.person) is None):
+        return None
+    return found
 
 
 async def everyone(ledger: Ledger) -> list[Access]:

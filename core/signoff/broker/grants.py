@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import structlog
@@ -16,6 +16,7 @@ from signoff.broker.records import legible_grant
 from signoff.broker.store import to_ms
 from signoff.core.approval import Approval, State
 from signoff.core.errors import GrantNotFound, GrantRefused, RecordUnreadable
+from signoff.core.events import Event
 from signoff.core.grants import Grant, grant_id
 from signoff.core.people import Person
 from signoff.core.policy import Terms
@@ -108,10 +109,7 @@ class Grants:
                 limit=limit,
                 reason=reason,
             )
-            change.put(grant, was=None).note(
-                event.model_copy(update={"more": {**(more or {}), **event.more}})
-                for event in events
-            )
+            change.put(grant, was=None).note(_with(events, more))
             if told is not None:
                 told(change, approval, grant)
             given[:] = [grant]
@@ -176,10 +174,7 @@ class Grants:
             was = await self.get(grant)
             revoked, events = was.revoke(by=by, why=why, now=await self._ledger.now())
             change = (Change() if also is None else also.copy()).put(revoked, was=was)
-            change.note(
-                event.model_copy(update={"more": {**(more or {}), **event.more}})
-                for event in events
-            )
+            change.note(_with(events, more))
             if told is not None:
                 told(change, await self._ledger.approval(was.approval), revoked)
             await self._ledger.commit(change)
@@ -258,3 +253,8 @@ class Grants:
                 # One that cannot be read covers nothing and hides no other.
                 log.error("ledger.unreadable", grant=one, error=str(error))  # noqa: TRY400 -- the message says it all
         return found
+
+
+def _with(events: Iterable[Event], more: Mapping[str, JsonValue] | None) -> list[Event]:
+    """Return events with further details, under their own."""
+    return [one.model_copy(update={"more": {**(more or {}), **one.more}}) for one in events]

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
+from signoff.broker import audit
 from signoff.broker.change import Change, Item, proposal_key
 from signoff.broker.records import legible_approval, legible_run, read_approval, read_run
 from signoff.broker.store import Store, parse_record
@@ -334,23 +335,18 @@ class Ledger:
 
     async def history(self, subject: str) -> list[Event]:
         """Return what happened to an approval or a run, the oldest first."""
-        prefix, run = self.store.prefix, subject
-        (record,) = await self.store.read([f"approval:{subject}"])
-        if record is not None:
-            # What happened to an approval stands in the trail of its run.
-            run = legible_approval(subject, record).origin.run
-        async with (
-            self.store.translated_client() as client,
-            client.pipeline(transaction=False) as pipe,
-        ):
-            trail = await client.hget(f"{prefix}trails", run) or ""
-            for one in sorted(
-                trail.split(), key=lambda one: [int(part) for part in one.split("-")]
-            ):
-                pipe.xrange(f"{prefix}audit", one, one)
-            found = await pipe.execute()
-        events = [Event.model_validate_json(fields["e"]) for rows in found for _, fields in rows]
+        trail = audit.about(self.store, await self.run_of(subject))
+        events = [Event.model_validate_json(text) async for _, text, _ in trail]
         return [event for event in events if subject in {event.approval, event.run}]
+
+    async def run_of(self, subject: str) -> str:
+        """Return the id of an approval's run; what happened to it stands in the trail of that.
+
+        Args:
+            subject: The id of an approval; every other one is returned as it is.
+        """
+        (record,) = await self.store.read([f"approval:{subject}"])
+        return subject if record is None else legible_approval(subject, record).origin.run
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ import structlog
 
 from signoff.broker.change import requests_key
 from signoff.broker.ledger import Ledger
-from signoff.broker.records import legible_approval, legible_run
+from signoff.broker.records import legible_approval, legible_grant, legible_run
 from signoff.core.approval import Approval
 from signoff.core.errors import RecordUnreadable
+from signoff.core.grants import Grant
 from signoff.core.people import Person
 from signoff.core.run import Run
 
@@ -29,10 +30,13 @@ APPROVALS: Final = "approvals"
 RUNS: Final = "runs"
 """The index of all runs, by when they were submitted."""
 
+GRANTS: Final = "grants"
+"""The index of all grants, by when they were given."""
+
 SCANNED: Final = 500
 """How many records one request looks at: a page with few that fit ends here, and goes on."""
 
-T = TypeVar("T", Approval, Run)
+T = TypeVar("T", Approval, Grant, Run)
 One = TypeVar("One")
 
 _FORM: Final = re.compile(r"(\d{1,16}) ([A-Za-z0-9._:-]{1,128})")
@@ -128,7 +132,8 @@ async def approvals(
 
     Args:
         ledger: The ledger.
-        index: One whose score is the time of opening: `APPROVALS`, or ``inbox:PERSON``.
+        index: One whose score is a time: `APPROVALS`, ``inbox:PERSON``, ``queue:NAME``,
+            ``uses:GRANT``.
         before: Behind which place; None for the beginning.
         limit: How many places.
         rising: Whether the oldest comes first.
@@ -167,6 +172,14 @@ async def runs(
     """Return runs as `approvals` returns approvals."""
     found = await ledger.store.behind(RUNS, before=before, limit=limit)
     return await _listed(ledger, "run", found, legible_run)
+
+
+async def grants(
+    ledger: Ledger, *, before: Place | None = None, limit: int
+) -> list[tuple[Place, Grant | None]]:
+    """Return grants as `approvals` returns approvals."""
+    found = await ledger.store.behind(GRANTS, before=before, limit=limit)
+    return await _listed(ledger, "grant", found, legible_grant)
 
 
 async def _listed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import timedelta
 
 from signoff.broker.store import Store
@@ -31,7 +32,16 @@ class Throttle:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        return await self._add(key, 1, window) <= most
+        return not await self.pause(key, most, window)
+
+    async def pause(self, key: str, most: int, window: timedelta) -> float:
+        """Count an attempt as `allow` does, and return in how many seconds the next one is allowed.
+
+        Returns:
+            0 where this one is.
+        """
+        count, left = await self._add(key, 1, window)
+        return 0 if count <= most else left
 
     async def refund(self, key: str, window: timedelta) -> None:
         """Count one attempt less: it was none of those that are to be few.
@@ -41,7 +51,8 @@ class Throttle:
         """
         await self._add(key, -1, window)
 
-    async def _add(self, key: str, count: int, window: timedelta) -> int:
+    async def _add(self, key: str, count: int, window: timedelta) -> tuple[int, float]:
+        """Return the count, and how many seconds its window has still."""
         name, ttl = self._store.prefix + key, int(window / timedelta(milliseconds=1))
         async with (
             self._store.translated_client() as client,
@@ -49,4 +60,21 @@ class Throttle:
         ):
             pipe.execute_command("SET", name, 0, "NX", "PX", ttl)
             pipe.execute_command("INCRBY", name, count)
-            return int((await pipe.execute())[-1])
+            pipe.execute_command("PTTL", name)
+            _, total, left = await pipe.execute()
+        return int(total), max(int(left), 1) / 1000
+
+
+def network_of(peer: str) -> str:
+    """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6.
+
+    Args:
+        peer: The address of whoever is at the other end; what is none is returned as it is.
+    """
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return peer
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return peer

@@ -8,10 +8,14 @@ from signoff.client.errors import ApiError, ApiUnreachable
 from signoff.client.models import (
     Approval,
     AuditLine,
+    Away,
     Decision,
     Entry,
+    Grant,
     Me,
+    Person,
     Problem,
+    Queue,
     Run,
 )
 from signoff.client.synchronous import Client
@@ -22,10 +26,14 @@ __all__ = [
     "Approval",
     "AsyncClient",
     "AuditLine",
+    "Away",
     "Client",
     "Decision",
     "Entry",
+    "Grant",
     "Me",
+    "Person",
     "Problem",
+    "Queue",
     "Run",
 ]

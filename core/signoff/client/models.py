@@ -1,20 +1,18 @@
-"""What the REST API takes and gives, as the gateway writes it and the client reads it.
+"""What the REST API gives, as the gateway writes it and the client reads it.
 
 Moments are in UTC. What the gateway gives may have more members in a later version: they are left
-alone here. What it takes has exactly these.
+alone here. What it takes is in `signoff.client.bodies`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from signoff.core.access import Scope
-from signoff.core.command import LONGEST_REASON
 from signoff.core.lifecycle import Handoff, State
-from signoff.core.moves import LONGEST_TEXT
 from signoff.core.parts import Kind
 from signoff.core.run import RunState
 
@@ -25,12 +23,6 @@ class Given(BaseModel):
     """What the gateway gives."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Taken(BaseModel):
-    """What the gateway takes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Fault(Given):
@@ -83,22 +75,6 @@ class Me(Given):
     apps: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = ()
     expires_at: datetime | None = None
-
-
-class Submit(Taken):
-    """Something to say to an agent.
-
-    Attributes:
-        app: The agent.
-        message: What the user says.
-        user: The ADK user id; a person's token always submits as that person.
-        session: An ADK session to go on with; a new one is made where none is given.
-    """
-
-    app: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
-    message: str = Field(min_length=1, max_length=100_000)
-    user: str = Field("", max_length=128)
-    session: str = Field("", max_length=128)
 
 
 class Run(Given):
@@ -259,94 +235,124 @@ class AuditLine(Given):
     link: str
 
 
-class Reason(Taken):
-    """Why.
+class Claimed(Given):
+    """An approval that somebody has reserved.
 
     Attributes:
-        reason: In the person's own words; the agent reads the reason of a rejection.
+        id: The approval.
+        by: The id of the person.
+        until: When the claim ends by itself.
     """
 
-    reason: str = Field("", max_length=LONGEST_REASON)
+    id: str
+    by: str
+    until: datetime
 
 
-class Approve(Reason):
-    """A yes.
+class Queue(Given):
+    """What waits in one queue, for one person, or altogether.
 
     Attributes:
+        name: ``queue:finance``, the id of a person, or ``all``.
+        waiting: How many approvals wait.
+        oldest: When the one that has waited longest was opened.
+        next_due: The next deadline.
+        overdue: How many are beyond their deadlines and stay open.
+        on: The ids of those who may answer now, whoever may answer most of them first.
+        claimed: What somebody has claimed, the claim that ends first at the beginning.
+        questions: How many wait for an answer of the requester.
+    """
+
+    name: str
+    waiting: int = 0
+    oldest: datetime | None = None
+    next_due: datetime | None = None
+    overdue: int = 0
+    on: tuple[str, ...] = ()
+    claimed: tuple[Claimed, ...] = ()
+    questions: int = 0
+
+
+class Grant(Given):
+    """One person's yes to calls like one that they have approved.
+
+    Attributes:
+        id: Its id.
+        state: ``open``, ``revoked``, ``used up`` or ``expired``.
+        app: The agent's app.
+        agent: The agent that calls the tool.
+        tool: The tool.
+        requester: The ADK user id for whose calls it is.
+        policy: The policy under which the calls fall.
+        args: The arguments that have to be equal.
+        vary: The JSON types of the arguments whose values may differ, by name.
+        limits: CEL expressions that have to be true of each call.
+        by: The id of the person who has given it.
+        channel: How it came.
         reason: In the person's own words.
-        digest: Of the approval that the person was shown: only that call is approved.
-        values: For the approval's template, or the answer to a request for input.
+        at: When it was given.
+        expires_at: From when on it covers nothing.
+        uses: How many calls it covers.
+        used: How many it has covered.
+        approval: The approval that it came from.
+        revoked_at: When it was revoked, null while it was not.
+        revoked_by: Who has revoked it.
+        revoked_why: Why.
     """
 
-    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
-    values: dict[str, JsonValue] | None = None
+    id: str
+    state: str
+    app: str
+    agent: str = ""
+    tool: str
+    requester: str
+    policy: str = ""
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+    vary: dict[str, str] = Field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    by: str
+    channel: str = ""
+    reason: str = ""
+    at: datetime
+    expires_at: datetime
+    uses: int
+    used: int = 0
+    approval: str
+    revoked_at: datetime | None = None
+    revoked_by: str = ""
+    revoked_why: str = ""
 
 
-class Reject(Reason):
-    """A no.
+class Away(Given):
+    """Days on which somebody is away.
 
     Attributes:
-        reason: In the person's own words; the agent reads it.
-        values: For a request for input whose schema says no by values.
+        start: The first day, in JSON ``from``.
+        end: The last day, in JSON ``to``.
+        delegate: The id or an address of whoever decides instead, "" for nobody.
     """
 
-    values: dict[str, JsonValue] | None = None
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    start: date = Field(alias="from", description="The first day, where the person is.")
+    end: date = Field(alias="to", description="The last day.")
+    delegate: str = ""
 
 
-class Withdraw(Taken):
-    """A question is taken back.
+class Person(Given):
+    """Somebody of the directory, and when they are away.
 
     Attributes:
-        reason: Why; the agent reads it.
+        id: The id.
+        name: The name that people read.
+        away_now: Whether they are away today.
+        away: Their absences, from today on; of several of one day the last one rules.
     """
 
-    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
-
-
-class Words(Taken):
-    """Something to say.
-
-    Attributes:
-        text: In the person's own words.
-    """
-
-    text: str = Field(min_length=1, max_length=LONGEST_TEXT)
-
-
-class Claim(Taken):
-    """A decision is reserved.
-
-    Attributes:
-        length: For how long: ``30m``, a day at most; as the queue says where none is given.
-    """
-
-    length: str = Field("", max_length=32)
-
-
-class Reassign(Taken):
-    """A place is given to another person.
-
-    Attributes:
-        to: The id of the person who decides from now on.
-        of: The id of the person whose place it is; the token's person where none is given.
-        reason: Why.
-    """
-
-    to: str = Field(min_length=1, max_length=64)
-    of: str = Field("", max_length=64)
-    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
-
-
-class Extend(Taken):
-    """The deadline is moved.
-
-    Attributes:
-        by: How much: ``4h``, ``1d``.
-        reason: Why; whoever waits reads it.
-    """
-
-    by: str = Field(min_length=1, max_length=32)
-    reason: str = Field(min_length=1, max_length=LONGEST_REASON)
+    id: str
+    name: str = ""
+    away_now: bool = False
+    away: tuple[Away, ...] = ()
 
 
 class Page(Given, Generic[T]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 from pydantic import ValidationError
@@ -14,7 +15,31 @@ from signoff.client.models import Problem
 LONGEST_PAUSE: Final = 10.0
 """Seconds between two tries, at the most."""
 
+LONGEST_WAIT: Final = 60.0
+"""Seconds to wait, at the most, where there were too many requests: the limit is by the minute."""
+
 _UNAVAILABLE: Final = 503
+_TOO_MANY: Final = 429
+
+
+class Lines:
+    """Puts lines together from the pieces in which they come.
+
+    They end with line feeds alone: in JSON there may be other ends of lines.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, piece: bytes) -> list[bytes]:
+        """Return the lines that end in a piece."""
+        *whole, self._rest = (self._rest + piece).split(b"\n")
+        return whole
+
+
+def quoted(name: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(name, safe=":@")
 
 
 def base_of(url: str) -> str:
@@ -47,9 +72,10 @@ def pause_before(attempt: int, response: httpx.Response | None) -> float:
     pause = min(0.25 * 2.0**attempt, LONGEST_PAUSE)
     if response is None:
         return pause
-    if response.status_code == _UNAVAILABLE:
+    if response.status_code in {_UNAVAILABLE, _TOO_MANY}:
+        longest = LONGEST_WAIT if response.status_code == _TOO_MANY else LONGEST_PAUSE
         after = response.headers.get("retry-after", "")
-        return min(float(after), LONGEST_PAUSE) if after.isdigit() and int(after) else pause
+        return min(float(after), longest) if after.isdigit() and int(after) else pause
     in_flight = response.status_code == 409 and response.text.find(":in-flight") > 0
     return pause if in_flight else 0.0
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from datetime import date
+from typing import Any
 
-import httpx
 from pydantic import JsonValue, TypeAdapter
 
-from signoff.client.errors import ApiUnreachable
-from signoff.client.models import Approval, AuditLine, Entry, Me, Page, Run
-from signoff.client.reading import (
-    base_of,
-    checked,
-    headers_of,
-    key_of,
-    pause_before,
-    without_defaults,
-)
+from signoff.client.base_synchronous import Asking
+from signoff.client.models import Approval, AuditLine, Entry, Grant, Me, Person, Queue, Run
+from signoff.client.reading import quoted, without_defaults
 from signoff.core.lifecycle import State
 from signoff.core.run import RunState
 
 
-class Client:
+class Client(Asking):
     """Asks the gateway, as the holder of a token.
 
     A request whose answer is lost is sent again, under the same key: it is carried out once. Every
@@ -38,37 +29,6 @@ class Client:
         tries: How often a request is tried.
         transport: Another way there, for tests.
     """
-
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        timeout: float = 30,
-        tries: int = 4,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._tries = tries
-        self._http = httpx.Client(
-            base_url=base_of(url), headers=headers_of(token), timeout=timeout, transport=transport
-        )
-
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     def me(self) -> Me:
         """Return whose token it is, and what it is good for."""
@@ -93,26 +53,21 @@ class Client:
 
     def run(self, run_id: str) -> Run:
         """Return one run."""
-        return Run.model_validate_json((self._send("GET", f"/runs/{run_id}")).content)
+        return Run.model_validate_json((self._send("GET", f"/runs/{quoted(run_id)}")).content)
 
     def runs(
         self, *, state: RunState | None = None, app: str = "", user: str = ""
     ) -> Iterator[Run]:
         """Yield runs, the newest first, a page at a time."""
         wanted = without_defaults(state=state, app=app, user=user, limit=100)
-        cursor: str | None = ""
-        while cursor is not None:
-            answer = self._send("GET", "/runs", params={**wanted, "cursor": cursor})
-            page = Page[Run].model_validate_json(answer.content)
-            for one in page.items:
-                yield one
-            cursor = page.next
+        for one in self._pages("/runs", Run, wanted):
+            yield one
 
     # -- approvals -----------------------------------------------------------------------------
 
     def approval(self, approval_id: str) -> Approval:
         """Return one approval."""
-        answer = self._send("GET", f"/approvals/{approval_id}")
+        answer = self._send("GET", f"/approvals/{quoted(approval_id)}")
         return Approval.model_validate_json(answer.content)
 
     def approvals(
@@ -144,17 +99,12 @@ class Client:
             run=run,
             limit=100,
         )
-        cursor: str | None = ""
-        while cursor is not None:
-            answer = self._send("GET", "/approvals", params={**wanted, "cursor": cursor})
-            page = Page[Approval].model_validate_json(answer.content)
-            for one in page.items:
-                yield one
-            cursor = page.next
+        for one in self._pages("/approvals", Approval, wanted):
+            yield one
 
     def timeline(self, approval_id: str) -> list[Entry]:
         """Return what happened to an approval, the oldest first."""
-        answer = self._send("GET", f"/approvals/{approval_id}/timeline")
+        answer = self._send("GET", f"/approvals/{quoted(approval_id)}/timeline")
         return TypeAdapter(list[Entry]).validate_json(answer.content)
 
     def approve(
@@ -215,52 +165,138 @@ class Client:
         """Move the deadline, by ``4h`` or ``1d``."""
         return self._move(approval_id, "extend", {"by": by, "reason": reason}, key)
 
+    def remind(self, approval_id: str, *, key: str = "") -> Approval:
+        """Have those reminded whose answer is awaited."""
+        return self._move(approval_id, "remind", {}, key)
+
+    # -- queues --------------------------------------------------------------------------------
+
+    def queues(self) -> list[Queue]:
+        """Return what waits, summed up by queue and by person."""
+        answer = self._send("GET", "/queues")
+        return TypeAdapter(list[Queue]).validate_json(answer.content)
+
+    def queue(self, name: str) -> Iterator[Approval]:
+        """Yield what waits in a queue, for a person or altogether (``all``), the newest first."""
+        for one in self._pages(f"/queues/{quoted(name)}", Approval, {"limit": 100}):
+            yield one
+
+    # -- grants --------------------------------------------------------------------------------
+
+    def give(
+        self,
+        approval: Approval,
+        length: str,
+        *,
+        uses: int | None = None,
+        limit: str = "",
+        reason: str = "",
+        key: str = "",
+    ) -> Grant:
+        """Approve the call that this approval shows, and calls like it for a while.
+
+        Args:
+            approval: As it was shown to whoever decides; it may be decided already.
+            length: For how long: ``4h``.
+            uses: How many more calls; as many as the policy allows where it is None.
+            limit: A CEL expression, to cover less than the policy allows.
+            reason: In the person's own words.
+            key: As for `submit`.
+        """
+        body = {
+            "digest": approval.digest,
+            "length": length,
+            "uses": uses,
+            "limit": limit,
+            "reason": reason,
+        }
+        answer = self._post(f"/approvals/{quoted(approval.id)}/grant", body, key)
+        return Grant.model_validate_json(answer.content)
+
+    def grant(self, grant_id: str) -> Grant:
+        """Return one grant, by its id or that of the approval it came from."""
+        answer = self._send("GET", f"/grants/{quoted(grant_id)}")
+        return Grant.model_validate_json(answer.content)
+
+    def grants(self, *, everything: bool = False) -> Iterator[Grant]:
+        """Yield grants, the newest first.
+
+        Args:
+            everything: Those that have ended, too.
+        """
+        wanted = {"limit": 100, "all": everything}
+        for one in self._pages("/grants", Grant, wanted):
+            yield one
+
+    def uses(self, grant_id: str) -> Iterator[Approval]:
+        """Yield the approvals that a grant has decided, the latest first."""
+        for one in self._pages(f"/grants/{quoted(grant_id)}/uses", Approval, {"limit": 100}):
+            yield one
+
+    def revoke(self, grant_id: str, *, reason: str, key: str = "") -> Grant:
+        """Take a grant back, at once."""
+        answer = self._post(f"/grants/{quoted(grant_id)}/revoke", {"reason": reason}, key)
+        return Grant.model_validate_json(answer.content)
+
+    # -- people --------------------------------------------------------------------------------
+
+    def people(self) -> list[Person]:
+        """Return the people of whom the token may know when they are away."""
+        answer = self._send("GET", "/people")
+        return TypeAdapter(list[Person]).validate_json(answer.content)
+
+    def person(self, person_id: str) -> Person:
+        """Return one person, and when they are away."""
+        answer = self._send("GET", f"/people/{quoted(person_id)}")
+        return Person.model_validate_json(answer.content)
+
+    def leave(
+        self,
+        person_id: str,
+        *,
+        end: date,
+        start: date | None = None,
+        delegate: str = "",
+        key: str = "",
+    ) -> Person:
+        """Note that somebody is away.
+
+        Args:
+            person_id: Who: the token's person, or anybody for an administrator.
+            end: The last day, where the person is.
+            start: The first day; today where it is None.
+            delegate: The id or an address of whoever decides instead.
+            key: As for `submit`.
+        """
+        body = {
+            "from": None if start is None else start.isoformat(),
+            "to": end.isoformat(),
+            "delegate": delegate,
+        }
+        answer = self._post(f"/people/{quoted(person_id)}/away", body, key)
+        return Person.model_validate_json(answer.content)
+
+    def come_back(self, person_id: str, *, key: str = "") -> Person:
+        """Note that somebody is back."""
+        answer = self._post(f"/people/{quoted(person_id)}/back", {}, key)
+        return Person.model_validate_json(answer.content)
+
     # -- the audit -----------------------------------------------------------------------------
 
-    def audit(self, *, after: str = "") -> Iterator[AuditLine]:
+    def audit(self, *, after: str = "", approval: str = "", run: str = "") -> Iterator[AuditLine]:
         """Yield the lines of the audit, the oldest first, to its present end.
 
         Args:
             after: The id of a line; only what comes behind it.
+            approval: Only what is about this approval.
+            run: Only what is about this run.
         """
-        params = without_defaults(after=after)
-        try:
-            with self._http.stream("GET", "/audit", params=params) as answer:
-                if not answer.is_success:
-                    answer.read()
-                    checked(answer)
-                for line in answer.iter_lines():
-                    yield AuditLine.model_validate_json(line)
-        except httpx.TransportError as error:
-            raise _unreachable(error) from error
+        wanted = without_defaults(after=after, approval=approval, run=run)
+        for line in self._lines("/audit", wanted):
+            yield AuditLine.model_validate_json(line)
 
     # -- inside --------------------------------------------------------------------------------
 
     def _move(self, approval_id: str, verb: str, body: Mapping[str, Any], key: str) -> Approval:
-        answer = self._post(f"/approvals/{approval_id}/{verb}", body, key)
+        answer = self._post(f"/approvals/{quoted(approval_id)}/{verb}", body, key)
         return Approval.model_validate_json(answer.content)
-
-    def _post(self, path: str, body: Mapping[str, Any], key: str) -> httpx.Response:
-        return self._send("POST", path, json=body, headers=key_of(key))
-
-    def _send(self, method: str, path: str, **parts: Any) -> httpx.Response:  # noqa: ANN401 -- as httpx has it
-        for attempt in range(1, self._tries + 1):
-            answer, problem = None, None
-            try:
-                answer = self._http.request(method, path, **parts)
-            except httpx.TransportError as error:
-                problem = error
-            pause = pause_before(attempt, answer)
-            if not pause or attempt == self._tries:
-                break
-            time.sleep(pause)
-        if answer is None:
-            raise _unreachable(problem) from problem
-        return checked(answer)
-
-
-def _unreachable(error: Exception | None) -> ApiUnreachable:
-    return ApiUnreachable(
-        f"The gateway cannot be reached: {error or type(error).__name__}. Is it running at this "
-        "URL, and does it serve /api/v1 ([gateway] api)?"
-    )

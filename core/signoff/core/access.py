@@ -15,7 +15,9 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from signoff.core.approval import Approval
+from signoff.core.grants import Grant
 from signoff.core.model import Value
+from signoff.core.moves import QUEUE
 from signoff.core.people import Directory, Person
 from signoff.core.run import Run
 
@@ -36,7 +38,7 @@ class Scope(StrEnum):
     """Sees everything, and takes back any question. It does not submit, and it decides nothing."""
 
 
-_ADMIN: Final = frozenset(
+BY_ADMIN: Final = frozenset(
     {
         Scope.ADMIN,
         Scope.RUNS_READ,
@@ -45,6 +47,7 @@ _ADMIN: Final = frozenset(
         Scope.AUDIT_READ,
     }
 )
+"""What an administrator's token is good for besides."""
 
 
 class Access(Value):
@@ -99,7 +102,7 @@ class Access(Value):
 
     def allows(self, scope: Scope) -> bool:
         """Say whether it is good for something."""
-        return scope in self.scopes or (self.is_admin and scope in _ADMIN)
+        return scope in self.scopes or (self.is_admin and scope in BY_ADMIN)
 
     def has_expired(self, now: datetime) -> bool:
         """Say whether it is worth nothing any more."""
@@ -125,18 +128,40 @@ class Access(Value):
         return self.is_admin or (self.may_use(run.app) and self.has_asked(run.user, directory))
 
     def sees(self, approval: Approval, directory: Directory) -> bool:
-        """Say whether its holder may know of an approval: who is or was asked, or has asked."""
+        """Say whether its holder may know of an approval.
+
+        That is who is or was asked, who has asked, and the others of the queues it was put into.
+        """
         if self.is_admin:
             return True
-        concerned = self.has_asked(approval.origin.user, directory) or _is_asked(
-            approval, directory.get(self.person)
+        person = directory.get(self.person)
+        concerned = (
+            self.has_asked(approval.origin.user, directory)
+            or _is_asked(approval, person)
+            or _in_queue(approval, person, directory)
         )
         return concerned and self.may_use(approval.origin.app)
 
+    def sees_grant(self, grant: Grant) -> bool:
+        """Say whether its holder may know of a grant: who has given it."""
+        mine = bool(self.person) and grant.by == self.person
+        return self.is_admin or (mine and self.may_use(grant.scope.app))
+
 
 def _is_asked(approval: Approval, person: Person | None) -> bool:
-    """Say whether a person is asked, or was at an earlier level and is told how it ended."""
+    """Say whether a person is asked, was at an earlier level, or has decided it beforehand."""
     if person is None:
         return False
+    if approval.decision is not None and approval.decision.by == person.id:
+        return True
     cards = {one.person for one in approval.asked}
     return person.id in approval.approvers | cards | {one.person for one in approval.seats}
+
+
+def _in_queue(approval: Approval, person: Person | None, directory: Directory) -> bool:
+    """Say whether a person is in a queue that an approval waits in, or has waited in."""
+    if person is None:
+        return False
+    names = {one.via.removeprefix(QUEUE) for one in approval.seats if one.via.startswith(QUEUE)}
+    queues = (directory.queues.get(one) for one in names)
+    return any(one is not None and person.id in one.members for one in queues)

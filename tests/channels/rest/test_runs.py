@@ -146,7 +146,7 @@ async def test_the_audit_comes_as_lines_and_goes_on_behind_one(office, admin, mo
     monkeypatch.setattr(audit, "_PAGE", 2)
     await paused(office.desk.ledger, siblings=3)
     answer = await admin.get("audit")
-    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["content-type"] == "application/jsonl"
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [one["entry"]["what"] for one in lines[-4:]] == ["submitted"] + ["opened"] * 3
     assert lines[-1]["link"] == (await audit.verify(office.desk.ledger.store))[1]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import Request
 
-from builders import people
+from signoff.broker.access import create, revoke
+from signoff.broker.desk import Desk
+from signoff.core.access import Scope
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ApiToken
@@ -46,11 +49,11 @@ def request(client: str | None = "127.0.0.1", **headers: str | list[str]) -> Req
         ("127.0.0.1", {"sec_fetch_site": "none"}),
     ],
 )
-def test_programs_on_this_machine_come_in_without_a_token(
-    client: str, headers: dict[str, str]
+async def test_programs_on_this_machine_come_in_without_a_token(
+    desk: Desk, client: str, headers: dict[str, str]
 ) -> None:
     """They may do everything, and answer as the person who is set for them."""
-    caller = Gate((), people(), local_person="mara").admit(request(client, **headers))
+    caller = await Gate((), desk, local_person="mara").admit(request(client, **headers))
     assert caller.may_use("finance", "anybody")
     assert caller.person is not None
     assert caller.person.id == "mara"
@@ -77,12 +80,12 @@ def test_programs_on_this_machine_come_in_without_a_token(
         ("127.0.0.1", {"sec_fetch_site": "same-site"}, "web page"),
     ],
 )
-def test_others_need_a_token(
-    client: str | None, headers: dict[str, str | list[str]], why: str
+async def test_others_need_a_token(
+    desk: Desk, client: str | None, headers: dict[str, str | list[str]], why: str
 ) -> None:
     """Another machine, a proxy, another name for this one, a page in a browser."""
     with pytest.raises(Problem) as refused:
-        Gate((), people(), local_person="mara").admit(request(client, **headers))
+        await Gate((), desk, local_person="mara").admit(request(client, **headers))
     assert (refused.value.status, refused.value.kind) == (403, "not-local")
     assert why in refused.value.detail
     assert "[[gateway.tokens]]" in refused.value.detail
@@ -92,31 +95,87 @@ def test_others_need_a_token(
     "authorization",
     ["", "Bearer", "Bearer ", "Basic secret", "secret", f"Bearer {HASH}", "Bearer Secret"],
 )
-def test_where_there_are_tokens_nobody_comes_in_without_one(authorization: str) -> None:
+async def test_where_there_are_tokens_nobody_comes_in_without_one(
+    desk: Desk, authorization: str
+) -> None:
     """That holds for programs on this machine too, and the hash is no token."""
-    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), people(), local_person="mara")
+    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), desk, local_person="mara")
     with pytest.raises(Problem) as refused:
-        gate.admit(request(authorization=authorization))
+        await gate.admit(request(authorization=authorization))
     assert refused.value.status == 401
 
 
-def test_the_holder_of_a_token_may_do_what_stands_there() -> None:
+async def test_the_holder_of_a_token_may_do_what_stands_there(desk: Desk) -> None:
     """Users and apps are those of the token; it answers as its person, or as nobody."""
     other = hashlib.sha256(b"other").hexdigest()
     tokens = (
         ApiToken(sha256=other, users=("*",)),
         ApiToken(sha256=HASH, users=("riley",), apps=("finance",), person="mara"),
     )
-    gate = Gate(tokens, people())
-    caller = gate.admit(request("192.0.2.1", host="signoff.example", authorization="bearer secret"))
+    gate = Gate(tokens, desk)
+    there = request("192.0.2.1", host="signoff.example", authorization="bearer secret")
+    caller = await gate.admit(there)
     assert caller.may_use("finance", "riley")
     assert not caller.may_use("finance", "kim")
     assert not caller.may_use("time_off", "riley")
     assert caller.person is not None
     assert caller.person.id == "mara"
-    everybody = gate.admit(request(authorization="Bearer other"))
+    everybody = await gate.admit(request(authorization="Bearer other"))
     assert everybody.may_use("anything", "anybody")
     assert everybody.person is None
+
+
+async def kept(desk: Desk, *scopes: Scope, **parts: Any) -> str:
+    """Return the header of a token that `signoff tokens create` would have made."""
+    token, _ = await create(desk.ledger, scopes=frozenset(scopes), by="test", **parts)
+    return f"Bearer {token}"
+
+
+async def test_the_tokens_of_the_rest_api_are_good_here_too(desk: Desk) -> None:
+    """For the users and apps of a system's, as the person of a person's, with their scopes."""
+    gate = Gate((), desk, local=False)
+    scopes = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
+    header = await kept(desk, *scopes, users=("sam", "kim"), apps=("finance",))
+    system = await gate.admit(request("192.0.2.1", authorization=header), Scope.RUNS_SUBMIT)
+    assert system.may_use("finance", "kim")
+    assert not system.may_use("finance", "riley")
+    assert not system.may_use("travel", "kim")
+    assert (system.person, bool(system.token)) == (None, True)
+    header = await kept(desk, Scope.APPROVALS_DECIDE, person="mara")
+    mara = await gate.admit(request("192.0.2.1", authorization=header))
+    assert mara.person is not None
+    assert (mara.person.id, mara.may_use("finance", "mara")) == ("mara", True)
+    assert not mara.may_use("finance", "riley")
+    reader = await kept(desk, Scope.RUNS_READ, person="mara")
+    assert (await gate.admit(request(authorization=reader), Scope.RUNS_READ)).person is None
+    everybody = await kept(desk, Scope.RUNS_SUBMIT, users=("*",))
+    assert (await gate.admit(request(authorization=everybody))).may_use("travel", "anybody")
+
+
+async def test_a_token_without_the_scope_of_a_request_is_refused(desk: Desk) -> None:
+    """The problem names the scope that it takes."""
+    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    with pytest.raises(Problem, match="runs:submit") as refused:
+        await Gate((), desk).admit(request(authorization=header), Scope.RUNS_SUBMIT)
+    assert (refused.value.status, refused.value.kind) == (403, "scope")
+
+
+async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(desk: Desk) -> None:
+    """Where programs on this machine need none, one that is worth nothing lets nobody in."""
+    gate = Gate((), desk, local_person="mara")
+    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    assert (await gate.admit(request(authorization=header))).name != "local"
+    await revoke(desk.ledger, header.split("_")[1], by="test")
+    with pytest.raises(Problem) as refused:
+        await gate.admit(request(authorization=header))
+    assert refused.value.status == 401
+
+
+async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
+    """With `local = false` they need a token like everybody else."""
+    with pytest.raises(Problem) as refused:
+        await Gate((), desk, local=False).admit(request())
+    assert refused.value.status == 401
 
 
 async def test_without_a_person_an_answer_is_refused_with_the_setting_to_set(

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import StreamingResponse
 from starlette.middleware import Middleware
 
 from signoff.broker import audit
 from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
 from signoff.channels.rest import shapes
 from signoff.channels.rest.approvals import make_approvals
+from signoff.channels.rest.document import document_of
 from signoff.channels.rest.entrance import SCHEME, Anybody, Auditor, Entrance
+from signoff.channels.rest.grants import make_grants
 from signoff.channels.rest.moves import make_moves
+from signoff.channels.rest.people import make_people
 from signoff.channels.rest.problems import add_handlers, responses
+from signoff.channels.rest.queues import make_queues
 from signoff.channels.rest.runs import make_runs
 from signoff.client import models
+from signoff.core.people import Directory
 
 PATH: Final = "/api/v1"
-LINES: Final = "application/x-ndjson"
+LINES: Final = "application/jsonl"
 
 _ABOUT: Final = """\
 Everything that people do by mail, in Slack and on the page, for programs.
@@ -33,12 +39,15 @@ once.
 """
 
 
-def make_rest(desk: Desk, is_app: Callable[[str], bool] = lambda _: True) -> FastAPI:
+def make_rest(
+    desk: Desk, is_app: Callable[[str], bool] = lambda _: True, *, rate: int = 0
+) -> FastAPI:
     """Return the application, to be mounted at `PATH`.
 
     Args:
         desk: Submits and decides.
         is_app: Says whether there is an agent of this name, as far as is known here.
+        rate: How many requests a minute one token may make; 0 for any number.
     """
     app = FastAPI(
         title="Signoff",
@@ -48,14 +57,23 @@ def make_rest(desk: Desk, is_app: Callable[[str], bool] = lambda _: True) -> Fas
         docs_url=None,
         redoc_url=None,
         dependencies=[SCHEME],
-        middleware=[Middleware(Entrance, desk=desk)],
+        middleware=[Middleware(Entrance, desk=desk, rate=rate)],
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app)
-    for router in (_general(desk), make_runs(desk, is_app), make_approvals(desk), make_moves(desk)):
+    routers = (
+        _general(desk),
+        make_runs(desk, is_app),
+        make_approvals(desk),
+        make_moves(desk),
+        make_queues(desk),
+        make_grants(desk),
+        make_people(desk),
+    )
+    for router in routers:
         app.include_router(router)
-    document = _document(app)
+    document = app.state.document = document_of(app, routers, PATH)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> dict[str, Any]:
@@ -94,46 +112,29 @@ def _general(desk: Desk) -> APIRouter:
                 description="The `id` of the last line that was read; without it, all of it.",
             ),
         ] = "",
+        approval: Annotated[
+            str, Query(max_length=128, description="Only what is about this approval.")
+        ] = "",
+        run: Annotated[str, Query(max_length=128, description="Only what is about this run.")] = "",
     ) -> StreamingResponse:
-        """Return the audit as lines of JSON, to its present end."""
+        """Return the audit as lines of JSON, to its present end.
+
+        Each line has its link of the chain; those of one approval or run do not make a chain by
+        themselves. `signoff audit verify --file` walks the whole.
+        """
         del access
-        await desk.ledger.now()
-        return StreamingResponse(_lines(desk, after), media_type=LINES)
+        # Looked up first: what Redis says in the middle of a stream comes too late.
+        known = await desk.ledger.run_of(approval)
+        subject = approval or run
+        lines = audit.lines(desk.ledger.store, subject=subject, run=run or known, after=after)
+        return StreamingResponse(lines, media_type=LINES)
 
     return router
 
 
-async def _lines(desk: Desk, after: str) -> AsyncIterator[str]:
-    async for entry_id, text, link in audit.entries(desk.ledger.store, after=after):
-        yield shapes.audit_line(entry_id, text, link)
-
-
-def _document(app: FastAPI) -> dict[str, Any]:
-    made = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
-        routes=app.routes,
-        servers=[{"url": PATH}],
-    )
-    schemas = made["components"]["schemas"]
-    for model in (models.Problem, models.AuditLine):
-        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= schema.pop("$defs", {})
-        schemas[model.__name__] = schema
-    schemas.pop("HTTPValidationError", None)
-    schemas.pop("ValidationError", None)
-    for path in made["paths"].values():
-        for method, operation in path.items():
-            if method == "post":
-                operation.setdefault("parameters", []).append(_KEY)
-    return made
-
-
-_KEY: Final[dict[str, Any]] = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "Carry this out once, however often it is sent; known for a day.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-}
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document, for whoever has no gateway to ask."""
+    # Nothing is asked of this Redis.
+    ledger = Ledger(Store.open("redis://localhost"))
+    found: dict[str, Any] = make_rest(Desk(ledger, Directory())).state.document
+    return found

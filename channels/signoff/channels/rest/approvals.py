@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Query, Request, Response
@@ -13,17 +13,15 @@ from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import Carrying, Id, by
+from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, same_call
 from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import responses
-from signoff.client import models
+from signoff.client import bodies, models
 from signoff.core.access import Scope
 from signoff.core.approval import Approval, State
 
 log = structlog.get_logger(__name__)
-
-CHANNEL: Final = "api"
 
 
 class Wanted(Paging):
@@ -98,16 +96,14 @@ class Approvals:
         self,
         access: Decider,
         approval_id: Id,
-        body: models.Approve,
+        body: bodies.Approve,
         request: Request,
         response: Response,
     ) -> models.Approval:
         """Approve, as the token's person, exactly the call that has this digest."""
 
         async def move(seen: Approval, also: Change | None) -> Approval:
-            if body.digest != seen.digest:
-                detail = "The digest is that of another call, so nothing was done. Look again."
-                raise Problem(409, "digest", "Another call was shown", detail)
+            same_call(seen, body.digest)
             return await self._desk.approve(
                 seen.id,
                 self._carrying.person(access),
@@ -124,7 +120,7 @@ class Approvals:
         self,
         access: Decider,
         approval_id: Id,
-        body: models.Reject,
+        body: bodies.Reject,
         request: Request,
         response: Response,
     ) -> models.Approval:
@@ -147,7 +143,7 @@ class Approvals:
         self,
         access: Withdrawer,
         approval_id: Id,
-        body: models.Withdraw,
+        body: bodies.Withdraw,
         request: Request,
         response: Response,
     ) -> models.Approval:

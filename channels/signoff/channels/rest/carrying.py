@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Annotated, Final
 
 import structlog
@@ -18,8 +19,9 @@ from signoff.channels.rest.problems import not_found
 from signoff.client import models
 from signoff.core.access import Access
 from signoff.core.approval import Approval
+from signoff.core.durations import parse_span
 from signoff.core.errors import ApprovalNotFound
-from signoff.core.people import Person
+from signoff.core.people import Directory, Person
 
 log = structlog.get_logger(__name__)
 
@@ -88,3 +90,44 @@ class Carrying:
 def by(access: Access) -> dict[str, JsonValue]:
     """Return what the audit notes of a token."""
     return {"token": access.id}
+
+
+def same_call(seen: Approval, digest: str) -> None:
+    """Refuse an answer to another call than the one that was shown.
+
+    Raises:
+        Problem: The digest is not that of this approval.
+    """
+    if digest != seen.digest:
+        detail = "The digest is that of another call, so nothing was done. Look again."
+        raise Problem(409, "digest", "Another call was shown", detail)
+
+
+def somebody(directory: Directory, name: str, pointer: str) -> Person:
+    """Return a person whom a body names.
+
+    Raises:
+        Problem: There is none of this id.
+    """
+    found = directory.get(name)
+    if found is None:
+        detail = f"{name!r} is nobody to whom, or from whom, it could go. Name a person's id."
+        raise Problem(422, "no-such-person", "There is no such person", f"{pointer}: {detail}")
+    return found
+
+
+def length_of(text: str, pointer: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        Problem: It is no duration, or one of working time.
+    """
+    try:
+        span = parse_span(text)
+    except ValueError as error:
+        detail = f"{pointer}: {error}"
+        raise Problem(422, "invalid", "The request has the wrong form", detail) from error
+    if span.business:
+        detail = f"{pointer}: this is time by the clock: leave out `business`."
+        raise Problem(422, "invalid", "The request has the wrong form", detail)
+    return span.length

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+from datetime import timedelta
 from typing import Annotated, Final
 
+import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic_core import from_json
@@ -11,13 +15,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from signoff.broker.access import find
+from signoff.broker.access import holder
 from signoff.broker.desk import Desk
+from signoff.broker.throttle import Throttle, network_of
 from signoff.channels.http import Problem, read_body
 from signoff.channels.rest.problems import problem_of
 from signoff.core import access
 from signoff.core.access import Access
 from signoff.core.errors import SignoffError
+
+log = structlog.get_logger(__name__)
 
 MOST: Final = 1024 * 1024
 """The largest body, in bytes."""
@@ -25,6 +32,9 @@ MOST: Final = 1024 * 1024
 PUBLIC: Final = frozenset({"/openapi.json"})
 """What is served without a token: it says nothing about who works here."""
 
+_MINUTE: Final = timedelta(minutes=1)
+_WRONG: Final = 60
+_WHILE: Final = timedelta(minutes=15)
 _METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -36,11 +46,14 @@ class Entrance:
     Args:
         app: What is behind it.
         desk: The desk whose ledger keeps the tokens, and whose directory the people.
+        rate: How many requests a minute one token may make; 0 for any number.
     """
 
-    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+    def __init__(self, app: ASGIApp, desk: Desk, rate: int = 0) -> None:
         self._app = app
         self._desk = desk
+        self._rate = rate
+        self._throttle = Throttle(desk.ledger.store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say why not."""
@@ -66,9 +79,9 @@ class Entrance:
     async def _admit(self, request: Request) -> Access:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         token = given.strip() if scheme.lower() == "bearer" else ""
-        found = await find(self._desk.ledger, token) if token else None
-        gone = found is not None and found.person and not self._desk.directory.get(found.person)
-        if found is None or gone:
+        found = await holder(self._desk.ledger, self._desk.directory, token)
+        if found is None:
+            await self._slow_down(request, given)
             raise Problem(
                 401,
                 "unauthenticated",
@@ -81,7 +94,37 @@ class Entrance:
                     + (', error="invalid_token"' if given else "")
                 },
             )
+        if self._rate:
+            key = f"rate:token:{found.id}"
+            if wait := await self._throttle.pause(key, self._rate, _MINUTE):
+                words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
+                raise _too_many(words, wait)
         return found
+
+    async def _slow_down(self, request: Request, given: str) -> None:
+        """Tell whoever goes on sending what is no token to go away for a while.
+
+        Whoever has a token is never kept out: 256 random bits are not guessed, and who sends
+        nonsense from behind the same proxy must not be able to lock the others out.
+        """
+        if not given:
+            return
+        peer = network_of(request.client.host if request.client is not None else "")
+        hashed = hashlib.sha256(peer.encode()).hexdigest()[:32]
+        if wait := await self._throttle.pause(f"tries:token:{hashed}", _WRONG, _WHILE):
+            log.warning("rest.wrong_tokens", peer=peer)
+            raise _too_many("What is sent from here is no token, again and again.", wait)
+
+
+def _too_many(words: str, wait: float) -> Problem:
+    seconds = math.ceil(wait)
+    return Problem(
+        429,
+        "too-many-requests",
+        "Too many requests",
+        f"{words} Come again in {seconds} seconds.",
+        headers={"Retry-After": str(seconds)},
+    )
 
 
 async def _whole(request: Request) -> Receive:
@@ -126,6 +169,12 @@ class Needs:
     def __init__(self, scope: access.Scope, *, or_admin: bool = False) -> None:
         self._scope = scope
         self._or_admin = or_admin
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes any of which will do."""
+        admin = self._or_admin or self._scope in access.BY_ADMIN
+        return (self._scope.value, access.Scope.ADMIN.value) if admin else (self._scope.value,)
 
     def __call__(self, request: Request) -> Access:
         """Return whose request it is.

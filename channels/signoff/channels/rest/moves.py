@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 
 from fastapi import APIRouter, Request, Response
 
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.handling import Along, Handling
-from signoff.channels.http import Problem
-from signoff.channels.rest.carrying import Carrying, Id, by
+from signoff.channels.rest.carrying import Carrying, Id, by, length_of, somebody
 from signoff.channels.rest.entrance import Handler
 from signoff.channels.rest.problems import responses
-from signoff.client import models
+from signoff.client import bodies, models
 from signoff.core.access import Access, Scope
 from signoff.core.approval import Approval
-from signoff.core.durations import parse_span
 from signoff.core.moves import Operator, Who
 from signoff.core.people import Person
 
@@ -37,10 +34,10 @@ class Moves:
         self._carrying = Carrying(desk)
 
     async def claim(
-        self, access: Handler, approval_id: Id, body: models.Claim, request: Request, to: Response
+        self, access: Handler, approval_id: Id, body: bodies.Claim, request: Request, to: Response
     ) -> models.Approval:
         """Reserve the decision for the token's person, for a while."""
-        length = _length(body.length, "/length") if body.length else None
+        length = length_of(body.length, "/length") if body.length else None
         me = self._carrying.person(access)
 
         async def do(seen: Approval, along: Along) -> Approval:
@@ -49,7 +46,7 @@ class Moves:
         return await self._out(access, approval_id, request, to, do)
 
     async def release(
-        self, access: Handler, approval_id: Id, body: models.Reason, request: Request, to: Response
+        self, access: Handler, approval_id: Id, body: bodies.Reason, request: Request, to: Response
     ) -> models.Approval:
         """Give a claim back, so that all who are asked may decide again."""
 
@@ -63,7 +60,7 @@ class Moves:
         self,
         access: Handler,
         approval_id: Id,
-        body: models.Reassign,
+        body: bodies.Reassign,
         request: Request,
         to: Response,
     ) -> models.Approval:
@@ -73,8 +70,8 @@ class Moves:
             return await self._handling.reassign(
                 seen.id,
                 self._who(access),
-                of=self._somebody(body.of or access.person, "/of"),
-                to=self._somebody(body.to, "/to"),
+                of=somebody(self._desk.directory, body.of or access.person, "/of"),
+                to=somebody(self._desk.directory, body.to, "/to"),
                 reason=body.reason,
                 along=along,
             )
@@ -92,7 +89,7 @@ class Moves:
         return await self._out(access, approval_id, request, to, do)
 
     async def ask(
-        self, access: Handler, approval_id: Id, body: models.Words, request: Request, to: Response
+        self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
         """Put a question to the requester; the answer stands on the card."""
         me = self._carrying.person(access)
@@ -103,7 +100,7 @@ class Moves:
         return await self._out(access, approval_id, request, to, do)
 
     async def comment(
-        self, access: Handler, approval_id: Id, body: models.Words, request: Request, to: Response
+        self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
         """Say something for all who see the card; of the requester it answers a question."""
 
@@ -116,10 +113,10 @@ class Moves:
         return await self._out(access, approval_id, request, to, do)
 
     async def extend(
-        self, access: Handler, approval_id: Id, body: models.Extend, request: Request, to: Response
+        self, access: Handler, approval_id: Id, body: bodies.Extend, request: Request, to: Response
     ) -> models.Approval:
         """Move the deadline, by at most as long as the policy gave."""
-        length = _length(body.by, "/by")
+        length = length_of(body.by, "/by")
 
         async def do(seen: Approval, along: Along) -> Approval:
             who = self._who(access)
@@ -141,30 +138,6 @@ class Moves:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
         return self._carrying.person(access)
-
-    def _somebody(self, name: str, pointer: str) -> Person:
-        found = self._desk.directory.get(name)
-        if found is None:
-            detail = f"{name!r} is nobody to whom, or from whom, it could go. Name a person's id."
-            raise Problem(422, "no-such-person", "There is no such person", f"{pointer}: {detail}")
-        return found
-
-
-def _length(text: str, pointer: str) -> timedelta:
-    """Read how long, by the clock.
-
-    Raises:
-        Problem: It is no duration, or one of working time.
-    """
-    try:
-        span = parse_span(text)
-    except ValueError as error:
-        detail = f"{pointer}: {error}"
-        raise Problem(422, "invalid", "The request has the wrong form", detail) from error
-    if span.business:
-        detail = f"{pointer}: this is time by the clock: leave out `business`."
-        raise Problem(422, "invalid", "The request has the wrong form", detail)
-    return span.length
 
 
 def make_moves(desk: Desk) -> APIRouter:

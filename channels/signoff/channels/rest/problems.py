@@ -12,13 +12,16 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
-from signoff.channels.http import PROBLEM, Problem
+from signoff.channels.http import PROBLEM, Problem, nothing_here
 from signoff.core.errors import (
+    AbsenceRefused,
     AlreadyDecided,
     Claimed,
     Conflict,
     DecisionRefused,
     Escalated,
+    GrantNotFound,
+    GrantRefused,
     IllegalMove,
     InvalidRun,
     LeaseLost,
@@ -46,6 +49,9 @@ KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     NotYourTurn: (409, "not-your-turn", "Others are asked first"),
     TooLate: (409, "too-late", "The answer came after the deadline"),
     DecisionRefused: (403, "refused", "The answer does not count"),
+    GrantNotFound: (404, "not-found", "There is no such grant"),
+    GrantRefused: (409, "grant-refused", "No such grant can be given, or it has ended"),
+    AbsenceRefused: (422, "absence", "The absence cannot be noted"),
     IllegalMove: (409, "not-pending", "It does not wait for an answer any more"),
     Conflict: (409, "conflict", "Somebody else changed it at the same moment"),
     LeaseLost: (409, "in-flight", "The same request is being carried out"),
@@ -68,6 +74,7 @@ _WORDS: Final = {
     413: "The body is too large",
     415: "Not JSON",
     422: "The wrong form, or values that do not fit",
+    429: "Too many requests: come again after `Retry-After` seconds",
     500: "Signoff has failed",
     503: "Signoff cannot reach its Redis",
 }
@@ -98,7 +105,7 @@ def problem_of(error: SignoffError) -> Problem:
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says about the problems of a route."""
     schema = {"$ref": "#/components/schemas/Problem"}
-    usual = (401, 403, 422, 500, 503)
+    usual = (401, 403, 422, 429, 500, 503)
     return {
         status: {"description": _WORDS[status], "content": {PROBLEM: {"schema": schema}}}
         for status in sorted({*usual, *statuses})
@@ -127,10 +134,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def foreign(request: Request, error: HTTPException) -> JSONResponse:
-        kind = {404: "not-found", 405: "method"}.get(error.status_code, "request")
-        detail = f"{request.method} {request.url.path}: {error.detail}."
-        title = "There is nothing of the kind here"
-        return Problem(error.status_code, kind, title, detail, headers=error.headers).response()
+        return nothing_here(request, error).response()
 
 
 def _invalid(errors: Sequence[Any]) -> Problem:

@@ -18,7 +18,7 @@ from signoff.channels.rest.entrance import RunReader, Submitter
 from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
-from signoff.client import models
+from signoff.client import bodies, models
 from signoff.core.errors import RunNotFound
 from signoff.core.run import Run, RunState
 
@@ -57,7 +57,7 @@ class Runs:
         self._is_app = is_app
 
     async def submit(
-        self, access: Submitter, body: models.Submit, request: Request, response: Response
+        self, access: Submitter, body: bodies.Submit, request: Request, response: Response
     ) -> models.Run:
         """Say something to an agent."""
         user = body.user or access.person

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from datetime import datetime
 
 from signoff.client import models
 from signoff.core.access import Access
 from signoff.core.approval import Approval
 from signoff.core.events import Event
+from signoff.core.grants import Grant
+from signoff.core.hours import Absence
+from signoff.core.people import Person
 from signoff.core.run import Run
+from signoff.core.waiting import Waiting
 
 
 def run(one: Run) -> models.Run:
@@ -51,6 +55,43 @@ def entry(one: Event, *, details: bool) -> models.Entry:
     return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
 
 
+def queue(one: Waiting) -> models.Queue:
+    """Return what waits in a queue."""
+    return models.Queue.model_validate(one.model_dump())
+
+
+def grant(one: Grant, now: datetime) -> models.Grant:
+    """Return a grant, as it stands at a moment."""
+    scope = one.scope
+    return models.Grant(
+        **one.model_dump(exclude={"scope", "run", "version"}),
+        state=one.state(now),
+        app=scope.app,
+        agent=scope.agent,
+        tool=scope.tool,
+        requester=scope.user,
+        policy=scope.policy,
+        args=scope.args,
+        vary=scope.vary,
+        limits=scope.limits,
+    )
+
+
+def person(one: Person, now: datetime) -> models.Person:
+    """Return when somebody is away, without addresses."""
+    today = one.day(now)
+    return models.Person(
+        id=one.id,
+        name=one.name,
+        away_now=one.absence(now) is not None,
+        away=tuple(_away(absence) for absence in one.away if absence.end >= today),
+    )
+
+
+def _away(one: Absence) -> models.Away:
+    return models.Away.model_validate(one.model_dump(by_alias=True))
+
+
 def me(one: Access) -> models.Me:
     """Return what a token is, but for its secret and its hash."""
     return models.Me(
@@ -62,9 +103,3 @@ def me(one: Access) -> models.Me:
         scopes=tuple(sorted(one.scopes)),
         expires_at=one.expires_at,
     )
-
-
-def audit_line(entry_id: str, text: str, link: str) -> str:
-    """Return a line of the audit as `signoff audit export` writes it."""
-    line = {"id": entry_id, "entry": json.loads(text), "link": link}
-    return json.dumps(line, ensure_ascii=False) + "\n"

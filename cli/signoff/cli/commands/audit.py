@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,6 +12,8 @@ from signoff.cli.commands.session import Json, with_desk, write_json
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
+
+_PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
 
 app = typer.Typer(no_args_is_help=True, help="The record of everything that happened.")
 
@@ -22,6 +25,12 @@ def verify(
     head: Annotated[
         str, typer.Option(help="A head that was noted earlier, which must be in the chain.")
     ] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="An export, from its first line; needs no Redis."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Walk the chain from the first entry to the last; note the head that this prints."""
@@ -31,7 +40,7 @@ def verify(
 
         return await audit.verify(desk.ledger.store, expect_head=head)
 
-    count, last = with_desk(ctx, work)
+    count, last = _verified(file, head) if file is not None else with_desk(ctx, work)
     if as_json:
         write_json({"entries": count, "head": last})
     else:
@@ -39,14 +48,33 @@ def verify(
 
 
 @app.command()
-def export(ctx: typer.Context) -> None:
+def export(
+    ctx: typer.Context,
+    *,
+    subject: Annotated[
+        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+    ] = "",
+    after: Annotated[
+        str, typer.Option(metavar="ID", help="Only what comes behind the line with this id.")
+    ] = "",
+) -> None:
     """Write every entry as a line of JSON, the oldest first."""
+    if after and not _PLACE.fullmatch(after):
+        raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 
     async def work(desk: Desk) -> None:
         from signoff.broker import audit  # noqa: PLC0415
 
-        async for entry_id, text, link in audit.entries(desk.ledger.store):
-            line = {"id": entry_id, "entry": json.loads(text), "link": link}
-            typer.echo(json.dumps(line, ensure_ascii=False))
+        run = await desk.ledger.run_of(subject) if subject else ""
+        async for line in audit.lines(desk.ledger.store, subject=subject, run=run, after=after):
+            typer.echo(line, nl=False)
 
     with_desk(ctx, work)
+
+
+def _verified(file: Path, head: str) -> tuple[int, str]:
+    from signoff.broker import audit  # noqa: PLC0415
+
+    # Lines end with line feeds alone: what people wrote may have other ends of lines in it.
+    with file.open(encoding="utf-8", newline="\n") as lines:
+        return audit.verify_lines(lines, expect_head=head)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, with_desk, write_json
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")
 
-_ALL = "all"
 _EVERY = 2.0
-_MOST = 1_000
 
 Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds.")]
 
@@ -39,7 +37,9 @@ def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) ->
     """
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
-        found, now = await _summaries(desk)
+        from signoff.broker.waiting import names_of, summaries  # noqa: PLC0415
+
+        found, now = await summaries(desk.ledger, names_of(desk.directory))
         if as_json:
             return [one.model_dump(mode="json") for one in found]
         return _table(found, desk.directory, now)
@@ -59,14 +59,11 @@ def show(
     """Show what waits in one queue or for one person, the oldest first."""
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
+        from signoff.broker.waiting import waiting  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         ledger = desk.ledger
-        index = _index(desk.directory, name)
-        if index == _ALL:
-            found = sorted(await ledger.pending(limit=limit), key=lambda one: one.opened_at)
-        else:
-            found = await ledger.readable(await ledger.store.members(index, limit=limit))
+        found = await waiting(ledger, _named(desk.directory, name), limit=limit)
         if as_json:
             return [shows.as_json(one) for one in found]
         return _details(found, desk.directory, await ledger.now())
@@ -74,53 +71,22 @@ def show(
     _shown(ctx, look, watch=watch, as_json=as_json)
 
 
-def _index(directory: Directory, name: str) -> str:
-    """Return the index of a queue or a person.
+def _named(directory: Directory, name: str) -> str:
+    """Return what a queue or a person is called in the lists.
 
     Raises:
         ConfigError: There is neither a queue nor a person of this name.
     """
-    plain = name.removeprefix("queue:")
-    if name == _ALL:
-        return _ALL
-    if plain in directory.queues:
-        return f"queue:{plain}"
-    if name.startswith("queue:") or directory.find(name) is None:
+    from signoff.broker.waiting import name_of  # noqa: PLC0415 -- redis takes a while to import
+
+    found = name_of(directory, name)
+    if not found:
         queues = ", ".join(directory.queues) or "none"
         raise ConfigError(
             f"There is no queue and no person {name!r}. Queues: {queues}. `signoff people list` "
             "shows the people."
         )
-    return f"inbox:{person_of(directory, name).id}"
-
-
-async def _summaries(desk: Desk) -> tuple[list[Waiting], datetime]:
-    """Return what waits altogether, in each queue, and for each person who has anything."""
-    from signoff.broker.store import from_us  # noqa: PLC0415
-    from signoff.core.waiting import Waiting  # noqa: PLC0415
-
-    ledger, directory = desk.ledger, desk.directory
-    pending = await ledger.pending(limit=_MOST)
-    now = await ledger.now()
-    queues = [f"queue:{name}" for name in directory.queues]
-    people = [one.id for one in directory]
-    extents = await ledger.store.extents(["waiting", *queues, *(f"inbox:{one}" for one in people)])
-    rows = [Waiting.of(_ALL, pending, now=now)]
-    rows += [
-        Waiting.of(name, [one for one in pending if name in one.queues], now=now) for name in queues
-    ]
-    rows += [
-        Waiting.of(name, [one for one in pending if name in one.approvers], now=now)
-        for name in people
-    ]
-    found = []
-    for row, (count, oldest) in zip(rows, extents, strict=True):
-        exact: dict[str, object] = {"waiting": count}
-        if row.name != _ALL:
-            exact["oldest"] = None if oldest is None else from_us(oldest)
-        if count or row.name == _ALL or row.name in queues:
-            found.append(row.model_copy(update=exact))
-    return found, now
+    return found
 
 
 def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:

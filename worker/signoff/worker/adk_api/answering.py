@@ -227,6 +227,7 @@ class Answering:
                 reason=verdict.reason,
                 values=verdict.values,
                 watched=watched,
+                more={"token": caller.token} if caller.token else None,
             )
         except DecisionRefused as error:
             raise await self._refused(caller, person, approval.id, error) from error

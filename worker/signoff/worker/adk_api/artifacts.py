@@ -40,7 +40,7 @@ class Artifacts:
         service: Where the artifacts are; the same as the workers'.
     """
 
-    admit: Callable[[Request, str], Caller]
+    admit: Callable[[Request, str], Awaitable[Caller]]
     sessions: Sessions
     service: BaseArtifactService
 
@@ -79,7 +79,7 @@ class Artifacts:
         return _shown(await _sound(found))
 
     async def _place(self, request: Request, app: str, user: str, session: str) -> _Place:
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app)
         if app in self.sessions.others:
             raise Problem(
                 404,

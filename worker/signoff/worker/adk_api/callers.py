@@ -11,7 +11,10 @@ from typing import Final
 
 from fastapi import Request
 
-from signoff.core.people import Directory, Person
+from signoff.broker.access import PREFIX, holder
+from signoff.broker.desk import Desk
+from signoff.core.access import Scope
+from signoff.core.people import Person
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ANYBODY, ApiToken
 
@@ -29,6 +32,8 @@ class Caller:
         apps: Which agents; None for all.
         person: As whom he answers, None for nobody.
         remedy: What to set so that his answers count.
+        scopes: What for, of those that `signoff tokens create` knows; None for everything.
+        token: The id of the token, for the audit; "" where the settings or nobody has given one.
     """
 
     name: str
@@ -36,6 +41,26 @@ class Caller:
     apps: frozenset[str] | None
     person: Person | None
     remedy: str
+    scopes: frozenset[Scope] | None = None
+    token: str = ""
+
+    def require(self, scope: Scope) -> None:
+        """Refuse what the token is not good for.
+
+        Raises:
+            Problem: 403, with the scope that it takes.
+        """
+        if self.scopes is not None and scope not in self.scopes:
+            raise Problem(
+                403,
+                "scope",
+                "The token is not good for this",
+                f"It takes the scope {scope}; this token has {', '.join(sorted(self.scopes))}.",
+                headers={
+                    "WWW-Authenticate": 'Bearer realm="signoff", error="insufficient_scope", '
+                    f'scope="{scope}"'
+                },
+            )
 
     def may_use(self, app: str, user: str) -> bool:
         """Say whether he may use an agent for a user."""
@@ -49,67 +74,115 @@ class Caller:
 class Gate:
     """Lets callers in, or raises why not.
 
-    With tokens, nobody comes in without one. Without any, only programs on this machine do.
+    A token is one that `signoff tokens create` made, or one of the settings. Without one nobody
+    comes in, but programs on this machine while the settings have none and do not say otherwise.
 
     Args:
-        tokens: The configured tokens.
-        directory: The people.
-        local_person: As whom whoever sits at this machine answers, while there are no tokens.
+        tokens: The tokens of the settings.
+        desk: Its ledger has the other tokens, and its directory the people.
+        local: Whether programs on this machine need no token while the settings have none.
+        local_person: As whom whoever sits at this machine answers then.
     """
 
     def __init__(
-        self, tokens: Sequence[ApiToken], directory: Directory, *, local_person: str = ""
+        self,
+        tokens: Sequence[ApiToken],
+        desk: Desk,
+        *,
+        local: bool = True,
+        local_person: str = "",
     ) -> None:
         self._tokens = tuple(tokens)
-        self._directory = directory
+        self._desk = desk
+        self._local = local and not tokens
         self._local_person = local_person
 
-    def admit(self, request: Request) -> Caller:
+    async def admit(self, request: Request, scope: Scope | None = None) -> Caller:
         """Return who makes a request.
 
-        Raises:
-            Problem: 401 without a token that is known, 403 from elsewhere than this machine.
-        """
-        if self._tokens:
-            return self._holder(request)
-        _require_local(request)
-        return Caller(
-            name="local",
-            users=None,
-            apps=None,
-            person=self._directory.get(self._local_person) if self._local_person else None,
-            remedy='Set [gateway] local_person = "…" to the id of one of [[people]]; without '
-            "tokens, whoever sits at this machine answers as that person.",
-        )
+        Args:
+            request: The request.
+            scope: What for; None for what every token is good for.
 
-    def _holder(self, request: Request) -> Caller:
+        Raises:
+            Problem: 401 without a token that is known, 403 from elsewhere than this machine or with
+                a token that is not good for this.
+            LedgerUnavailable: Redis cannot be reached.
+        """
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        # What does not fit into a header as it should has no hash that is known.
-        hashed = hashlib.sha256(given.strip().encode("utf-8", "replace")).hexdigest()
-        # All of them are compared, so that the time says nothing about which one was near.
-        found = [one for one in self._tokens if hmac.compare_digest(one.sha256, hashed)]
-        if scheme.lower() != "bearer" or not given.strip() or not found:
+        token = given.strip() if scheme.lower() == "bearer" else ""
+        caller = await self._kept(token) or self._configured(token)
+        if caller is None:
+            caller = self._without(request, given)
+        if scope is not None:
+            caller.require(scope)
+        return caller
+
+    def _without(self, request: Request, given: str) -> Caller:
+        """Return whoever sits at this machine."""
+        # A token that was revoked must not make its holder more than he was.
+        if not self._local or given.strip().startswith(PREFIX):
             raise Problem(
                 401,
                 "unauthenticated",
                 "A token is needed",
-                "Send `Authorization: Bearer TOKEN` with a token whose SHA-256 is the `sha256` of "
-                "one of [[gateway.tokens]].",
+                "Send `Authorization: Bearer TOKEN` with a token that `signoff tokens create` "
+                "made, or whose SHA-256 is the `sha256` of one of [[gateway.tokens]].",
                 # RFC 6750, section 3: no error code where no token was sent.
                 headers={
                     "WWW-Authenticate": 'Bearer realm="signoff"'
                     + (', error="invalid_token"' if given else "")
                 },
             )
-        token = found[0]
+        _require_local(request)
         return Caller(
-            name=token.name or f"token {token.sha256[:8]}",
-            users=None if ANYBODY in token.users else frozenset(token.users),
-            apps=frozenset(token.apps) if token.apps else None,
-            person=self._directory.get(token.person) if token.person else None,
+            name="local",
+            users=None,
+            apps=None,
+            person=self._person(self._local_person),
+            remedy='Set [gateway] local_person = "…" to the id of one of [[people]]; without '
+            "tokens, whoever sits at this machine answers as that person.",
+        )
+
+    async def _kept(self, token: str) -> Caller | None:
+        """Return the holder of a token that the ledger keeps, None where it has none like it."""
+        if not token.startswith(PREFIX):
+            return None
+        found = await holder(self._desk.ledger, self._desk.directory, token)
+        if found is None:
+            return None
+        users = frozenset(found.users) | ({found.person} if found.person else frozenset())
+        return Caller(
+            name=found.shown,
+            users=None if ANYBODY in users else users,
+            apps=frozenset(found.apps) if found.apps else None,
+            person=self._person(found.person) if found.allows(Scope.APPROVALS_DECIDE) else None,
+            remedy=f"A token does with `--person` and the scope {Scope.APPROVALS_DECIDE}: "
+            "`signoff tokens create`.",
+            scopes=found.scopes,
+            token=found.id,
+        )
+
+    def _configured(self, token: str) -> Caller | None:
+        """Return the holder of a token of the settings, None where none of them is this one."""
+        # What does not fit into a header as it should has no hash that is known.
+        hashed = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        # All of them are compared, so that the time says nothing about which one was near.
+        found = [one for one in self._tokens if hmac.compare_digest(one.sha256, hashed)]
+        if not token or not found:
+            return None
+        one = found[0]
+        return Caller(
+            name=one.name or f"token {one.sha256[:8]}",
+            users=None if ANYBODY in one.users else frozenset(one.users),
+            apps=frozenset(one.apps) if one.apps else None,
+            person=self._person(one.person),
             remedy="Set `person` of this token in [[gateway.tokens]] to the id of one of "
             "[[people]].",
         )
+
+    def _person(self, person_id: str) -> Person | None:
+        return self._desk.directory.get(person_id) if person_id else None
 
 
 def _require_local(request: Request) -> None:
@@ -137,8 +210,8 @@ def _require_local(request: Request) -> None:
             403,
             "not-local",
             "Without tokens, only programs on this machine are served",
-            f"This request is refused: {problem}. Add a [[gateway.tokens]] table with the "
-            "`sha256` of a token, and send that token.",
+            f"This request is refused: {problem}. Send a token: `signoff tokens create` makes one, "
+            "or add a [[gateway.tokens]] table with the `sha256` of one.",
         )
 
 

@@ -17,6 +17,7 @@ from google.adk.version import __version__ as adk_version
 
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
+from signoff.core.access import Scope
 from signoff.core.run import Watch
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
@@ -69,7 +70,7 @@ class AdkApi:
 
     async def version(self, request: Request) -> Response:
         """Say which ADK the agents run on; clients tell by it what the server can do."""
-        self.gate.admit(request)
+        await self.gate.admit(request)
         python = ".".join(str(part) for part in sys.version_info[:3])
         return JSONResponse(
             {"version": adk_version, "language": "python", "language_version": python}
@@ -77,7 +78,7 @@ class AdkApi:
 
     async def list_apps(self, request: Request) -> Response:
         """Return the names of the agents that the caller may use."""
-        caller = self.gate.admit(request)
+        caller = await self.gate.admit(request)
         if request.query_params.get("detailed", "false").lower() not in {"", "0", "false"}:
             raise Problem(
                 501,
@@ -89,12 +90,12 @@ class AdkApi:
 
     async def list_sessions(self, request: Request, app: str, user: str) -> Response:
         """Return the sessions of a user."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app)
         return JSONResponse(await self.sessions.list(caller, app, user))
 
     async def create_session(self, request: Request, app: str, user: str) -> Response:
         """Make a session."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         body = await read_object(request, optional=True)
         return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
 
@@ -102,26 +103,26 @@ class AdkApi:
         self, request: Request, app: str, user: str, session: str
     ) -> Response:
         """Make a session with this id; the body is its state."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         state = await read_object(request, optional=True)
         body = {"session_id": session, "state": state}
         return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
 
     async def get_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Return a session."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app)
         return JSONResponse(session_json(await self.sessions.get(caller, app, user, session)))
 
     async def update_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Set some of a session's state."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         body = await read_object(request)
         changed = await self.sessions.update(caller, app, user, session, body)
         return JSONResponse(session_json(changed))
 
     async def delete_session(self, request: Request, app: str, user: str, session: str) -> Response:
         """Delete a session."""
-        caller = self.admit(request, app)
+        caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         await self.sessions.delete(caller, app, user, session)
         return JSONResponse(None)
 
@@ -133,15 +134,15 @@ class AdkApi:
         """Run an agent, or answer it, and return the events of the turn as they come."""
         return self.onlookers.stream(await self._turn(request, streams=True))
 
-    def admit(self, request: Request, app: str) -> Caller:
+    async def admit(self, request: Request, app: str, scope: Scope = Scope.RUNS_READ) -> Caller:
         """Return who makes a request for an app that is there."""
-        caller = self.gate.admit(request)
+        caller = await self.gate.admit(request, scope)
         self._require_app(caller, app)
         return caller
 
     async def publish(self, request: Request) -> Response:
         """Take what a turn of an agent elsewhere has left waiting; 201 where that is news."""
-        caller = self.gate.admit(request)
+        caller = await self.gate.admit(request, Scope.RUNS_SUBMIT)
         opened = await self.pauses.open(caller, await read_object(request))
         return JSONResponse(
             {"approvals": list(opened.approvals)}, status_code=201 if opened.fresh else 200
@@ -150,7 +151,7 @@ class AdkApi:
     async def not_served(self, request: Request, rest: str) -> Response:
         """Say of what else ADK's server has that it is not here."""
         del rest
-        self.gate.admit(request)
+        await self.gate.admit(request)
         raise Problem(
             404,
             "not-served",
@@ -170,12 +171,13 @@ class AdkApi:
         Raises:
             Problem: It cannot be carried out; nothing was changed.
         """
-        caller = self.gate.admit(request)
+        caller = await self.gate.admit(request)
         asked, message = read_request(await read_object(request))
         self.onlookers.require_room()
         watched = Watch.WORDS if streams and asked.streaming else Watch.EVENTS
         if not isinstance(message, str):
             return await self.answering.take(caller, asked, message, watched)
+        caller.require(Scope.RUNS_SUBMIT)
         self._require_app(caller, asked.app_name)
         await self.sessions.get(caller, asked.app_name, asked.user_id, asked.session_id)
         run = await self.desk.submit(
@@ -216,6 +218,7 @@ def make_adk_router(
     artifacts: BaseArtifactService,
     folder: Path,
     tokens: Sequence[ApiToken] = (),
+    local: bool = True,
     local_person: str = "",
     remote: Mapping[str, RemoteApp] | None = None,
     elsewhere: Mapping[str, BaseSessionService] | None = None,
@@ -229,14 +232,15 @@ def make_adk_router(
         sessions: The session service that the workers use.
         artifacts: The artifact service that the workers use.
         folder: The folder of the agents.
-        tokens: Who may use it; without any, only programs on this machine.
-        local_person: As whom whoever sits at this machine answers, while there are no tokens.
+        tokens: Who may use it, besides those to whom `signoff tokens create` has given a token.
+        local: Whether programs on this machine may without one, while there are no `tokens`.
+        local_person: As whom these answer then.
         remote: The agents elsewhere that may publish their pauses.
         elsewhere: The sessions of those of them that can be submitted to, by app.
         web: Whether ADK's own page is served too.
     """
     api = AdkApi(
-        gate=Gate(tokens, desk.directory, local_person=local_person),
+        gate=Gate(tokens, desk, local=local, local_person=local_person),
         desk=desk,
         sessions=Sessions(sessions, desk, elsewhere or {}),
         answering=Answering(desk, watching),

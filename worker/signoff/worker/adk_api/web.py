@@ -52,12 +52,12 @@ class Page:
         files: The built page.
     """
 
-    admit: Callable[[Request], Caller]
+    admit: Callable[[Request], Awaitable[Caller]]
     files: StaticFiles
 
     async def file(self, request: Request, path: str) -> Response:
         """Return a file of the page."""
-        self.admit(request)
+        await self.admit(request)
         try:
             response = await self.files.get_response(path or "index.html", request.scope)
         except HTTPException as error:
@@ -69,37 +69,37 @@ class Page:
 
     async def home(self, request: Request) -> Response:
         """Lead to the page."""
-        self.admit(request)
+        await self.admit(request)
         return RedirectResponse(_HOME)
 
     async def config(self, request: Request) -> Response:
         """Tell the page where the API is: here."""
-        self.admit(request)
+        await self.admit(request)
         return JSONResponse({"backendUrl": ""}, headers={"Cache-Control": "no-store"})
 
     async def logo(self, request: Request) -> Response:
         """Tell the page that there is no other logo."""
-        self.admit(request)
+        await self.admit(request)
         return JSONResponse({"logo_text": None, "logo_image_url": None})
 
     async def telemetry(self, request: Request) -> Response:
         """Tell the page that nobody has agreed that it tells Google what is done in it."""
-        self.admit(request)
+        await self.admit(request)
         return JSONResponse({"telemetry": False})
 
     async def nothing(self, request: Request) -> Response:
         """Return an empty list."""
-        self.admit(request)
+        await self.admit(request)
         return JSONResponse([])
 
     async def no_file(self, request: Request) -> Response:
         """Tell the builder that an agent is none that it could change: it has no YAML file."""
-        self.admit(request)
+        await self.admit(request)
         return PlainTextResponse("")
 
     async def not_served(self, request: Request) -> Response:
         """Refuse what needs the code of an agent, or changes it."""
-        self.admit(request)
+        await self.admit(request)
         raise Problem(
             501,
             "not-served",
@@ -109,7 +109,7 @@ class Page:
         )
 
 
-def make_web_router(admit: Callable[[Request], Caller]) -> APIRouter:
+def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
     """Return the routes of the page.
 
     Args:

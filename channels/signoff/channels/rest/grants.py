@@ -1,0 +1,183 @@
+"""The routes of grants: calls that are approved beforehand, and taking that back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+
+from signoff.broker import listing
+from signoff.broker.desk import Desk
+from signoff.broker.grants import Grants
+from signoff.channels.rest import shapes
+from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, length_of, same_call
+from signoff.channels.rest.entrance import Decider, Handler, Reader
+from signoff.channels.rest.once import once
+from signoff.channels.rest.pages import Paging, page
+from signoff.channels.rest.problems import not_found, responses
+from signoff.client import bodies, models
+from signoff.core.access import Access
+from signoff.core.approval import Approval
+from signoff.core.errors import GrantNotFound
+from signoff.core.grants import Grant, grant_id
+
+log = structlog.get_logger(__name__)
+
+GrantId = Annotated[
+    str,
+    Path(max_length=128, description="The id: gr_ and 16 letters, or the approval it came from."),
+]
+
+
+class Wanted(Paging):
+    """Which grants are wanted."""
+
+    every: bool = Field(False, alias="all", description="Those that have ended, too.")
+
+
+class GrantRoutes:
+    """The routes.
+
+    Whoever has given a grant sees it and takes it back; so does an administrator.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._grants = Grants(desk)
+        self._carrying = Carrying(desk)
+
+    async def search(
+        self, access: Reader, wanted: Annotated[Wanted, Query()]
+    ) -> models.Page[models.Grant]:
+        """List the grants that the token's person has given, the newest first."""
+        now = await self._desk.ledger.now()
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Grant | None]]:
+            return await listing.grants(self._desk.ledger, before=before, limit=most)
+
+        def keep(one: Grant) -> bool:
+            return access.sees_grant(one) and (wanted.every or one.state(now) == "open")
+
+        found, then = await page(listed, keep, wanted)
+        items = tuple(shapes.grant(one, now) for one in found)
+        return models.Page[models.Grant](items=items, next=then)
+
+    async def show(self, access: Reader, grant_id: GrantId) -> models.Grant:
+        """Return one grant."""
+        return await self._shown(await self._seen(access, grant_id))
+
+    async def uses(
+        self, access: Reader, grant_id: GrantId, wanted: Annotated[Paging, Query()]
+    ) -> models.Page[models.Approval]:
+        """List the approvals that a grant has decided, the latest first."""
+        grant = await self._seen(access, grant_id)
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Approval | None]]:
+            index = f"uses:{grant.id}"
+            return await listing.approvals(
+                self._desk.ledger, index=index, before=before, limit=most
+            )
+
+        found, then = await page(listed, lambda _: True, wanted)
+        items = tuple(shapes.approval(one) for one in found)
+        return models.Page[models.Approval](items=items, next=then)
+
+    async def give(
+        self,
+        access: Decider,
+        approval_id: Id,
+        body: bodies.Give,
+        request: Request,
+        response: Response,
+    ) -> models.Grant:
+        """Approve a call, and calls like it for a while, as the token's person."""
+        seen = await self._carrying.seen(access, approval_id)
+        person = self._carrying.person(access)
+        span = length_of(body.length, "/length")
+        async with once(self._desk.ledger, access, request, response) as attempt:
+            if attempt.about:
+                done = await self._grants.get(attempt.about)
+            else:
+                same_call(seen, body.digest)
+                done = await self._grants.give(
+                    seen.id,
+                    person,
+                    channel=CHANNEL,
+                    span=span,
+                    uses=body.uses,
+                    limit=body.limit,
+                    reason=body.reason.strip(),
+                    also=attempt.done(grant_id(seen.id)),
+                    more=by(access),
+                )
+        log.info("rest.granted", grant=done.id, approval=seen.id, token=access.id)
+        response.headers["Location"] = f"{request.url.path.rsplit('/', 3)[0]}/grants/{done.id}"
+        return await self._shown(done)
+
+    async def revoke(
+        self,
+        access: Handler,
+        grant_id: GrantId,
+        body: bodies.Revoke,
+        request: Request,
+        response: Response,
+    ) -> models.Grant:
+        """Take a grant back, at once: it decides nothing any more."""
+        seen = await self._seen(access, grant_id)
+        async with once(self._desk.ledger, access, request, response) as attempt:
+            if attempt.about:
+                return await self._shown(seen)
+            who = access.person or access.shown
+            done = await self._grants.revoke(
+                seen.id,
+                by=who,
+                why=body.reason,
+                also=attempt.done(seen.id),
+                more=by(access),
+            )
+        log.info("rest.revoked", grant=done.id, token=access.id)
+        return await self._shown(done)
+
+    async def _seen(self, access: Access, name: str) -> Grant:
+        """Return a grant that the token may see.
+
+        Raises:
+            Problem: It may not, or there is none: the two are not told apart.
+        """
+        try:
+            found = await self._grants.get(name)
+        except GrantNotFound:
+            raise not_found("grant", name) from None
+        if not access.sees_grant(found):
+            raise not_found("grant", name)
+        return found
+
+    async def _shown(self, grant: Grant) -> models.Grant:
+        return shapes.grant(grant, await self._desk.ledger.now())
+
+
+def make_grants(desk: Desk) -> APIRouter:
+    """Return the routes of grants."""
+    routes = GrantRoutes(desk)
+    router = APIRouter(tags=["grants"])
+    add, one = router.add_api_route, "/grants/{grant_id}"
+    writes = responses(400, 404, 408, 409, 413, 415)
+    add("/grants", routes.search, methods=["GET"], name="list_grants", responses=responses())
+    add(one, routes.show, methods=["GET"], name="get_grant", responses=responses(404))
+    add(f"{one}/uses", routes.uses, methods=["GET"], name="list_uses", responses=responses(404))
+    add(f"{one}/revoke", routes.revoke, methods=["POST"], name="revoke_grant", responses=writes)
+    add(
+        "/approvals/{approval_id}/grant",
+        routes.give,
+        methods=["POST"],
+        name="give_grant",
+        status_code=201,
+        responses=writes,
+    )
+    return router

@@ -1,0 +1,130 @@
+"""The routes of people: who is away, and who decides instead."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import JsonValue
+
+from signoff.broker.desk import Desk
+from signoff.channels.http import Problem
+from signoff.channels.rest import shapes
+from signoff.channels.rest.carrying import CHANNEL, by
+from signoff.channels.rest.entrance import Handler, Reader
+from signoff.channels.rest.once import once
+from signoff.channels.rest.problems import not_found, responses
+from signoff.client import bodies, models
+from signoff.core.access import Access
+from signoff.core.hours import Absence
+from signoff.core.people import Person
+
+log = structlog.get_logger(__name__)
+
+PersonId = Annotated[str, Path(max_length=64, description="The id of a person.")]
+
+
+class People:
+    """The routes.
+
+    A person's token shows and says when that person is away; an administrator's of anybody.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._people = desk.people
+
+    async def search(self, access: Reader) -> list[models.Person]:
+        """List the people of the directory, and when they are away; without their addresses."""
+        directory, now = await self._people.directory(), await self._desk.ledger.now()
+        return [shapes.person(one, now) for one in directory if _may(access, one.id)]
+
+    async def show(self, access: Reader, person_id: PersonId) -> models.Person:
+        """Return when somebody is away."""
+        return await self._shown(self._seen(access, person_id))
+
+    async def leave(
+        self,
+        access: Handler,
+        person_id: PersonId,
+        body: bodies.Leave,
+        request: Request,
+        response: Response,
+    ) -> models.Person:
+        """Note that somebody is away, in whole days where they are. It takes effect at once."""
+        person = self._seen(access, person_id)
+        start = body.start or person.day(await self._desk.ledger.now())
+        if body.end < start:
+            detail = f"/to: {body.end} is before {start}, on which it begins."
+            raise Problem(422, "absence", "The absence cannot be noted", detail)
+        stands_in = self._desk.directory.find(body.delegate) if body.delegate else None
+        # Of whom nobody knows, the domain says so.
+        delegate = stands_in.id if stands_in is not None else body.delegate
+        absence = Absence(start=start, end=body.end, delegate=delegate)
+
+        async with once(self._desk.ledger, access, request, response) as attempt:
+            if not attempt.about:
+                await self._people.leave(
+                    person,
+                    absence,
+                    by=_who(access),
+                    more=_more(access),
+                    also=attempt.done(person.id),
+                )
+        log.info("rest.away", person=person.id, token=access.id)
+        return await self._shown(person)
+
+    async def come_back(
+        self, access: Handler, person_id: PersonId, request: Request, response: Response
+    ) -> models.Person:
+        """Note that somebody is back; absences that have not begun yet stay."""
+        person = self._seen(access, person_id)
+
+        async with once(self._desk.ledger, access, request, response) as attempt:
+            if not attempt.about:
+                also = attempt.done(person.id)
+                await self._people.come_back(person, by=_who(access), more=_more(access), also=also)
+        log.info("rest.back", person=person.id, token=access.id)
+        return await self._shown(person)
+
+    def _seen(self, access: Access, person_id: str) -> Person:
+        """Return a person of whom the token may know when they are away.
+
+        Raises:
+            Problem: It may not, or there is none: the two are not told apart.
+        """
+        found = self._desk.directory.get(person_id)
+        if found is None or not _may(access, person_id):
+            raise not_found("person", person_id)
+        return found
+
+    async def _shown(self, person: Person) -> models.Person:
+        directory = await self._people.directory()
+        latest = directory.get(person.id) or person
+        return shapes.person(latest, await self._desk.ledger.now())
+
+
+def _may(access: Access, person_id: str) -> bool:
+    return access.is_admin or (bool(access.person) and access.person == person_id)
+
+
+def _who(access: Access) -> str:
+    return access.person or access.shown
+
+
+def _more(access: Access) -> dict[str, JsonValue]:
+    return {"channel": CHANNEL, **by(access)}
+
+
+def make_people(desk: Desk) -> APIRouter:
+    """Return the routes of people."""
+    routes = People(desk)
+    router = APIRouter(tags=["people"])
+    add, one = router.add_api_route, "/people/{person_id}"
+    writes = responses(400, 404, 408, 409, 413, 415)
+    add("/people", routes.search, methods=["GET"], name="list_people", responses=responses())
+    add(one, routes.show, methods=["GET"], name="get_person", responses=responses(404))
+    add(f"{one}/away", routes.leave, methods=["POST"], name="leave", responses=writes)
+    add(f"{one}/back", routes.come_back, methods=["POST"], name="come_back", responses=writes)
+    return router

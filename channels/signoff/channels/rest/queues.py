@@ -1,0 +1,96 @@
+"""The routes of queues: what waits, how long and on whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from signoff.broker import listing
+from signoff.broker.desk import Desk
+from signoff.broker.waiting import ALL, index_of, name_of, names_for, names_of, summaries
+from signoff.channels.rest import shapes
+from signoff.channels.rest.entrance import Reader
+from signoff.channels.rest.pages import Paging, page
+from signoff.channels.rest.problems import not_found, responses
+from signoff.client import models
+from signoff.core.access import Access
+from signoff.core.approval import Approval, State
+
+Name = Annotated[
+    str,
+    Path(max_length=128, description="A queue, `finance` or `queue:finance`; a person; `all`."),
+]
+
+
+class Queues:
+    """The routes.
+
+    A person sees the queues that they are in, and what waits for them; an administrator everything.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def search(self, access: Reader) -> list[models.Queue]:
+        """Sum up what waits: altogether, in each queue, and for each person who has anything.
+
+        How many wait and since when is exact, unless the token is for some apps alone; the rest is
+        read off the 1,000 approvals that are due next.
+        """
+        directory = self._desk.directory
+        keep = None
+        if access.apps:
+
+            def keep(one: Approval) -> bool:
+                return access.sees(one, directory)
+
+        found, _ = await summaries(self._desk.ledger, self._names(access), keep=keep)
+        return [shapes.queue(one) for one in found]
+
+    async def show(
+        self, access: Reader, name: Name, wanted: Annotated[Paging, Query()]
+    ) -> models.Page[models.Approval]:
+        """List what waits in a queue or for a person, the newest first."""
+        directory = self._desk.directory
+        called = name_of(directory, name)
+        if called not in self._names(access):
+            raise not_found("queue", name)
+        # By what is due next there is no order that stays while somebody turns the pages.
+        index = listing.APPROVALS if called == ALL else index_of(called)
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Approval | None]]:
+            return await listing.approvals(
+                self._desk.ledger, index=index, before=before, limit=most
+            )
+
+        def keep(one: Approval) -> bool:
+            return one.state is State.PENDING and access.sees(one, directory)
+
+        found, then = await page(listed, keep, wanted)
+        items = tuple(shapes.approval(one) for one in found)
+        return models.Page[models.Approval](items=items, next=then)
+
+    def _names(self, access: Access) -> Sequence[str]:
+        if access.is_admin:
+            return names_of(self._desk.directory)
+        return names_for(self._desk.directory, access.person) if access.person else ()
+
+
+def make_queues(desk: Desk) -> APIRouter:
+    """Return the routes of queues."""
+    routes = Queues(desk)
+    router = APIRouter(tags=["queues"])
+    add = router.add_api_route
+    add("/queues", routes.search, methods=["GET"], name="list_queues", responses=responses())
+    add(
+        "/queues/{name}",
+        routes.show,
+        methods=["GET"],
+        name="get_queue",
+        responses=responses(404),
+    )
+    return router

@@ -1,0 +1,17 @@
+"""`signoff api`: what there is to know of the REST API without a gateway."""
+
+from __future__ import annotations
+
+import typer
+
+from signoff.cli.commands.session import write_json
+
+app = typer.Typer(no_args_is_help=True, help="The REST API that the gateway serves.")
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the REST API, as the gateway serves it; needs no settings."""
+    from signoff.channels.rest.app import openapi_document  # noqa: PLC0415 -- fastapi
+
+    write_json(openapi_document())

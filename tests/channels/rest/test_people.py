@@ -1,0 +1,88 @@
+"""Absences by the API: of oneself, and of anybody for administrators."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+
+async def days(office) -> tuple[str, str]:
+    """Return today and a day of next week, as the API has them."""
+    today = (await office.desk.ledger.now()).date()
+    return today.isoformat(), (today + timedelta(days=7)).isoformat()
+
+
+async def test_a_person_says_to_be_away_and_back(office, mara):
+    """It takes effect at once, with who decides instead, and is in the audit with the token."""
+    today, later = await days(office)
+    body = {"to": later, "delegate": "cleo@example.com"}
+    away = await mara.post("people/mara/away", json=body)
+    assert away.status_code == 200, away.text
+    absence = {"from": today, "to": later, "delegate": "cleo"}
+    assert (away.json()["away_now"], away.json()["away"]) == (True, [absence])
+    assert (await mara.get("people/mara")).json() == away.json()
+    found = await office.desk.people.directory()
+    assert found.get("mara").absence(await office.desk.ledger.now()).delegate == "cleo"
+    back = await mara.post("people/mara/back", json={})
+    assert back.json()["away_now"] is False
+    again = await mara.post("people/mara/back", json={})
+    assert (again.status_code, again.json()["type"]) == (422, "urn:signoff:problem:absence")
+    auditor = await office.holder(person="mara", scopes=["audit:read"])
+    lines = (await auditor.get("audit")).text
+    assert '"what":"left"' in lines
+    assert '"token":' in lines.partition('"what":"left"')[2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"to": "soon"},
+        {"to": "2020-01-01"},
+        {"from": "2999-02-01", "to": "2999-01-01"},
+        {"to": "2999-01-01", "delegate": "nobody"},
+        {"to": "2999-01-01", "delegate": "mara"},
+        {"to": "2999-01-01", "until": "2999-01-01"},
+    ],
+)
+async def test_an_absence_that_cannot_be_is_refused(office, mara, body):
+    """It says what is wrong, and nothing is noted."""
+    answer = await mara.post("people/mara/away", json=body)
+    assert answer.status_code == 422, answer.text
+    assert (await mara.get("people/mara")).json()["away"] == []
+
+
+async def test_of_others_an_administrator_alone_knows_and_says(office, mara, admin):
+    """To everybody else they are as if they were not there; there are no addresses."""
+    _, later = await days(office)
+    assert [one["id"] for one in (await mara.get("people")).json()] == ["mara"]
+    everybody = await admin.get("people")
+    assert {one["id"] for one in everybody.json()} == {"mara", "cleo", "riley"}
+    assert "@" not in everybody.text
+    system = await office.holder(users=("*",))
+    assert (await system.get("people")).json() == []
+    for client in (mara, system):
+        seen, none = await client.get("people/cleo"), await client.get("people/cleoo")
+        assert seen.status_code == none.status_code == 404
+        assert seen.text.replace("cleo", "") == none.text.replace("cleoo", "")
+    assert (await mara.post("people/cleo/away", json={"to": later})).status_code == 404
+    assert (await mara.post("people/cleo/back", json={})).status_code == 404
+    assert (await system.post("people/cleo/back", json={})).status_code == 403
+    reader = await office.holder(person="mara", scopes=["approvals:read"])
+    assert (await reader.post("people/mara/away", json={"to": later})).status_code == 403
+    done = await admin.post("people/cleo/away", json={"to": later})
+    assert done.json()["away_now"] is True
+    assert (await admin.get("people/cleo")).json()["away_now"] is True
+
+
+async def test_an_absence_that_is_sent_again_is_noted_once(office, mara):
+    """Under one key there is one entry in the audit."""
+    _, later = await days(office)
+    for _ in range(2):
+        answer = await mara.post(
+            "people/mara/away", json={"to": later}, headers={"Idempotency-Key": "a"}
+        )
+        assert answer.status_code == 200
+    auditor = await office.holder(person="mara", scopes=["audit:read"])
+    assert (await auditor.get("audit")).text.count('"what":"left"') == 1

@@ -1,0 +1,91 @@
+"""Queues by the API: what waits in them, and who may look."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, MARA, RILEY, paused
+from channels.rest.conftest import Office
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+from signoff.core.levels import Seat
+from signoff.core.people import Directory
+from signoff.core.queues import Queue
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Mara and Cleo, who are in a queue together; Riley, who is in another one."""
+    queues = (Queue(name="finance", members=("mara", "cleo")), Queue(name="it", members=("riley",)))
+    return Directory([MARA, CLEO, RILEY], queues=queues)
+
+
+async def queued(office: Office, *people: str, queue: str = "finance") -> Approval:
+    """Return an approval that waits in a queue, for some of its members."""
+    asked = tuple(one for one in (MARA, CLEO) if one.id in people)
+    _, (was,) = await paused(office.desk.ledger, asked=asked)
+    seats = tuple(Seat(person=one, via=f"queue:{queue}") for one in people)
+    await office.desk.ledger.commit(Change().put(was.model_copy(update={"seats": seats}), was=was))
+    return await office.desk.ledger.approval(was.id)
+
+
+async def test_the_queues_say_how_much_waits_and_on_whom(office, admin, mara):
+    """An administrator sees all of them and who has anything; a person her own."""
+    first = await queued(office, "mara", "cleo")
+    await queued(office, "cleo")
+    await mara.post(f"approvals/{first.id}/claim", json={"length": "1h"})
+    rows = {one["name"]: one for one in (await admin.get("queues")).json()}
+    assert {name: one["waiting"] for name, one in rows.items()} == {
+        "all": 2,
+        "queue:finance": 2,
+        "queue:it": 0,
+        "mara": 1,
+        "cleo": 2,
+    }
+    finance = rows["queue:finance"]
+    assert finance["on"] == ["cleo", "mara"]
+    assert finance["next_due"] == (await admin.get(f"approvals/{first.id}")).json()["deadline"]
+    assert [(one["id"], one["by"]) for one in finance["claimed"]] == [(first.id, "mara")]
+    assert finance["oldest"] == (await admin.get(f"approvals/{first.id}")).json()["opened_at"]
+    mine = {one["name"]: one["waiting"] for one in (await mara.get("queues")).json()}
+    assert mine == {"queue:finance": 2, "mara": 1}
+
+
+async def test_a_queue_is_shown_to_its_members_page_by_page(office, admin, mara):
+    """Each approval once, the newest first, also what waits for another member."""
+    made = [(await queued(office, "cleo")).id for _ in range(5)]
+    found, cursor = [], ""
+    while cursor is not None:
+        answer = await mara.get("queues/finance", params={"limit": 2, "cursor": cursor})
+        page = answer.json()
+        found += [one["id"] for one in page["items"]]
+        cursor = page["next"]
+    assert found == made[::-1]
+    assert (await mara.get(f"approvals/{made[0]}")).status_code == 200
+    for name in ("queue:finance", "cleo", "cleo@example.com", "all"):
+        items = (await admin.get(f"queues/{name}")).json()["items"]
+        assert [one["id"] for one in items] == made[::-1], name
+
+
+async def test_the_queues_of_others_are_as_if_they_were_not_there(office, mara, riley):
+    """What waits for others, in other queues, and all together: 404, as for what is not there."""
+    await queued(office, "mara")
+    system = await office.holder(users=("*",))
+    for client, names in (
+        (mara, ("it", "queue:it", "cleo", "all", "sales", "queue:mara")),
+        (riley, ("finance", "mara", "all")),
+        (system, ("finance", "mara", "all")),
+    ):
+        for name in names:
+            assert (await client.get(f"queues/{name}")).status_code == 404, name
+    assert (await system.get("queues")).json() == []
+
+
+async def test_a_token_for_one_app_counts_what_is_of_that_app(office):
+    """What it may not see is not counted either."""
+    await queued(office, "mara")
+    for app, count in (("finance", 1), ("travel", 0)):
+        client = await office.holder(person="mara", apps=(app,))
+        rows = (await client.get("queues")).json()
+        assert {one["name"]: one["waiting"] for one in rows}["queue:finance"] == count
+        assert len((await client.get("queues/finance")).json()["items"]) == count

@@ -1,0 +1,46 @@
+"""`signoff audit verify --file`: what an export shows without Redis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import Result
+
+from cli.conftest import Invoke
+from cli.test_commands import on_ledger, waiting
+from signoff.core.approval import Approval
+
+__all__ = ["on_ledger", "waiting"]
+
+
+def test_an_export_is_verified_without_redis(
+    invoke: Invoke, waiting: Approval, tmp_path: Path
+) -> None:
+    """Whole, with the same head; a changed or missing line, or a head that is not in it, shows."""
+    reason = "nein\u2028\x85 1e16 ü"
+    assert (
+        invoke("approvals", "reject", waiting.id, "--as", "mara", "--reason", reason).exit_code == 0
+    )
+    text = invoke("audit", "export").output
+    verified = json.loads(invoke("audit", "verify", "--json").output)
+    file = tmp_path / "audit.jsonl"
+
+    def verify(written: str, *more: str) -> Result:
+        file.write_text(written, encoding="utf-8", newline="")
+        (tmp_path / "signoff.toml").rename(tmp_path / "away.toml")
+        try:
+            return invoke("audit", "verify", "--file", str(file), "--json", *more)
+        finally:
+            (tmp_path / "away.toml").rename(tmp_path / "signoff.toml")
+
+    assert json.loads(verify(text, "--head", verified["head"]).output) == verified
+    lines = text.split("\n")
+    for changed in (
+        text.replace("mara", "cleo"),
+        "\n".join(lines[1:]),
+        "\n".join([*lines[:1], *lines[2:]]),
+        text.replace('"entry": {', '"entry":{'),
+    ):
+        assert verify(changed).exit_code == 1
+    assert verify("\n".join(lines[:-2]), "--head", verified["head"]).exit_code == 1
