@@ -14,10 +14,10 @@ from slackblocks.objects import ConfirmationDialogue, Option
 
 from builders import NOON, ask, make_approval, make_call, people
 from channels.slack.limits import faults_of, units
+from signoff.channels.form_fields import fields
 from signoff.channels.port import Kind as Message_
 from signoff.channels.port import Message
 from signoff.channels.slack import blocks, views
-from signoff.channels.slack.form import fields
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.text import clip, escape, pieces
 from signoff.core.approval import Approval, Kind

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from builders import NOON
+from signoff.channels.form_fields import fields
 from signoff.channels.preview import message
 from signoff.channels.samples import PEOPLE, samples
 from signoff.channels.slack import blocks, views
-from signoff.channels.slack.form import fields
 from signoff.channels.slack.references import Reference
 from signoff.core.card import card
 

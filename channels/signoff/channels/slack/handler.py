@@ -20,10 +20,10 @@ from signoff.channels import phrases
 from signoff.channels.answer import Answer
 from signoff.channels.answers import Answers
 from signoff.channels.beforehand import Beforehand
+from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
-from signoff.channels.slack.form import PayloadErrors, fields
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.leaving import SlackLeavings
 from signoff.channels.slack.menu import MODALS, SlackMenu

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from signoff.channels.form_fields import MOST_FIELDS, field_id, fields
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack
-from signoff.channels.slack.form import MOST_FIELDS, VALUE, block_id, fields, read_values
+from signoff.channels.slack.form import VALUE, read_values
 from signoff.channels.slack.payloads import Submission
 from signoff.channels.slack.references import REJECT
 from signoff.core.approval import Approval
@@ -80,7 +81,7 @@ def errors_of(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
     names = [field.name for field in fields(approval)[:MOST_FIELDS]]
     return errors_at(
         {
-            block_id(names.index(name)) if name in names else first_block(approval): why
+            field_id(names.index(name)) if name in names else first_block(approval): why
             for name, why in problems.items()
         }
     )
@@ -88,4 +89,4 @@ def errors_of(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
 
 def first_block(approval: Approval) -> str:
     """Return the first block of a decision's modal that takes anything."""
-    return block_id(0) if fields(approval) else views.REASON
+    return field_id(0) if fields(approval) else views.REASON

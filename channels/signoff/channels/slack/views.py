@@ -23,8 +23,9 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
+from signoff.channels.form_fields import Field
 from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
-from signoff.channels.slack.form import VALUE, Field, inputs
+from signoff.channels.slack.form import VALUE, inputs
 from signoff.channels.slack.references import (
     ANSWER,
     APPROVE,
