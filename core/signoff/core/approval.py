@@ -24,7 +24,7 @@ from signoff.core.errors import (
 from signoff.core.events import Event, What
 from signoff.core.levels import Outcome, Start
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
-from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id
+from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id, words_of
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
 from signoff.core.steps import SECOND, mark_of
@@ -59,6 +59,7 @@ class Approval(Counted):
         now: datetime,
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
+        said: str = "",
     ) -> tuple[Self, tuple[Event, ...]]:
         """Open an approval for a call that waits.
 
@@ -73,6 +74,7 @@ class Approval(Counted):
             call=call,
             digest=digest(call.name, call.args),
             hint=hint.encode("utf-8", "replace").decode(),
+            said=words_of(said),
             template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
@@ -351,6 +353,7 @@ class Approval(Counted):
             kind=self.kind,
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
+            said=self.said,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
             now=now,

@@ -95,6 +95,7 @@ class Card(Value):
         rows: The arguments; of a request for input, what it comes with.
         hint: The tool's own words, "" where ADK only put its standard text; of a request for
             input, the question where the title is too short for it.
+        said: What the agent said before the call: its own words, which nobody has checked.
         requester: Who asked.
         policy: The name of the policy.
         deadline: Until when (UTC), None when it stays open.
@@ -125,6 +126,7 @@ class Card(Value):
     tool: str
     rows: tuple[Row, ...]
     hint: str
+    said: str = ""
     requester: str
     policy: str
     deadline: datetime | None
@@ -161,6 +163,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         tool=one_line(call.name),
         rows=_rows(call.args),
         hint="" if _is_standard_hint(approval.hint) else shown(approval.hint),
+        said=shown(approval.said),
         requester=one_line(requester.shown if requester else origin.user),
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,

@@ -16,6 +16,9 @@ INPUT: Final = "adk_request_input"
 """What a request for input is called: by ADK in the session, and by us in policies and digests."""
 
 
+_LONGEST_WORDS: Final = 2_000
+
+
 class Kind(StrEnum):
     """What is asked for."""
 
@@ -126,6 +129,12 @@ class Decision(Value):
     proposal: dict[str, JsonValue] | None = None
     first_step: str = ""
     grant: str = ""
+
+
+def words_of(agent: str) -> str:
+    """Return what an agent has said as it is kept: at most 2,000 characters, the rest left out."""
+    text = agent.encode("utf-8", "replace").decode().strip()
+    return text if len(text) <= _LONGEST_WORDS else f"{text[: _LONGEST_WORDS - 1]}…"
 
 
 def approval_id(origin: Origin) -> str:

@@ -39,6 +39,7 @@ class Question(Value):
         call: The tool and the arguments, as shown and as they will run.
         digest: `signoff.core.digest` of the call.
         hint: The tool's own words for the approver.
+        said: What the agent said before the call, at most 2,000 characters; "" where nothing.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
         state: See `TRANSITIONS`.
@@ -74,6 +75,7 @@ class Question(Value):
     call: ToolCall
     digest: str
     hint: str = ""
+    said: str = ""
     template: JsonValue = None
     state: State = State.PENDING
     handoff: Handoff = Handoff.NONE

@@ -100,6 +100,7 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
         template=pause.template,
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
+        said=pause.said,
     )
     _route(change.put(approval, was=None).note(noted), approval)
     return approval

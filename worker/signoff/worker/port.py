@@ -26,6 +26,7 @@ class Pause(Value):
         call: The call; of a request for input, the request.
         hint: The tool's words.
         template: Its payload template, None where there is none.
+        said: What the agent said before the call, "" where nothing.
     """
 
     origin: Origin
@@ -33,6 +34,7 @@ class Pause(Value):
     call: ToolCall
     hint: str = ""
     template: JsonValue = None
+    said: str = ""
 
 
 class Turn(Value):

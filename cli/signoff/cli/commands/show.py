@@ -237,6 +237,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "app": one_line(f"{origin.app} ({origin.agent})" if origin.agent else origin.app),
         "requester": one_line(_name(directory, origin.user)),
         "hint": shape.hint,
+        "agent said": shape.said,
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
         "level": shape.level,
         "approved so far": shape.progress,

@@ -7,8 +7,8 @@ invocation up again sees exactly what the one before it left.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.events.event import Event
@@ -80,6 +80,7 @@ class Invocation:
         requests: The requests for input, and the long-running calls that wait for an approval,
             that nobody has answered.
         left_open: Names of the long-running calls that nobody is asked about.
+        said: What the agent said before each call that waits, by the id of the call.
     """
 
     started: bool
@@ -89,6 +90,7 @@ class Invocation:
     stuck_on: tuple[str, ...] = ()
     requests: tuple[Request, ...] = ()
     left_open: tuple[str, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_invocation(
@@ -126,7 +128,34 @@ def read_invocation(
         stuck_on=tuple(unanswered(mine)),
         requests=tuple(asked_for) if drained else (),
         left_open=tuple(left_open),
+        said=said_before(mine, calls_of(confirming, asked_for)),
     )
+
+
+def calls_of(confirming: Iterable[Confirmation], asked_for: Iterable[Request]) -> set[str]:
+    """Return the ids of the calls that wait."""
+    return {one.call_id for one in confirming} | {one.call_id for one in asked_for}
+
+
+def said_before(events: Sequence[Event], calls: Collection[str]) -> dict[str, str]:
+    """Return what the agent that made a call has said before it, by the id of the call.
+
+    That is the text beside the call, or else its last words before it, as far as the user has said
+    nothing in between: what stands before that is about something else.
+    """
+    said: dict[str, str] = {}
+    spoken: dict[str, str] = {}
+    for event in events:
+        author = event.author or ""
+        if author == "user":
+            spoken.clear()
+            continue
+        if words := last_text([event]):
+            spoken[author] = words
+        for call in event.get_function_calls():
+            if call.id and call.id in calls and call.name != CONFIRMATION:
+                said[call.id] = spoken.get(author, "")
+    return said
 
 
 def calls_others(event: Event | None) -> bool:

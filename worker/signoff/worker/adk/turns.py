@@ -35,15 +35,15 @@ def turn_of(run: Run, invocation: Invocation) -> Turn:
         )
     return Turn(
         pauses=(
-            *(_pause(run, one) for one in invocation.waiting),
-            *(_pause(run, one) for one in invocation.requests),
+            *(_pause(run, one, invocation) for one in invocation.waiting),
+            *(_pause(run, one, invocation) for one in invocation.requests),
         ),
         text=invocation.text,
         left_open=invocation.left_open,
     )
 
 
-def _pause(run: Run, asked: Confirmation | Request) -> Pause:
+def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> Pause:
     return Pause(
         origin=Origin(
             run=run.id,
@@ -60,6 +60,7 @@ def _pause(run: Run, asked: Confirmation | Request) -> Pause:
         call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
         hint=asked.hint,
         template=asked.payload,
+        said=invocation.said.get(asked.call_id, ""),
     )
 
 

@@ -15,9 +15,11 @@ from signoff.core.run import Run
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
+    calls_of,
     calls_others,
     confirmations,
     last_words,
+    said_before,
     unanswered,
 )
 from signoff.worker.adk.mend import missing_events
@@ -71,6 +73,7 @@ class View:
             stuck_on=tuple(unanswered(self.mine)),
             requests=() if self.half else tuple(asked_for),
             left_open=tuple(left_open),
+            said=said_before(self.mine, calls_of(confirming, asked_for)),
         )
 
     @property
