@@ -22,19 +22,41 @@ TWO_STEPS = Policy(name="expenses", ask=("mara", "cleo"), within="4h", second_st
 
 
 class _Forms(HTMLParser):
-    """Reads the forms of a page: the action, and the hidden and filled fields."""
+    """Reads the forms of a page: the action, and the fields with what they hold."""
 
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[tuple[str, dict[str, str]]] = []
+        self._open = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect forms and inputs."""
+        """Collect forms, and what a browser would send of them."""
         found = {name: value or "" for name, value in attrs}
         if tag == "form":
             self.forms.append((found["action"], {}))
-        elif tag == "input" and self.forms:
-            self.forms[-1][1][found["name"]] = found.get("value", "")
+            return
+        if not self.forms:
+            return
+        fields = self.forms[-1][1]
+        if tag == "input" and (
+            found.get("type") not in {"radio", "checkbox"} or "checked" in found
+        ):
+            fields[found["name"]] = found.get("value", "")
+        elif tag in {"select", "textarea"}:
+            self._open = found["name"]
+            fields.setdefault(self._open, "")
+        elif tag == "option" and self._open and ("selected" in found or not fields[self._open]):
+            fields[self._open] = found.get("value", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave a field."""
+        if tag in {"select", "textarea"}:
+            self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        """Take the text of a field; its first line end is the page's own."""
+        if self._open and self.forms and self.lasttag == "textarea":
+            self.forms[-1][1][self._open] += data.removeprefix("\n")
 
 
 def forms_of(page: httpx.Response) -> dict[str, dict[str, str]]:

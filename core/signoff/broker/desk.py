@@ -165,6 +165,7 @@ class Desk:
         *,
         channel: str,
         mark: str,
+        also: Change | None = None,
         more: Mapping[str, JsonValue] | None = None,
     ) -> Approval:
         """Take the second step; see `Approval.confirm`.
@@ -174,6 +175,7 @@ class Desk:
             person: Who, as the channel has proven it by a second factor.
             channel: How it came.
             mark: Stands for the first step that the person was shown.
+            also: What must happen in the same commit.
             more: What the audit shall know besides, such as which second factor was given.
 
         Raises:
@@ -183,7 +185,7 @@ class Desk:
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
             return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
 
-        return await self._end(approval_id, step, None, in_time=True, more=more)
+        return await self._end(approval_id, step, also, in_time=True, more=more)
 
     async def reject(
         self,

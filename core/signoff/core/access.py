@@ -137,7 +137,7 @@ class Access(Value):
         person = directory.get(self.person)
         concerned = (
             self.has_asked(approval.origin.user, directory)
-            or _is_asked(approval, person)
+            or (person is not None and approval.concerns(person, directory))
             or _in_queue(approval, person, directory)
         )
         return concerned and self.may_use(approval.origin.app)
@@ -146,16 +146,6 @@ class Access(Value):
         """Say whether its holder may know of a grant: who has given it."""
         mine = bool(self.person) and grant.by == self.person
         return self.is_admin or (mine and self.may_use(grant.scope.app))
-
-
-def _is_asked(approval: Approval, person: Person | None) -> bool:
-    """Say whether a person is asked, was at an earlier level, or has decided it beforehand."""
-    if person is None:
-        return False
-    if approval.decision is not None and approval.decision.by == person.id:
-        return True
-    cards = {one.person for one in approval.asked}
-    return person.id in approval.approvers | cards | {one.person for one in approval.seats}
 
 
 def _in_queue(approval: Approval, person: Person | None, directory: Directory) -> bool:

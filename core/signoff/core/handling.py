@@ -289,6 +289,13 @@ class Handled(Question):
         """Say whether a person is the requester, by any of his identities."""
         return directory.same(person.id, self.origin.user) or person.owns(self.origin.user)
 
+    def never_decides(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person has no say in it: the requester, and whoever owns the agent."""
+        return any(
+            directory.same(person.id, one) or person.owns(one)
+            for one in (self.origin.user, *self.barred)
+        )
+
     def _usual_claim(self, person: Person, directory: Directory) -> timedelta:
         vias = (one.via.removeprefix(QUEUE) for one in self.seats if one.person == person.id)
         queues = (directory.queues[name] for name in vias if name in directory.queues)

@@ -99,9 +99,12 @@ class HandedOn(Handled):
         why = cleaned(reason)
         if not why:
             raise MoveRefused("Handing it on needs a reason.")
-        self._must_be_free_to_decide(to, directory)
-        if to.id in {*self.ballot.own, *self.ballot.stay}:
-            raise MoveRefused(f"{to.shown} is asked about approval {self.id} already.")
+        self.may_take(to, directory)
+        if who.id == to.id:
+            raise MoveRefused(
+                f"{to.shown} hands over the places of others in approval {self.id}, and cannot "
+                "take one of them."
+            )
         step = Handover(of=of.id, to=to.id, by=who.id, at=now, reason=why)
         said = Comment(by=who.id, at=now, text=f"Handed on from {of.shown} to {to.shown}: {why}")
         after = self.model_copy(
@@ -137,6 +140,28 @@ class HandedOn(Handled):
         if len(self.handovers) >= _MOST_HANDOVERS:
             raise MoveRefused(f"Approval {self.id} was handed on often enough. Decide it.")
 
+    def concerns(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person is asked or was, has decided it beforehand, or has asked for it."""
+        if self.decision is not None and self.decision.by == person.id:
+            return True
+        asked = {*self.approvers, *(one.of for one in self.handovers)}
+        asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
+        return person.id in asked or self.is_requester(person, directory)
+
+    def may_take(self, person: Person, directory: Directory) -> None:
+        """Refuse whoever cannot be given a place.
+
+        Raises:
+            MoveRefused: The person never decides this, or has a place already.
+        """
+        if self.never_decides(person, directory):
+            raise MoveRefused(
+                f"{person.shown} can never decide approval {self.id}: whoever asks for a call, "
+                "or owns the agent that makes it, has no say in it."
+            )
+        if person.id in {*self.ballot.own, *self.ballot.stay}:
+            raise MoveRefused(f"{person.shown} is asked about approval {self.id} already.")
+
     def remind_now(
         self, who: Who, directory: Directory, *, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
@@ -164,14 +189,6 @@ class HandedOn(Handled):
             raise MoveRefused(f"Nobody's answer to approval {self.id} is awaited.")
         event = self.note(What.REMINDED, now=now, by=who.id, more={"people": list(awaited)})
         return self.model_copy(update={"reminded_at": now}), (event,)
-
-    def _must_be_free_to_decide(self, person: Person, directory: Directory) -> None:
-        for identity in (self.origin.user, *self.barred):
-            if directory.same(person.id, identity) or person.owns(identity):
-                raise MoveRefused(
-                    f"{person.shown} can never decide approval {self.id}: whoever asks for a call, "
-                    "or owns the agent that makes it, has no say in it."
-                )
 
     def _seats_after(self, of: str, to: str) -> tuple[Seat, ...]:
         here = (self.level, self.round)

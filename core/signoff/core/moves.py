@@ -22,10 +22,10 @@ MOST_COMMENTS: Final = 50
 
 
 class Operator(Value):
-    """Whoever runs Signoff, at the command line: decides nothing, and may put things right.
+    """Whoever runs Signoff, at the command line or by role: puts things right, and decides nothing.
 
     Attributes:
-        name: For the audit: ``root (cli)``.
+        name: For the audit: ``root (cli)``, or the id of the person with the role.
     """
 
     name: str

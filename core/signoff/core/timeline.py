@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -228,6 +229,33 @@ def foresee(
     )
 
 
+def foresee_rest(
+    approval: Approval,
+    directory: Directory,
+    *,
+    turns: Turns = NO_TURNS,
+    most: int = MOST_STEPS,
+) -> tuple[tuple[Step, ...], Approval]:
+    """Return what happens to an approval from where it stands, if nobody answers.
+
+    Args:
+        approval: One that waits.
+        directory: The people.
+        turns: When the members of queues were last asked.
+        most: How many moves to look ahead.
+
+    Returns:
+        The steps, and how it then stands: ended, open without an end, or waiting for more to come
+        than was looked at.
+    """
+    world = _World(directory, lambda _people, _rules: (), (), _turns(directory, turns))
+    steps = list[Step]()
+    for after, events in islice(_onward(approval, world), most):
+        steps += _steps(events, approval, after)
+        approval = after
+    return tuple(steps), approval
+
+
 def _opened(facts: Facts, start: datetime) -> Approval:
     app, agent, tool, user = (str(facts.get(one, "")) for one in ("app", "agent", "tool", "user"))
     args = facts.get("args")
@@ -294,8 +322,12 @@ def _moves(
         stranded=choice.stranded,
     )
     yield _taken(approval, after, world, start), events
+    yield from _onward(after, world)
+
+
+def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
+    """Do whatever becomes due, one after the other, until nothing is."""
     for _ in range(MOST_STEPS):
-        approval = after
         if approval.state is not State.PENDING or (due := approval.next_due) is None:
             return
         after, events = advance(approval, world.directory, now=due, turns=world.turns)
@@ -303,6 +335,7 @@ def _moves(
         if after.turn != approval.turn and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=due)
             yield after, events
+        approval = after
     raise AssertionError("A policy has no end.")
 
 

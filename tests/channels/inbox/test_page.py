@@ -115,11 +115,11 @@ async def test_where_no_second_step_is_wanted_the_page_decides(browser, office):
     approval, _ = await office.ask(template={"days": 0}, tool="request_time_off")
     path = page_of(approval.id)
     await browser.sign_in()
-    wrong = await browser.press(path, **{"value.days": "many"})
+    wrong = await browser.press(path, **{"field.0": "many"})
     assert wrong.status_code == 422
     assert 'role="alert"' in wrong.text
     assert 'value="many"' in wrong.text
-    await browser.press(path, **{"value.days": "3"})
+    await browser.press(path, **{"field.0": "3"})
     after = await office.ledger.approval(approval.id)
     assert (after.state, after.decision.payload) == (State.APPROVED, {"days": 3})
 

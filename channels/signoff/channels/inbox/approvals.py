@@ -1,41 +1,56 @@
-"""The page of one approval, and the answers that are given on it."""
+"""The page of one approval."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.change import Change
 from signoff.broker.desk import Desk
-from signoff.channels.inbox.forms import BadForm
-from signoff.channels.inbox.pages import page
-from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.inbox.views import Stage, is_for, view
-from signoff.channels.inbox.visits import NotFound, Route, Visit, Visits, go
-from signoff.core.approval import Approval
-from signoff.core.command import LONGEST_REASON
-from signoff.core.errors import (
-    ApprovalNotFound,
-    DecisionRefused,
-    PayloadError,
-    RecordUnreadable,
-)
-from signoff.core.events import What
-from signoff.core.payload import parse_values
-from signoff.core.text import clean_text
+from signoff.channels.form_fields import fields
+from signoff.channels.inbox.filling import controls
+from signoff.channels.inbox.pages import Live, page
+from signoff.channels.inbox.story import story
+from signoff.channels.inbox.views import Stage, View, may_see, view
+from signoff.channels.inbox.visits import NotFound, Route, Visit, Visits
+from signoff.channels.phrases import moment
+from signoff.core.approval import Approval, State
+from signoff.core.durations import format_duration
+from signoff.core.errors import ApprovalNotFound, RecordUnreadable
+from signoff.core.escalation import advance
+from signoff.core.levels import Outcome
 
-log = structlog.get_logger(__name__)
+_SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A form that was sent and not taken: it is shown again as it was.
+
+    Attributes:
+        move: What was wanted.
+        form: What was sent.
+        alert: Why it was not done.
+        problems: What is wrong at single fields, by their names.
+    """
+
+    move: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)
+    alert: str = ""
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 class ApprovalPages:
-    """Shows approvals, and takes answers in.
+    """Shows approvals.
 
     Args:
-        desk: Decides.
-        visits: Who looks and answers.
+        desk: The ledger and the people.
+        visits: Who looks.
     """
 
     def __init__(self, desk: Desk, visits: Visits) -> None:
@@ -45,139 +60,78 @@ class ApprovalPages:
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
-        one = "/approvals/{approval_id}"
-        return (
-            ("GET", one, self.approval_page),
-            ("POST", f"{one}/approve", self.approve),
-            ("POST", f"{one}/reject", self.reject),
-        )
+        return (("GET", "/approvals/{approval_id}", self.approval_page),)
 
     async def approval_page(self, request: Request) -> Response:
         """Show one approval."""
         visit = await self._visits.of(request)
-        return await self._shown(visit, await self._approval(visit))
+        return await self.shown(visit, await self.of_path(visit))
 
-    async def approve(self, request: Request) -> Response:
-        """Say yes: at once, or to what was said by mail."""
-        return await self._decide(request, self._yes, strict=True)
+    async def of_path(self, visit: Visit) -> Approval:
+        """Return the approval of the path, if it is one that this person may see.
 
-    async def reject(self, request: Request) -> Response:
-        """Say no."""
-        return await self._decide(request, self._no)
-
-    async def _yes(self, visit: Visit, approval: Approval, form: Mapping[str, str]) -> None:
-        if mark := form.get("mark", ""):
-            await self._desk.confirm(
-                approval.id,
-                visit.person,
-                channel=CHANNEL,
-                mark=mark,
-                more=await self._visits.evidence(visit),
-            )
-            return
-        start = "value."
-        typed = {
-            name.removeprefix(start): text
-            for name, text in form.items()
-            if name.startswith(start) and text.strip()
-        }
-        values = parse_values(approval.template, typed) if typed else None
-        await self._desk.approve(
-            approval.id,
-            visit.person,
-            channel=CHANNEL,
-            reason=_reason(form),
-            values=values,
-            more=await self._visits.evidence(visit),
-        )
-
-    async def _no(self, visit: Visit, approval: Approval, form: Mapping[str, str]) -> None:
-        await self._desk.reject(
-            approval.id,
-            visit.person,
-            channel=CHANNEL,
-            reason=_reason(form),
-            more=await self._visits.evidence(visit),
-        )
-
-    async def _decide(
-        self,
-        request: Request,
-        answer: Callable[[Visit, Approval, Mapping[str, str]], Awaitable[None]],
-        *,
-        strict: bool = False,
-    ) -> Response:
-        """Decide, if the session says that it is the person who was asked.
-
-        A yes that takes two steps takes a fresh second factor. A no counts without, as by mail.
+        Raises:
+            NotFound: It is not, or there is none.
         """
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        approval = await self._approval(visit)
-        if form.get("digest") != approval.digest:
-            raise BadForm("This form shows another call, so nothing was done. Load it again.")
-        visit, status, alert = await self._visits.proven(
-            visit, form, strict=strict and approval.in_two_steps
-        )
-        if alert:
-            return await self._shown(visit, approval, status=status, alert=alert, form=form)
-        try:
-            await answer(visit, approval, form)
-        except PayloadError as error:
-            alert = f"{error} For instance: {error.example}"
-            return await self._shown(visit, approval, status=422, alert=alert, form=form)
-        except DecisionRefused as error:
-            return await self._refused(visit, approval.id, error)
-        log.info("inbox.answered", approval=approval.id, person=visit.person.id)
-        return go(page_of(approval.id))
-
-    async def _refused(self, visit: Visit, approval_id: str, error: DecisionRefused) -> Response:
-        """Note that an answer does not count, and show how things stand."""
-        approval = await self._ledger.approval(approval_id)
-        event = approval.note(
-            What.REFUSED_ANSWER,
-            now=await self._ledger.now(),
-            by=visit.person.id,
-            why=str(error),
-            more={"channel": CHANNEL},
-        )
-        await self._ledger.commit(Change().note([event]))
-        return await self._shown(visit, approval, status=409, alert=str(error))
-
-    async def _shown(
-        self,
-        visit: Visit,
-        approval: Approval,
-        *,
-        status: int = 200,
-        alert: str = "",
-        form: Mapping[str, str] | None = None,
-    ) -> Response:
-        now = await self._ledger.now()
-        shape = view(approval, visit.person, self._desk.directory, now)
-        needed = await self._visits.needs_code(visit, strict=approval.in_two_steps)
-        return page(
-            "approval",
-            status=status,
-            who=visit.person,
-            session=visit.session,
-            view=shape,
-            Stage=Stage,
-            ask_code=needed,
-            alert=alert,
-            form=form or {},
-        )
-
-    async def _approval(self, visit: Visit) -> Approval:
-        """Return the approval of the path, if it is one about which this person is asked."""
         try:
             approval = await self._ledger.approval(str(visit.request.path_params["approval_id"]))
         except (ApprovalNotFound, RecordUnreadable) as error:
             raise NotFound from error
-        if not is_for(approval, visit.person, self._desk.directory):
+        if not may_see(approval, visit.person, self._desk.directory):
             raise NotFound
         return approval
 
+    async def shown(
+        self, visit: Visit, approval: Approval, *, status: int = 200, tried: Tried | None = None
+    ) -> Response:
+        """Show an approval as it stands at this moment, and what was tried in vain."""
+        approval, run, now = await self._ledger.standing(approval.id)
+        person, directory, turns = visit.person, self._desk.directory, self._desk.turns.known
+        # As the desk would judge an answer now, whether or not a sweeper has run.
+        moved = advance(approval, directory, now=now, turns=turns)[0]
+        here = moved if moved.state is State.PENDING else approval
+        shape = view(here, person, directory, now)
+        tried = tried or Tried()
+        events = await self._ledger.history(approval.id)
+        return page(
+            "approval",
+            status=status,
+            who=person,
+            session=visit.session,
+            once=secrets.token_urlsafe(12),
+            view=shape,
+            Stage=Stage,
+            story=story(here, run, events, person, directory, turns=turns),
+            now=now,
+            state=_state(here, shape, now),
+            moment=moment,
+            controls=controls(
+                fields(here) if shape.may.decide else (),
+                tried.form if tried.move in _FORM else {},
+                tried.problems,
+            ),
+            must_say={one.value: here.needs_reason(one) for one in Outcome},
+            spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
+            + [format_duration(shape.may.extend)],
+            open_question=here.open_question,
+            ask_code=await self._visits.needs_code(visit, strict=here.in_two_steps),
+            tried=tried,
+            alert=tried.alert,
+            # What was sent and not taken would be gone with all of it.
+            live=Live("state" if tried.move else "whole", now, about=here.id),
+        )
 
-def _reason(form: Mapping[str, str]) -> str:
-    return clean_text(form.get("reason", "")).strip()[:LONGEST_REASON].strip()
+
+_FORM: Final = frozenset({"approve", "reject"})
+
+
+def _state(approval: Approval, shape: View, now: datetime) -> str:
+    """Say in a sentence how it stands: for whoever looks on while it changes."""
+    if shape.over is not None:
+        at = f" That was at {moment(shape.ended)}." if shape.ended else ""
+        return f"{shape.over.headline}.{at}"
+    claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
+    said = f"{len(shape.card.comments)} remarks" if shape.card.comments else ""
+    level = f"level {shape.card.level}" if shape.card.level else ""
+    parts = filter(None, (level, shape.card.progress, claimed, said))
+    return f"It waits: {', '.join(parts) or 'nobody has answered'}."

@@ -13,6 +13,7 @@ from signoff.channels.inbox.batch import BatchPages
 from signoff.channels.inbox.link_pages import LinkPages
 from signoff.channels.inbox.lists import ListPages
 from signoff.channels.inbox.live import LivePages
+from signoff.channels.inbox.moves import MovePages
 from signoff.channels.inbox.oidc_pages import OidcPages
 from signoff.channels.inbox.pages import ASSETS, asset
 from signoff.channels.inbox.settings import ROOT, InboxSettings
@@ -28,6 +29,7 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
         settings: With a url and a key.
     """
     visits, router = Visits(desk, settings), APIRouter()
+    pages = ApprovalPages(desk, visits)
 
     async def start(_: Request) -> Response:
         return go(f"{ROOT}/")
@@ -46,7 +48,8 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
         *LivePages(desk, visits).routes(),
         *BatchPages(desk, visits).routes(),
         *AwayPages(desk, visits).routes(),
-        *ApprovalPages(desk, visits).routes(),
+        *pages.routes(),
+        *MovePages(desk, visits, pages).routes(),
     ):
         router.add_route(ROOT + path, visits.guarded(handler), methods=[method])
     return router

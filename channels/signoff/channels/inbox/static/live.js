@@ -3,7 +3,8 @@
 //
 // <body data-live="/inbox/live?about=…" data-live-part="#list">: when something has changed, the
 // part gets the event `signoff:changed`, on which htmx fetches it anew. A part in which somebody
-// is filling in a form stays as it is; #news then says that there is something new.
+// is filling in a form stays as it is; what has data-live-beside in it is fetched in its place, and
+// where there is none #news says that there is something new.
 "use strict";
 
 (() => {
@@ -18,6 +19,8 @@
   let missed = false;
 
   const part = () => document.querySelector(body.dataset.livePart);
+
+  const beside = (element) => element.querySelector("[data-live-beside]");
 
   const say = (text, more) => {
     if (news.dataset.said === text) return;
@@ -45,8 +48,10 @@
     timer = 0;
     const element = part();
     if (!element) return;
-    if (filled(element)) say("Something has changed here since you began.", "Show it");
-    else htmx.trigger(element, "signoff:changed");
+    const rest = beside(element);
+    if (!filled(element)) htmx.trigger(element, "signoff:changed");
+    else if (rest) htmx.trigger(rest, "signoff:changed");
+    else say("Something has changed here since you began.", "Show it");
   };
 
   const changed = () => {
@@ -86,7 +91,8 @@
 
   body.addEventListener("htmx:afterSwap", () => {
     const element = part();
-    if (element && element.dataset.summary) say(element.dataset.summary);
+    const told = (element && beside(element)) || element;
+    if (told && told.dataset.summary) say(told.dataset.summary);
   });
   body.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 401) {

@@ -1,0 +1,295 @@
+"""The form on the page: from a template or a schema to inputs, and back into values."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from builders import MARA, make_approval, make_call
+from channels.inbox.crowd import CROWD, PLAIN, enter, send
+from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
+from signoff.channels.inbox.filling import Control, controls, read_values
+from signoff.channels.inbox.settings import page_of
+from signoff.core.answering import form_of
+from signoff.core.approval import Approval, Kind, State
+from signoff.core.parts import INPUT
+from signoff.core.payload import missing_fields
+from visitor import forms_of
+
+_NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=8
+)
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=100)
+_NUMBERS = st.one_of(
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+)
+_PLAIN = st.one_of(st.none(), st.booleans(), _NUMBERS, _TEXTS, st.just("2026-11-21"))
+_JSON = st.recursive(
+    st.one_of(st.booleans(), st.integers(-99, 99), st.text(max_size=5)),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+TEMPLATES = st.dictionaries(
+    _NAMES,
+    _PLAIN | st.lists(_JSON, max_size=3) | st.dictionaries(_NAMES, _JSON, max_size=3),
+    max_size=8,
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "seats": {"type": "integer", "minimum": 1},
+        "price": {"type": "number", "default": 2.5},
+        "plan": {"type": "string", "enum": ["small", "large"]},
+        "level": {"enum": [1, 2, 3], "default": 2},
+        "start": {"type": "string", "format": "date"},
+        "remote": {"type": "boolean"},
+        "notes": {"type": "string", "description": "For the file"},
+        "more": {"type": "object", "default": {"a": [1]}},
+        "spare": {"type": "integer"},
+    },
+    "required": ["seats", "plan", "start", "remote"],
+}
+
+
+@pytest.fixture
+def directory():
+    """People with roles."""
+    return CROWD
+
+
+def of_schema(schema: object) -> Approval:
+    """Return a request for input with a schema."""
+    call = make_call(INPUT, message="?", payload=None, response_schema=schema)
+    return Approval.open(
+        make_approval().origin,
+        call,
+        hint="",
+        template=None,
+        now=make_approval().opened_at,
+        kind=Kind.INPUT,
+    )[0]
+
+
+def read(wanted: Sequence[Field], sent: Mapping[str, str]) -> tuple[dict[str, JsonValue], set[str]]:
+    """Return what is read of a form, or the names of the fields that are wrong."""
+    try:
+        return read_values(wanted, sent), set()
+    except PayloadErrors as error:
+        return {}, set(error.problems)
+
+
+def untouched(made: tuple[Control, ...]) -> dict[str, str]:
+    """Return what a browser sends of a form that nobody has touched: with its own line ends."""
+    sent = {one.id: one.text.replace("\n", "\r\n") for one in made}
+    return {
+        one.id: sent[one.id]
+        for one in made
+        if one.input is not Input.BOOLEAN or one.text  # a radio that is not chosen is not sent
+    }
+
+
+@given(template=TEMPLATES)
+def test_what_nobody_touched_is_what_it_started_as(template):
+    """Whatever a template holds: no value is changed or refused by being shown and sent back."""
+    approval = make_approval(template=template)
+    wanted = fields(approval)
+    made = controls(wanted, {}, {})
+    lacking = missing_fields(template, None)
+    assert [one.label for one in made if one.required] == [
+        one.label for one, field in zip(made, wanted, strict=True) if field.name in lacking
+    ]
+    values, problems = read(wanted, untouched(made))
+    assert problems == set(lacking)
+    assert values == {}
+
+
+@given(template=TEMPLATES, other=st.data())
+def test_what_is_chosen_comes_back(template, other):
+    """Other values of the same kinds, written into the inputs as they are shown, are read back."""
+    approval = make_approval(template={**template, "note": "x"})
+    wanted, sent, meant = fields(approval), {}, {}
+    for field, one in zip(wanted, controls(wanted, {}, {}), strict=True):
+        match field.input:
+            case Input.BOOLEAN:
+                value = other.draw(st.booleans())
+                sent[one.id] = "yes" if value else "no"
+            case Input.INTEGER:
+                value = other.draw(st.integers(-999, 999))
+                sent[one.id] = str(value)
+            case Input.DATE:
+                value = other.draw(st.dates()).isoformat()
+                sent[one.id] = value
+            case Input.JSON:
+                kind = type(field.start)
+                value = other.draw(_JSON.filter(lambda made, kind=kind: type(made) is kind))
+                sent[one.id] = json.dumps(value)
+            case _:
+                continue
+        meant[field.name] = value
+    sent |= {
+        one.id: "words" if field.input is Input.TEXT else "1.5"
+        for field, one in zip(wanted, controls(wanted, {}, {}), strict=True)
+        if field.input in {Input.TEXT, Input.NUMBER}
+    }
+    values = read_values(wanted, sent)
+    # What is chosen as it was is left out: it then stays so.
+    kept = {field.name: field.first for field in wanted} | values
+    assert {name: kept[name] for name in meant} == meant
+
+
+@settings(max_examples=200)
+@given(
+    sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
+)
+def test_whatever_is_sent_is_read_or_refused_at_its_field(sent):
+    """No text raises anything else, and nothing that is read does not fit its kind."""
+    approval = of_schema(SCHEMA)
+    wanted = fields(approval)
+    names = {field.name for field in wanted}
+    values, problems = read(wanted, sent)
+    assert problems | set(values) <= names
+    shown = controls(wanted, sent, dict.fromkeys(problems, "wrong"))
+    assert {one.label for one in shown if one.problem} == problems
+
+
+def test_the_inputs_of_a_schema():
+    """Each kind has its input; what has no default starts as nothing, and no zero is sent."""
+    made = {one.label: one for one in controls(fields(of_schema(SCHEMA)), {}, {})}
+    kinds = {name: one.input for name, one in made.items()}
+    assert kinds == {
+        "seats": Input.INTEGER,
+        "price": Input.NUMBER,
+        "plan": Input.CHOICE,
+        "level": Input.CHOICE,
+        "start": Input.DATE,
+        "remote": Input.BOOLEAN,
+        "notes": Input.TEXT,
+        "more": Input.JSON,
+        "spare": Input.INTEGER,
+    }
+    assert {name for name, one in made.items() if one.required} == {
+        *("seats", "plan", "start", "remote"),
+    }
+    assert (made["price"].text, made["level"].text, made["spare"].text) == ("2.5", "1", "")
+    assert made["notes"].note == "For the file"
+    assert json.loads(made["more"].text) == {"a": [1]}
+
+
+def test_a_schema_filled_in():
+    """What a person fills in is the answer that the schema wants, defaults included."""
+    approval = of_schema(SCHEMA)
+    made = {one.label: one.id for one in controls(fields(approval), {}, {})}
+    sent = untouched(controls(fields(approval), {}, {})) | {
+        made["seats"]: "3",
+        made["plan"]: "1",
+        made["start"]: "21 Nov 2026",
+        made["remote"]: "no",
+        made["more"]: '{"b": 2}',
+    }
+    values = read_values(fields(approval), sent)
+    assert form_of(approval.call).accept(values) == {
+        "approved": True,
+        "seats": 3,
+        "price": 2.5,
+        "plan": "large",
+        "level": 2,
+        "start": "2026-11-21",
+        "remote": False,
+        "more": {"b": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "says"),
+    [
+        ({"days": 0}, "many", "should be a whole number"),
+        ({"days": 0}, "", "has to be filled in"),
+        ({"sum": 2.5}, "1,000", "1,000"),
+        ({"sum": 2.5}, "", "was 2.5"),
+        ({"day": "2026-11-21"}, "03/04/2026", "takes a day"),
+        ({"sure": True}, "maybe", "no such choice"),
+        ({"list": [1]}, "{}", "takes a JSON list"),
+        ({"list": [1]}, "[1", "takes JSON"),
+        ({"map": {"a": 1}}, "[" * 40_000, "too deep"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(template, text, says):
+    """In words, beside what was written."""
+    wanted = fields(make_approval(template=template))
+    with pytest.raises(PayloadErrors) as error:
+        read_values(wanted, {"field.0": text})
+    (problem,) = error.value.problems.values()
+    assert says in str(problem)
+
+
+async def test_errors_stand_at_their_fields(browser, office):
+    """All of them at once; what was right stays, and the alert has the focus."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask(template={"days": 0, "note": "", "sure": False})
+    await enter(browser, MARA)
+    page = await send(
+        browser, approval, "approve", **{"field.0": "x", "field.1": "kept", "field.2": "yes"}
+    )
+    assert page.status_code == 422
+    assert 'role="alert" id="alert" tabindex="-1" autofocus' in page.text
+    assert 'id="field-0-problem"' in page.text
+    assert 'aria-describedby="field-0-problem" aria-invalid="true"' in page.text
+    assert 'id="field-1-problem"' not in page.text
+    form = forms_of(page)[f"{page_of(approval.id)}/approve"]
+    assert (form["field.0"], form["field.1"], form["field.2"]) == ("x", "kept", "yes")
+    await send(
+        browser, approval, "approve", **{"field.0": "3", "field.1": "kept", "field.2": "yes"}
+    )
+    after = await office.ledger.approval(approval.id)
+    assert (after.state, after.decision.payload) == (
+        State.APPROVED,
+        {"days": 3, "note": "kept", "sure": True},
+    )
+
+
+class _Texts(HTMLParser):
+    """Reads the textareas of a page as a browser does: without their first line end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+        self._name = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open a field."""
+        if tag == "textarea":
+            self._name = dict(attrs)["name"] or ""
+            self.found[self._name] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close it."""
+        self._name = ""
+
+    def handle_data(self, data: str) -> None:
+        """Take its text."""
+        if self._name:
+            self.found[self._name] = data.removeprefix("\n")
+
+
+async def test_text_of_several_lines_survives_the_page(browser, office):
+    """Line ends at the beginning too, and markup is text."""
+    office.policies = (PLAIN,)
+    text = "\n\nfirst </textarea><script>\n last"
+    approval, _ = await office.ask(template={"body": text})
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert html.escape("</textarea><script>", quote=False) in page.text
+    parser = _Texts()
+    parser.feed(page.text)
+    assert parser.found["field.0"] == text

@@ -1,0 +1,219 @@
+"""What people do on the page short of deciding, and that each form counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.grantrules import GrantRules
+from signoff.core.levels import Outcome
+from signoff.core.moves import Sort
+from visitor import ORIGIN, forms_of
+
+
+@pytest.fixture
+def directory():
+    """People with roles."""
+    return CROWD
+
+
+@pytest.fixture
+async def asked(office):
+    """An approval that Mara and Cleo are asked about, and Riley has asked for."""
+    office.policies = (PLAIN,)
+    return (await office.ask())[0]
+
+
+async def test_claim_and_release(browser, office, asked):
+    """A claim keeps the decision for one; the other reads whose it is, and until when."""
+    await enter(browser, MARA)
+    assert (await send(browser, asked, "claim")).status_code == 303
+    assert (await office.ledger.approval(asked.id)).claimed.by == "mara"
+    mine = await browser.get(page_of(asked.id))
+    assert "Claimed by <strong>Mara Lind</strong>" in mine.text
+    await enter(browser, CLEO)
+    page = await browser.get(page_of(asked.id))
+    assert "Mara Lind has claimed" in page.text
+    assert (await send(browser, asked, "approve")).status_code == 409
+    assert (await send(browser, asked, "release")).status_code == 409
+    await enter(browser, MARA)
+    assert (await send(browser, asked, "release")).status_code == 303
+    assert (await office.ledger.approval(asked.id)).claimed is None
+
+
+async def test_a_question_and_its_answer(browser, office, asked):
+    """Whoever is asked asks the requester on the page, and both read the answer there."""
+    await enter(browser, MARA)
+    assert (await send(browser, asked, "ask", text="Which team?")).status_code == 303
+    await enter(browser, RILEY)
+    page = await browser.get(page_of(asked.id))
+    assert "A question to you" in page.text
+    assert (await send(browser, asked, "answer", text="Sales")).status_code == 303
+    await enter(browser, MARA)
+    page = await browser.get(page_of(asked.id))
+    for words in ("Which team?", "Sales", "Riley Voss"):
+        assert words in page.text
+    after = await office.ledger.approval(asked.id)
+    assert [one.sort for one in after.comments] == [Sort.QUESTION, Sort.ANSWER]
+    assert (await office.events(asked))[-1].more["channel"] == "inbox"
+
+
+async def test_hand_it_on(browser, office, asked):
+    """One's own place goes to somebody by address, with a reason; without one nothing is done."""
+    await enter(browser, MARA)
+    form = forms_of(await browser.get(page_of(asked.id)))[f"{page_of(asked.id)}/reassign"]
+    assert "of" not in form
+    refused = await send(browser, asked, "reassign", to="dan@example.com")
+    assert refused.status_code == 409
+    assert 'value="dan@example.com"' in refused.text
+    assert "needs a reason" in refused.text
+    for wrong in ("riley", "cleo", "nobody"):
+        answer = await send(browser, asked, "reassign", to=wrong, reason="x")
+        assert answer.status_code == 409, wrong
+    done = await send(browser, asked, "reassign", to="Dan Roe", reason="knows the vendor")
+    assert done.status_code == 303
+    after = await office.ledger.approval(asked.id)
+    assert {one.person for one in after.seats} == {"dan", "cleo"}
+    page = await browser.get(page_of(asked.id))
+    assert page.status_code == 200
+    assert f'action="{page_of(asked.id)}/approve"' not in page.text
+
+
+async def test_nobody_gives_away_the_place_of_another(browser, office, asked):
+    """Whatever the form says."""
+    await enter(browser, MARA)
+    answer = await send(browser, asked, "reassign", of="cleo", to="dan", reason="x")
+    assert answer.status_code == 409
+    assert (await office.ledger.approval(asked.id)).handovers == ()
+
+
+async def test_more_time(browser, office, asked):
+    """The deadline moves by what the policy leaves room for, with a reason."""
+    await enter(browser, MARA)
+    page = await browser.get(page_of(asked.id))
+    assert '<option value="4h"' in page.text
+    assert '<option value="1d"' not in page.text
+    for by in ("9h", "-1h", "soon", "", "1" * 400):
+        assert (await send(browser, asked, "extend", by=by, reason="x")).status_code == 409, by
+    assert (await send(browser, asked, "extend", by="1h", reason="the offer")).status_code == 303
+    after = await office.ledger.approval(asked.id)
+    assert after.deadline == asked.deadline + timedelta(hours=1)
+
+
+async def test_comment_remind_and_withdraw(browser, office, asked):
+    """The requester does all three; a reminder goes out once an hour at most."""
+    await enter(browser, RILEY)
+    assert (await send(browser, asked, "comment", text="as in the offer")).status_code == 303
+    assert (await send(browser, asked, "comment", text="  ")).status_code == 409
+    assert (await send(browser, asked, "remind")).status_code == 303
+    assert (await send(browser, asked, "remind")).status_code == 409
+    assert (await send(browser, asked, "withdraw", reason="a mistake")).status_code == 303
+    assert (await office.whats(asked))[-3:] == [What.COMMENTED, What.REMINDED, What.WITHDRAWN]
+    page = await browser.get(page_of(asked.id))
+    assert "was withdrawn" in page.text
+    assert "a mistake" in page.text
+
+
+async def test_calls_like_it_too(browser, office):
+    """Where the policy allows it the form offers it, and what is chosen is granted."""
+    rules = GrantRules(who=("mara",), longest=timedelta(hours=8))
+    office.policies = (PLAIN.model_copy(update={"grants": rules}),)
+    approval, _ = await office.ask()
+    await enter(browser, CLEO)
+    assert 'name="span"' not in (await browser.get(page_of(approval.id))).text
+    refused = await send(browser, approval, "approve", span="4h")
+    assert refused.status_code == 422
+    await enter(browser, MARA)
+    for span in ("30d", "x", "-4h"):
+        wrong = await send(browser, approval, "approve", span=span)
+        assert wrong.status_code == 422, span
+        assert 'id="span-problem"' in wrong.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert (await send(browser, approval, "approve", span="4h")).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    assert What.GRANTED in await office.whats(approval)
+
+
+async def test_a_reason_that_the_policy_wants(browser, office):
+    """Without it nothing is decided, and the field says so."""
+    office.policies = (PLAIN.model_copy(update={"reasons": (Outcome.APPROVE,)}),)
+    approval, _ = await office.ask()
+    await enter(browser, MARA)
+    refused = await send(browser, approval, "approve")
+    assert refused.status_code == 422
+    assert 'id="reason-problem"' in refused.text
+    assert 'aria-describedby="reason-hint reason-problem" aria-invalid="true"' in refused.text
+    assert (await send(browser, approval, "approve", reason="fine")).status_code == 303
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_form_that_is_sent_twice_counts_once(browser, office, asked, at_once):
+    """A double click makes one comment and one decision, and both presses lead to the page."""
+    await enter(browser, MARA)
+    path = page_of(asked.id)
+    forms = forms_of(await browser.get(path))
+    for move, more in (("comment", {"text": "once"}), ("approve", {})):
+        form = forms[f"{path}/{move}"] | more
+        sends = [browser.post(f"{path}/{move}", form) for _ in range(2)]
+        done = await asyncio.gather(*sends) if at_once else [await one for one in sends]
+        assert [one.status_code for one in done] == [303, 303], move
+    after = await office.ledger.approval(asked.id)
+    assert [one.text for one in after.comments] == ["once"]
+    assert after.state is State.APPROVED
+    assert What.REFUSED_ANSWER not in await office.whats(asked)
+
+
+async def test_the_same_page_sent_with_other_words_is_another_form(browser, office, asked):
+    """Going back and commenting again loses nothing."""
+    await enter(browser, MARA)
+    path = page_of(asked.id)
+    form = forms_of(await browser.get(path))[f"{path}/comment"]
+    for text in ("one", "two"):
+        assert (await browser.post(f"{path}/comment", form | {"text": text})).status_code == 303
+    after = await office.ledger.approval(asked.id)
+    assert [one.text for one in after.comments] == ["one", "two"]
+
+
+async def test_every_move_wants_a_form_of_this_page(browser, office, asked):
+    """Without the token, with that of another session, from elsewhere, or for another call: no."""
+    await enter(browser, CLEO)
+    others = (await hidden(browser, asked))["csrf"]
+    await enter(browser, MARA)
+    before = await office.ledger.approval(asked.id)
+    good = await hidden(browser, asked) | {"text": "x", "reason": "x", "to": "dan", "by": "1h"}
+    elsewhere = {"Origin": "https://evil.example"}
+    for move in MOVES:
+        path = f"{page_of(asked.id)}/{move}"
+        for form, headers, status in (
+            (good | {"csrf": ""}, {}, 403),
+            (good | {"csrf": others}, {}, 403),
+            (good, elsewhere, 403),
+            (good | {"digest": "0" * 64}, {}, 400),
+            (good | {"once": ""}, {}, 400),
+            (good | {"once": "\x00" * 16}, {}, 400),
+        ):
+            answer = await browser.post(path, form, **headers)
+            assert answer.status_code == status, (move, form)
+        assert (await browser.get(path)).status_code == 405
+        nobody = await browser.http.post(path, data=good, headers={"Origin": ORIGIN, "Cookie": ""})
+        assert nobody.status_code in {303, 403}, move
+    assert await office.ledger.approval(asked.id) == before
+
+
+async def test_what_was_decided_meanwhile(browser, office, asked):
+    """Whoever is late with a comment or a claim reads who has decided."""
+    await enter(browser, MARA)
+    path = page_of(asked.id)
+    forms = forms_of(await browser.get(path))
+    await office.desk.reject(asked.id, CLEO, channel="email", reason="no money")
+    for move in ("comment", "claim", "approve"):
+        answer = await browser.post(f"{path}/{move}", forms[f"{path}/{move}"] | {"text": "x"})
+        assert answer.status_code == 409, move
+        assert "Cleo Park rejected reimburse" in answer.text

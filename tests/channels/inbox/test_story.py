@@ -1,0 +1,223 @@
+"""What the page tells of an approval: who decides, what comes next, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, NOON, RILEY, make_approval
+from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
+from signoff.broker.change import Change
+from signoff.channels.inbox.settings import page_of
+from signoff.core.approval import Approval, Handoff, State
+from signoff.core.events import What
+from signoff.core.levels import Level
+from signoff.core.people import Person
+from signoff.core.policy import OnTimeout, Policy
+from signoff.core.timeline import foresee_rest
+
+HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
+EVIL = Person(id="evil", name=HTML, email="evil@example.com")
+
+
+@pytest.fixture
+def directory():
+    """People with roles, and one whose name is markup."""
+    return type(CROWD)([*CROWD, EVIL])
+
+
+LADDER = Policy(
+    name="ladder",
+    levels=(
+        Level(name="team", ask=("mara", "cleo"), within="2h", remind=("1h",), quorum=2),
+        Level(name="board", ask=("dan",), within="1h"),
+    ),
+)
+
+
+async def opened(office, said: str) -> Approval:
+    """Open, route and deliver an approval before which the agent has said something."""
+    approval = await office.open()
+    now = await office.ledger.approval(approval.id)
+    words = Approval.open(
+        now.origin, now.call, hint="", template=None, now=now.opened_at, said=said
+    )[0].said
+    await office.ledger.commit(Change().put(now.model_copy(update={"said": words}), was=now))
+    await office.router.drain()
+    await office.delivery.drain()
+    return await office.ledger.approval(approval.id)
+
+
+def plain(page) -> str:
+    """Return the words of a page."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
+
+
+async def test_who_decides_and_what_comes_next(browser, office):
+    """Votes, who is awaited, reminders, the next level and the end, with times for machines."""
+    office.policies = (LADDER,)
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, CLEO, channel="email", reason="a good price")
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    words = plain(page)
+    assert "Level team · 1 of 2 have approved: Cleo Park" in words
+    assert "Cleo Park said yes by email, Mon 2 Mar 2026, 12:00 UTC" in words
+    assert "a good price" in words
+    assert "Mara Lind has not answered yet" in words
+    ahead = words[words.index("If nobody answers") :]
+    for one in (
+        "Mon 2 Mar 2026, 13:00 UTC A reminder to Mara Lind",
+        "Mon 2 Mar 2026, 14:00 UTC It goes on to board: Dan Roe",
+        "Mon 2 Mar 2026, 15:00 UTC It is rejected, because nobody answered",
+    ):
+        assert one in ahead
+    assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
+
+
+async def test_deliveries_are_for_those_who_are_asked(browser, office):
+    """And for operators and auditors; the requester reads what happened without them."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    was = await office.ledger.approval(approval.id)
+    lost = was.rewritten("cleo", "email", "lost")
+    lost, events = lost.undelivered("mara", "email", "550 no such mailbox", now=NOON)
+    await office.ledger.commit(Change().put(lost, was=was).note(events))
+    for person in (CLEO, ADA):
+        await enter(browser, person)
+        words = plain(await browser.get(page_of(approval.id)))
+        assert "Mara Lind by email: refused (550 no such mailbox)" in words
+        assert "Cleo Park by email: lost" in words
+        assert "Not delivered: to Mara Lind by email: 550 no such mailbox" in words
+    await enter(browser, RILEY)
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "550" not in words
+    assert "Asked: Mara Lind, Cleo Park" in words
+
+
+async def test_what_came_of_it(browser, office):
+    """Decider and requester read what the tool gave and the agent said; others that it went on."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    was, run = await office.ledger.pair(approval.id)
+    after = was
+    for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
+        after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]
+    done, events = run.completed("I have paid it.", now=NOON)
+    await office.ledger.commit(Change().put(after, was=was).put(done, was=run).note(events))
+    for person, told in ((MARA, True), (RILEY, True), (ADA, True), (CLEO, False)):
+        await enter(browser, person)
+        words = plain(await browser.get(page_of(approval.id)))
+        assert "The agent went on with the answer." in words
+        assert ("I have paid it." in words) is told, person.id
+        assert ("{&#34;paid&#34;: 2500}" in words) is told, person.id
+
+
+async def test_the_agents_words_and_long_arguments(browser, office):
+    """Its words are marked as its own; an argument of many lines is folded, and all of it there."""
+    office.policies = (PLAIN,)
+    approval = await opened(office, "I checked \u202ethe budget. " + "x" * 3000)
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert "I checked \\u202ethe budget." in page.text
+    assert "Nobody has checked them" in page.text
+    assert len(approval.said) == 2000
+    long, _ = await office.ask(text="word " * 500)
+    page = await browser.get(page_of(long.id))
+    assert "(all 2,500 characters)" in page.text
+    assert "word " * 499 in page.text
+
+
+async def test_markup_of_everybody_is_text(browser, office):
+    """Agent, reasons, comments, questions, names, delivery problems, results: none is markup."""
+    office.policies = (PLAIN.model_copy(update={"ask": ("mara", "evil"), "name": HTML}),)
+    approval = await opened(office, HTML)
+    was = await office.ledger.approval(approval.id)
+    bad, events = was.undelivered("evil", "email", HTML, now=NOON)
+    bad, more = bad.absent("mara", "email", HTML, now=NOON)
+    await office.ledger.commit(Change().put(bad, was=was).note([*events, *more]))
+    await enter(browser, MARA)
+    pages = []
+    for move, fields in (
+        ("comment", {"text": HTML}),
+        ("ask", {"text": HTML}),
+        ("extend", {"by": "1h", "reason": HTML}),
+        ("extend", {"by": HTML, "reason": HTML}),
+        ("reassign", {"to": HTML, "reason": HTML}),
+        ("approve", {"span": HTML, "reason": HTML}),
+        ("claim", {}),
+        ("reject", {"reason": HTML, "once": HTML}),
+    ):
+        pages.append(await send(browser, approval, move, **fields))
+        pages.append(await browser.get(page_of(approval.id)))
+    await enter(browser, RILEY)
+    pages.append(await browser.get(page_of(approval.id)))
+    pages.append(await send(browser, approval, "withdraw", reason=HTML))
+    pages.append(await browser.get(page_of(approval.id)))
+    for page in pages:
+        assert "<script" not in page.text.replace('<script src="/inbox/', "")
+        assert "<img" not in page.text
+    assert "&lt;script&gt;alert(1)" in pages[1].text
+    assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
+
+
+@pytest.mark.parametrize("on_timeout", list(OnTimeout))
+def test_what_is_foretold_of_the_rest_is_its_end(on_timeout):
+    """Whatever the end means, the last step says it, and how it then stands."""
+    from builders import ask
+
+    approval = ask(make_approval(), MARA, on_timeout=on_timeout, within=timedelta(hours=1))
+    steps, after = foresee_rest(approval, CROWD)
+    ends = {OnTimeout.STAY: What.OVERDUE, OnTimeout.REJECT: What.TIMED_OUT}
+    assert steps[-1].what is ends.get(on_timeout, What.TIMED_OUT)
+    assert (after.state is State.PENDING) is (on_timeout is OnTimeout.STAY)
+    assert after.next_due is None or after.state is not State.PENDING
+    assert foresee_rest(approval, CROWD, most=0) == ((), approval)
+
+
+async def test_the_page_of_many_levels_stays_short(browser, office):
+    """A policy that goes through its levels many times is told to a point, and that it goes on."""
+    many = LADDER.model_copy(update={"repeat": 10, "levels": LADDER.levels * 5})
+    office.policies = (many,)
+    approval, _ = await office.ask()
+    await enter(browser, MARA)
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "and so on, until somebody answers" in words
+
+
+async def test_live_parts(browser, office):
+    """All of the page is kept up to date; of a half-filled form only how it stands, and its end."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert 'data-live-part="#whole"' in page.text
+    assert 'id="whole" hx-get=' in page.text
+    assert 'id="state" hx-get=' in page.text
+    assert 'hx-select-oob="#answer-end" data-live-beside' in page.text
+    assert page.text.count('id="answer-end"') == 1
+    wrong = await send(browser, approval, "comment", text=" ")
+    assert 'data-live-part="#state"' in wrong.text
+    await office.desk.reject(approval.id, CLEO, channel="email", reason="no")
+    page = await browser.get(page_of(approval.id))
+    assert 'id="whole" hx-get=' in page.text
+    assert page.text.count('id="answer-end"') == 1
+    assert "Cleo Park rejected reimburse. That was at Mon 2 Mar 2026, 12:00 UTC." in page.text
+
+
+async def test_a_place_that_was_given_away_is_still_seen(browser, office):
+    """Whoever handed it on follows it, and decides it no more."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await office.desk.move(
+        approval.id,
+        lambda one, now: one.reassign(MARA, CROWD, of=MARA, to=DAN, reason="away", now=now),
+    )
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert "went to Dan Roe, who decides it now" in plain(page)
+    form = await hidden(browser, approval)
+    assert (await browser.post(f"{page_of(approval.id)}/approve", form)).status_code == 409

@@ -1,0 +1,194 @@
+"""Who may see the page of an approval, and what it offers them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, NOON, RILEY, make_approval
+from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
+from signoff.channels.inbox.settings import page_of
+from signoff.channels.inbox.views import Stage, acting, may, may_see, view
+from signoff.core.approval import Approval, State
+from signoff.core.levels import Level, Seat, Start
+from signoff.core.moves import Operator
+from signoff.core.people import Directory, Person, Role
+from signoff.core.policy import Policy, Terms
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def directory():
+    """People with roles."""
+    return CROWD
+
+
+def asked(*people: Person, barred: tuple[str, ...] = (), within: timedelta = 4 * HOUR) -> Approval:
+    """Return an approval of Riley's about which these are asked, one level each."""
+    levels = tuple(Level(ask=(one.id,), within=within) for one in people)
+    seats = (Seat(person=people[0].id),)
+    start = Start(0, 0, seats, NOON + within)
+    terms = Terms(policy="plain", levels=levels)
+    return make_approval().ask(terms, (), now=NOON, start=start, barred=barred)[0]
+
+
+def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
+    """Operators and auditors too, and nobody else."""
+    first = asked(MARA, CLEO)
+    later = first.escalate(
+        Start(1, 0, (Seat(level=1, person="cleo"),), NOON + 8 * HOUR), now=NOON + 4 * HOUR
+    )[0]
+    given = first.reassign(MARA, CROWD, of=MARA, to=DAN, reason="away", now=NOON)[0]
+    seen = {
+        name: {one.id for one in CROWD if may_see(approval, one, CROWD)}
+        for name, approval in (("first", first), ("later", later), ("given", given))
+    }
+    assert seen == {
+        "first": {"mara", "riley", "olga", "ada"},
+        "later": {"mara", "cleo", "riley", "olga", "ada"},
+        "given": {"mara", "dan", "riley", "olga", "ada"},
+    }
+
+
+def test_what_each_may_do() -> None:
+    """What the page offers is what the approval would take, and nobody decides their own."""
+    approval = asked(MARA)
+    mine, hers, all_of_it, looks = (
+        may(approval, one, CROWD, NOON) for one in (MARA, RILEY, OLGA, ADA)
+    )
+    assert (mine.decide, mine.ask, mine.comment, mine.withdraw) == (True, True, True, False)
+    assert [one.id for one in mine.hand_on] == ["mara"]
+    assert {one.id for one in mine.to} == {"cleo", "dan", "olga", "ada"}
+    assert (hers.decide, hers.withdraw, hers.comment, hers.remind) == (False, True, True, True)
+    assert not any((hers.hand_on, hers.extend, hers.ask, hers.claim))
+    assert (all_of_it.decide, all_of_it.withdraw, all_of_it.remind) == (False, True, True)
+    assert [one.id for one in all_of_it.hand_on] == ["mara"]
+    assert all_of_it.extend == 4 * HOUR
+    assert looks == type(looks)()
+
+
+@pytest.mark.parametrize("how", ["requester", "owner"])
+def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
+    """What they have asked for, or what an agent of theirs asks for, they do not move as one."""
+    chief = Person(id="chief", email="chief@example.com", roles=(Role.OPERATOR,))
+    user = "chief" if how == "requester" else "riley"
+    approval = asked(MARA, barred=("chief",) if how == "owner" else ())
+    origin = approval.origin.model_copy(update={"user": user})
+    approval = approval.model_copy(update={"origin": origin})
+    everybody = Directory([*CROWD, chief])
+    assert acting(approval, chief, everybody) is chief
+    assert isinstance(acting(approval, OLGA, everybody), Operator)
+    allowed = may(approval, chief, everybody, NOON)
+    assert not any((allowed.decide, allowed.hand_on, allowed.extend))
+    assert allowed.withdraw is (how == "requester")
+
+
+def test_what_the_page_says_to_each() -> None:
+    """The requester and an earlier level read why they do not decide; an auditor watches."""
+    approval = asked(MARA)
+    assert view(approval, MARA, CROWD, NOON).stage is Stage.DECIDE
+    hers = view(approval, RILEY, CROWD, NOON)
+    assert (hers.stage, hers.why_not) == (
+        Stage.WATCH,
+        "You have asked for this, so others decide it.",
+    )
+    assert view(approval, ADA, CROWD, NOON).why_not == ""
+    claimed = asked(MARA).model_copy(update={"seats": (Seat(person="mara"), Seat(person="cleo"))})
+    claimed = claimed.claim(CLEO, CROWD, now=NOON)[0]
+    assert "Cleo Park has claimed" in view(claimed, MARA, CROWD, NOON).why_not
+
+
+async def test_the_requester_follows_and_never_decides(browser, office):
+    """The page has no button for a yes or a no, and a form that is made up is refused."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await enter(browser, RILEY)
+    page = await browser.get(page_of(approval.id))
+    assert "You have asked for this, so others decide it." in page.text
+    assert f'action="{page_of(approval.id)}/approve"' not in page.text
+    for move in ("approve", "reject", "claim"):
+        answer = await send(browser, approval, move)
+        assert answer.status_code == 409, move
+        assert "cannot decide it" in answer.text
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_who_has_no_part_in_it_finds_nothing(browser, office):
+    """Every route and every move: the same page as for an id that was never given."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await enter(browser, DAN)
+    answers = set()
+    for one in (approval.id, "ap_" + "a" * 16):
+        page = await browser.get(page_of(one))
+        answers.add((page.status_code, page.text))
+        for move in MOVES:
+            form = await hidden(browser, approval)
+            answer = await browser.post(f"{page_of(one)}/{move}", form | {"to": "dan", "text": "x"})
+            answers.add((answer.status_code, answer.text))
+    assert len(answers) == 1
+    assert next(iter(answers))[0] == 404
+    after = await office.ledger.approval(approval.id)
+    assert after.version == (await office.ledger.approval(approval.id)).version
+    assert after.comments == ()
+
+
+async def test_an_auditor_sees_all_and_changes_nothing(browser, office):
+    """No form but those of every page, and each move that is made up is refused."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await enter(browser, ADA)
+    page = await browser.get(page_of(approval.id))
+    assert page.status_code == 200
+    assert f"{page_of(approval.id)}/" not in page.text
+    before = await office.ledger.approval(approval.id)
+    more = {"text": "x", "reason": "x", "to": "dan", "of": "mara", "by": "1h"}
+    for move in MOVES:
+        answer = await send(browser, approval, move, **more)
+        assert answer.status_code == 409, (move, answer.text)
+    assert await office.ledger.approval(approval.id) == before
+
+
+async def test_an_operator_moves_what_waits_and_decides_nothing(browser, office):
+    """Hands over, prolongs and takes back, each with a reason; a place of their own is refused."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask()
+    await enter(browser, OLGA)
+    for move in ("approve", "reject"):
+        assert (await send(browser, approval, move)).status_code == 409
+    taken = await send(browser, approval, "reassign", of="mara", to="olga", reason="I like it")
+    assert taken.status_code == 409
+    assert "cannot take one of them" in taken.text
+    done = await send(browser, approval, "reassign", of="mara", to=DAN.email, reason="on leave")
+    assert done.status_code == 303
+    assert (await send(browser, approval, "extend", by="1h", reason="wait")).status_code == 303
+    after = await office.ledger.approval(approval.id)
+    assert (after.handovers[-1].of, after.handovers[-1].to) == ("mara", "dan")
+    assert after.deadline == approval.deadline + HOUR
+    no_reason = await send(browser, approval, "withdraw")
+    assert no_reason.status_code == 422
+    assert (await send(browser, approval, "withdraw", reason="a test")).status_code == 303
+    events = await office.events(approval)
+    assert (events[-1].by, events[-1].why) == ("olga", "a test")
+    assert events[-1].more["role"] == "operator"
+    assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
+
+
+async def test_who_was_asked_before_reads_where_it_went(browser, office):
+    """After an escalation the page of the first level says so, and takes no answer."""
+    office.policies = (
+        Policy(
+            name="two",
+            levels=(Level(ask=("mara",), within="1h"), Level(name="board", ask=("cleo",))),
+        ),
+    )
+    approval, _ = await office.ask()
+    office.clock.advance(timedelta(hours=2))
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert "It went on to board" in page.text
+    answer = await send(browser, approval, "approve")
+    assert answer.status_code == 409
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
