@@ -1,0 +1,58 @@
+"""What an agent says before a call is kept with its approval."""
+
+from __future__ import annotations
+
+import pytest
+from google.adk.events.event import Event
+from google.genai import types
+
+from signoff.core.run import RunState
+from signoff.worker.adk.history import said_before
+from worker.office import AGENTS, MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+FIRST = "I look at the budget first."
+SECOND = "A is paid, so <b>B</b> is next."
+
+
+def event(author: str, *parts: types.Part, partial: bool = False) -> Event:
+    """Return an event of a session."""
+    content = types.Content(role="user" if author == "user" else "model", parts=list(parts))
+    return Event(author=author, content=content, partial=partial)
+
+
+def call(call_id: str) -> types.Part:
+    """Return a call."""
+    return types.Part(function_call=types.FunctionCall(id=call_id, name="pay", args={}))
+
+
+def test_whose_words_they_are() -> None:
+    """Those of the agent that calls, since the user last said something; never its thoughts."""
+    events = [
+        event("user", types.Part(text="please")),
+        event("one", types.Part(text="old"), call("a")),
+        event("two", types.Part(text="hm", thought=True), call("b")),
+        event("one", types.Part(text="half"), partial=True),
+        event("one", call("c")),
+        event("user", types.Part(text="go on")),
+        event("one", call("d")),
+    ]
+    said = said_before(events, ["a", "b", "c", "d", "e"])
+    assert said == {"a": "old", "b": "", "c": "old", "d": ""}
+
+
+@pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+async def test_here(office: Office) -> None:
+    """Beside the call, or the last words before it; as they are, for channels to show as text."""
+    run = await office.submit("tells", "pay both")
+    (first,) = await office.ask(run)
+    assert first.said == FIRST
+    await office.desk.approve(first.id, MARA, channel="test")
+    run = await office.resume(run)
+    (second,) = await office.ask(run)
+    assert second.said == SECOND
+    await office.desk.approve(second.id, MARA, channel="test")
+    run = await office.resume(run)
+    assert (run.state, run.text) == (RunState.COMPLETED, "Done.")
