@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from cli.conftest import SETTINGS
 from signoff.broker.celery import make_celery
@@ -21,6 +22,7 @@ from signoff.broker.follow import follow
 from signoff.broker.heartbeat import alive
 from signoff.cli.brokers import BrokerUnavailable, require_broker
 from signoff.cli.devmail import DevMailbox, reply
+from signoff.cli.main import app
 from signoff.cli.processes import Parts, build
 from signoff.cli.settings import load_settings
 from signoff.cli.supervisor import Child, Supervisor
@@ -108,7 +110,8 @@ async def test_a_consumer_says_that_it_is_ready_and_stops_when_told_to(
     child = await supervisor.signoff(kind, "--config", str(file), kind)
     await supervisor.ready(within=60)
     assert child.said["kind"] == kind
-    assert await health(kind, file) == 0
+    # Once for each kind is enough: asking is a process of its own.
+    assert number != signal.SIGTERM or await health(kind, file) == 0
     child.signal(number)
     await child.ended.wait()
     assert child.code == 0
@@ -149,15 +152,12 @@ async def test_without_redis_a_process_ends_with_one_line(
 
 
 @pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
-async def test_with_faulty_settings_a_process_does_not_start(
-    kind: str, file: Path, supervisor: Supervisor
-) -> None:
+def test_with_faulty_settings_a_process_does_not_start(kind: str, file: Path) -> None:
     """Faults of meaning count too: exit code 2, and each fault on a line."""
     _write(file, _read(file).replace('ask = ["cleo"]', 'ask = ["zoe", "kim"]'))
-    child = await supervisor.signoff(kind, "--config", str(file), kind)
-    await child.ended.wait()
-    assert child.code == 2
-    assert len(child.tail) == 2
+    result = CliRunner().invoke(app, ["--config", str(file), kind], catch_exceptions=False)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
 
 
 async def test_a_gateway_whose_port_is_taken_ends_with_one_line(
