@@ -48,6 +48,12 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "code on several machines without a key": (
+        GOOD + '[redis]\nurl = "redis://ledger:6379/0"\n[ces]\nhosts = ["api.example.com"]\n',
+        "ces.key",
+        "each machine makes a key of its own",
+        "warning",
+    ),
     "an alias that is somebody's address": (
         GOOD.replace("m@example.net", "cleo@example.com"),
         "people[1].email",

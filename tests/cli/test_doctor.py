@@ -82,6 +82,18 @@ def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
     return made
 
 
+async def test_workers_on_two_machines_need_one_key_for_code(
+    file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each machine would sign suspended code by itself, it is said; a key mends it."""
+    for machine in ("blue", "green"):
+        await beat(ledger, "worker", f"{machine}/1")
+    found = await look(file)
+    assert "workers are alive on blue, green, and [ces] key is not set" in found["code"][0].text
+    monkeypatch.setenv("SIGNOFF_CES__KEY", "k" * 32)
+    assert "code" not in await look(file)
+
+
 async def test_a_healthy_set_up_is_found_well(file: Path, ledger: Ledger) -> None:
     """Processes are counted, the backlog is read, and what answers need to prove is said."""
     for kind in ("worker", "channels", "gateway"):

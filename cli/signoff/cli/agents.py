@@ -9,6 +9,8 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.inspection import concerns
+from signoff.worker.ces import rules
+from signoff.worker.ces.rules import Rules
 
 
 class Problem(NamedTuple):
@@ -18,12 +20,17 @@ class Problem(NamedTuple):
     broken: bool
 
 
-def load_problems(folder: Path) -> dict[str, list[Problem]]:
+def load_problems(folder: Path, code: Rules) -> dict[str, list[Problem]]:
     """Load every agent of a folder; return what is wrong with each.
+
+    Args:
+        folder: The folder.
+        code: What code of CX Agent Studio may do.
 
     Raises:
         ConfigError: There is no such folder.
     """
+    rules.use(code)
     loader = AgentLoader(str(folder))
     problems: dict[str, list[Problem]] = {}
     for name in app_names(folder):

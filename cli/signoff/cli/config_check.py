@@ -44,6 +44,7 @@ def check(settings: Settings) -> list[Fault]:
         _gateway,
         _inbox,
         _places,
+        _code,
     ):
         found += rule(settings)
     faults = [
@@ -310,6 +311,26 @@ def _places(settings: Settings) -> Iterator[Found]:
         message = f"there is no folder {folder}"
         remedy = "Workers need it: name the folder that you would give to `adk web`."
         yield ("agents", "folder"), _warning(message, remedy)
+
+
+def _code(settings: Settings) -> Iterator[Found]:
+    """Suspended code is signed; whoever resumes it has to have the key that it was signed with."""
+    try:
+        redis = urlsplit(settings.redis.url)
+        shared = bool(redis.hostname) and not is_loopback(redis.hostname or "")
+    except ValueError:
+        shared = False  # said by `_places`
+    if shared and "ces" in settings.model_fields_set and not settings.ces.key.get_secret_value():
+        message = (
+            "it is not set: each machine makes a key of its own, and code that has stopped on one "
+            "cannot go on on another"
+        )
+        remedy = (
+            "Set SIGNOFF_CES__KEY to the same on all machines with workers: "
+            "`python3 -c 'import secrets; print(secrets.token_hex(32))'` makes one. On one "
+            "machine alone nothing needs to be done."
+        )
+        yield ("ces", "key"), _warning(message, remedy)
 
 
 def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:

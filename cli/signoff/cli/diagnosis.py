@@ -26,7 +26,7 @@ from signoff.cli.config_check import check
 from signoff.cli.diagnosis_inbox import about_inbox
 from signoff.cli.faults import ConfigErrors
 from signoff.cli.finding import Finding
-from signoff.cli.kinds import KINDS
+from signoff.cli.kinds import KINDS, host_of
 from signoff.cli.settings import Settings
 from signoff.core.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policy import EmailProof, Fallback, Policy
@@ -34,6 +34,7 @@ from signoff.core.policy import EmailProof, Fallback, Policy
 _PATIENCE = 10.0
 _LOGIN = " and takes the login"
 _MOST_DOMAINS = 5
+_SEVERAL = 2
 _LEVELS = {
     EmailProof.TOKEN: "it came to the secret address of the card",
     EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
@@ -87,7 +88,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield Finding("redis", "broken", problem)
         if not problems:
             yield Finding("redis", "good", f"{url} keeps what it acknowledges")
-        for finding in _processes(await alive(ledger)):
+        living = await alive(ledger)
+        for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
             yield finding
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
@@ -111,6 +113,19 @@ def _processes(living: dict[str, list[str]]) -> list[Finding]:
             text = f"none is alive; start one with `signoff {kind}`"
             findings.append(Finding(kind, "warning", text))
     return findings
+
+
+def _code(settings: Settings, workers: list[str]) -> list[Finding]:
+    """Look whether suspended code can be resumed by every worker there is."""
+    machines = sorted({host_of(name) for name in workers})
+    if len(machines) < _SEVERAL or settings.ces.key.get_secret_value():
+        return []
+    text = (
+        f"workers are alive on {', '.join(machines)}, and [ces] key is not set: code of CX Agent "
+        "Studio that stops on one of them cannot go on on another. Set SIGNOFF_CES__KEY to the "
+        "same everywhere; where no agent runs such code, nothing needs to be done"
+    )
+    return [Finding("code", "warning", text)]
 
 
 def _backlog(stages: dict[str, int]) -> Finding:
@@ -169,7 +184,7 @@ def _agents(settings: Settings) -> list[Finding]:
     # The agent framework takes seconds to import, so only when there are agents.
     from signoff.cli.agents import load_problems  # noqa: PLC0415
 
-    problems = load_problems(settings.agents_folder)
+    problems = load_problems(settings.agents_folder, settings.ces)
     if not problems:
         text = f"there is none in {settings.agents_folder}"
         return [Finding("agents", "warning", text)]

@@ -15,6 +15,11 @@ def name() -> str:
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
+def host_of(process: str) -> str:
+    """Return the machine that a process of this name is on."""
+    return process.rpartition("/")[0]
+
+
 def here(process: str) -> bool:
     """Say whether a process of this name is on this machine."""
-    return process.rpartition("/")[0] == socket.gethostname()
+    return host_of(process) == socket.gethostname()

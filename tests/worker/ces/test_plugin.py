@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps.app import App
+from google.adk.tools.function_tool import FunctionTool
 
 from signoff.core.errors import ConfigError
 from signoff.testing.model import ToolCall
+from signoff.worker.adk.inspection import concerns
 from signoff.worker.ces.errors import CodeRefused
 from signoff.worker.ces.plugin import CesCallbacks
 from signoff.worker.ces.rules import Rules
@@ -143,3 +147,39 @@ def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:
         CesCallbacks(tmp_path / "none")
     with pytest.raises(CodeRefused, match=r"a\.py has no callback"):
         CesCallbacks(write(tmp_path, {"a.py": "def f():\n    pass\n"}))
+
+
+def test_calls_of_a_callback_that_may_have_to_wait_are_found_beforehand(tmp_path: Path) -> None:
+    """`signoff doctor` names each with its line; what no rule is about is not named."""
+    source = """
+def after_model_callback(callback_context, llm_response):
+    tools.lookup({"order": "o1"})
+    tools.refund({"amount": 5})
+    async_tools.pay({"who": "a"})
+    ces_requests.post("https://api.example.com/x")
+    ces_requests.get("https://api.example.com/x")
+    callback_context.set_variable("tier", "gold")
+"""
+    rules = Rules(
+        needs_approval=(
+            'tool == "refund" && args.amount > 100',
+            'tool == "ces_requests.post" && args.host == "api.example.com"',
+            'tool == "set_variable" && args.key == "tier"',
+        )
+    )
+
+    def pay(who: str) -> None:
+        """Pay."""
+
+    root = LlmAgent(name="shop", tools=[FunctionTool(pay, require_confirmation=True)])
+    plugin = CesCallbacks(write(tmp_path, {"a.py": source}), rules)
+    found = concerns(App(name="shop", root_agent=root, plugins=[plugin]))
+    said = [str(one).split(" may need")[0] for one in found]
+    assert said == [
+        "ces_callbacks: a.py, line 4: refund",
+        "ces_callbacks: a.py, line 5: pay",
+        "ces_callbacks: a.py, line 6: ces_requests.post",
+        "ces_callbacks: a.py, line 8: set_variable",
+    ]
+    assert not any(one.broken for one in found)
+    assert "Make it in a tool" in found[0].text

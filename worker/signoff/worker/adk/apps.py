@@ -132,7 +132,8 @@ class Apps:
         """
         for name in names:
             try:
-                for one in concerns(self.runner(name).agent):
+                runner = self.runner(name)
+                for one in concerns(runner.app or runner.agent):
                     log.warning("agent.concern", app=name, problem=str(one), broken=one.broken)
             except AppNotFound as error:
                 log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- says all

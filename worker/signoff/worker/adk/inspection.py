@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -33,6 +33,14 @@ _CREDENTIAL: Final = (
     "says so. Give the tool a credential of its own (a service account, an API key), or sign in "
     "once where the agent keeps its credentials"
 )
+
+
+@runtime_checkable
+class Inspected(Protocol):
+    """A plugin that can say beforehand what will not work in it."""
+
+    def concerns(self, gated: Collection[str]) -> list[str]:
+        """Return what is to be said, given the names of the tools that ask for a confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,23 @@ def concerns(app: App | BaseNode) -> list[Concern]:
         app: What the folder of the agent defines: its App, or its root agent.
     """
     root = app.root_agent if isinstance(app, App) else app
-    return list(_of_node(root, (), None, set())) if root is not None else []
+    found = list(_of_node(root, (), None, set())) if root is not None else []
+    gated = {_name(tool) for tool in _tools_of(root) if _gate(tool)}
+    plugins = app.plugins if isinstance(app, App) else []
+    return found + [
+        Concern(plugin.name, text, broken=False)
+        for plugin in plugins
+        if isinstance(plugin, Inspected)
+        for text in plugin.concerns(gated)
+    ]
+
+
+def _tools_of(node: object) -> Iterator[object]:
+    if isinstance(node, LlmAgent):
+        yield from node.tools
+    if isinstance(node, BaseAgent):
+        for one in node.sub_agents:
+            yield from _tools_of(one)
 
 
 def _of_node(

@@ -169,3 +169,23 @@ def _applied(source: str, edits: list[_Edit]) -> str:
         line = lines[edit.line - 1]
         lines[edit.line - 1] = line[: edit.start] + edit.text.encode() + line[edit.end :]
     return b"".join(lines).decode()
+
+
+def called(code: Code) -> list[tuple[int, str]]:
+    """Return the calls to the outside that code makes by name, each with its line.
+
+    What it reaches under other names cannot be seen before it runs.
+    """
+    found = []
+    for node in ast.walk(ast.parse(code.text)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="tools" | "async_tools"), attr=name):
+                found.append((node.lineno, name))
+            case ast.Attribute(value=ast.Name(id="ces_requests"), attr=name):
+                found.append((node.lineno, f"ces_requests.{name}"))
+            case ast.Call(
+                func=ast.Name(id="set_variable" | "remove_variable" as name)
+                | ast.Attribute(attr="set_variable" | "remove_variable" as name)
+            ):
+                found.append((node.lineno, name))
+    return sorted(set(found))

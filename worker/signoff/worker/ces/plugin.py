@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
 from signoff.worker.ces.host import CodeHost
 from signoff.worker.ces.journal import of_callback, will_be_said_again
-from signoff.worker.ces.lowering import Code, lower
+from signoff.worker.ces.lowering import Code, called, lower
 from signoff.worker.ces.rules import Rules, current
 from signoff.worker.ces.sandbox import Done, Held, Sandbox
 from signoff.worker.ces.toolset import tools_of
@@ -60,6 +61,22 @@ class CesCallbacks(BasePlugin):
         super().__init__(name="ces_callbacks")
         self._rules = rules
         self._found = _read(Path(folder))
+
+    def concerns(self, gated: Collection[str]) -> list[str]:
+        """Return what is to be said of the callbacks before they run: calls that cannot wait.
+
+        Args:
+            gated: The tools that ask for a confirmation by themselves.
+        """
+        rules = self._rules or current()
+        files = {code.name: code for _, _, code in self._found}
+        return [
+            f"{name}, line {line}: {call} may need an approval, and a callback cannot wait for "
+            "one: the call raises a PermissionError then. Make it in a tool, which can wait"
+            for name, code in files.items()
+            for line, call in called(code)
+            if call in gated or rules.may_ask_about(call)
+        ]
 
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: Context

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, JsonValue, SecretStr, field_validator
 
-from signoff.core.conditions import check, holds
+from signoff.core.conditions import check, holds, value
 from signoff.core.errors import ConditionError
 from signoff.core.model import Value
 
@@ -70,17 +70,17 @@ class Rules(Value):
 
     @field_validator("key")
     @classmethod
-    def _long_enough(cls, value: SecretStr) -> SecretStr:
-        if 0 < len(value.get_secret_value()) < _SHORTEST_KEY:
+    def _long_enough(cls, key: SecretStr) -> SecretStr:
+        if 0 < len(key.get_secret_value()) < _SHORTEST_KEY:
             raise ValueError(f"a key has at least {_SHORTEST_KEY} characters")
-        return value
+        return key
 
     @field_validator("needs_approval")
     @classmethod
-    def _conditions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for one in value:
+    def _conditions(cls, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        for one in conditions:
             check(one)
-        return value
+        return conditions
 
     def secret(self) -> bytes:
         """Return the key that snapshots are signed with."""
@@ -95,6 +95,17 @@ class Rules(Value):
                     return True
             except ConditionError:
                 return True
+        return False
+
+    def may_ask_about(self, tool: str) -> bool:
+        """Say whether some call of a tool, by some agent, may have to wait."""
+        facts: dict[str, JsonValue] = {"app": "", "agent": "", "user": "", "tool": tool, "args": {}}
+        for one in self.needs_approval:
+            try:
+                if value(one, facts) is not False:
+                    return True
+            except (KeyError, ConditionError):
+                return True  # it depends on the arguments
         return False
 
     def may_ask_about_variables(self) -> bool:
