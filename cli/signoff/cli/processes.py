@@ -31,7 +31,6 @@ from signoff.broker.loop import LoopThread
 from signoff.broker.reconciler import Reconciler
 from signoff.broker.store import Store
 from signoff.cli import log as logs
-from signoff.cli.api import serve_adk
 from signoff.cli.brokers import require_broker
 from signoff.cli.config_check import require
 from signoff.cli.http import Server, listen
@@ -268,6 +267,8 @@ async def _serve(settings: Settings) -> int:
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
         if settings.gateway.adk:
+            from signoff.cli.api import serve_adk  # noqa: PLC0415 -- as the rest of what serves
+
             serve_adk(app, parts, stack)
         # Entered here and not by uvicorn, which would log a traceback of what start raises.
         await stack.enter_async_context(app.router.lifespan_context(app))

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from signoff.channels.added import added_channels
-from signoff.channels.gateway import Listener
 from signoff.channels.port import Channel
 from signoff.cli.settings import Settings
 from signoff.core.finding import SLACK_GROUP
@@ -14,6 +13,7 @@ from signoff.core.finding import SLACK_GROUP
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from signoff.channels.gateway import Listener
     from signoff.channels.slack.groups import GroupKeeper
     from signoff.cli.processes import Parts
 
