@@ -170,10 +170,8 @@ async def test_the_form_is_of_this_session(browser, office):
     found = await opened(office, 1)
     await browser.sign_in()
     fields = await form(browser, found)
-    for wrong, headers in (
-        (fields | {"csrf": "x"}, {}),
-        (fields, {"Sec_Fetch_Site": "cross-site"}),
-    ):
+    foreign = {"Sec_Fetch_Site": "cross-site"}
+    for wrong, headers in ((fields | {"csrf": "x"}, {}), (fields, foreign)):
         assert (await browser.post("/inbox/batch", wrong, **headers)).status_code == 403
     browser.session = ""
     assert (await browser.post("/inbox/batch", fields)).status_code == 303

@@ -1,0 +1,277 @@
+"""What open pages are told, by a server that listens: of what changes, and only of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import httpx
+import pytest
+import uvicorn
+
+from builders import CLEO, MARA
+from signoff.broker.follow import batches
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox import live
+from signoff.channels.inbox.live import ANYTHING, Hub, Listener
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.cli.http import Server
+from signoff.core.errors import LedgerUnavailable
+from signoff.core.policy import Policy
+from visitor import COOKIE, SETTINGS, forms_of
+
+FREE = Policy(name="free", ask=("mara",), within="4h")
+PATIENCE = 30
+
+
+class Page:
+    """An open page: what it is told."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self.last = ""
+        self._lines = answer.aiter_lines()
+
+    async def told(self) -> str:
+        """Return the id of what has changed next, and keep the id of the event."""
+        async with asyncio.timeout(PATIENCE):
+            async for line in self._lines:
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    self.last = value
+                if name == "data":
+                    return value
+        raise EOFError
+
+    async def begun(self) -> None:
+        """Wait until it is listened for."""
+        async with asyncio.timeout(PATIENCE):
+            async for line in self._lines:
+                if line.startswith("retry"):
+                    return
+
+    async def ended(self) -> None:
+        """Wait until nothing comes any more."""
+        async with asyncio.timeout(PATIENCE):
+            async for _ in self._lines:
+                continue
+
+
+async def latest(office) -> str:
+    """Return the id of the last entry of the audit."""
+    store = office.ledger.store
+    async with store.translated_client() as client:
+        return (await client.xrevrange(f"{store.prefix}audit", count=1))[0][0]
+
+
+@pytest.fixture
+async def office(office):
+    """What is asked takes one step."""
+    office.policies = (FREE,)
+    return office
+
+
+@pytest.fixture
+async def server(office) -> AsyncIterator[Server]:
+    """A server that listens."""
+    app = make_gateway(office.ledger)
+    app.include_router(make_inbox_router(office.desk, SETTINGS))
+    up = asyncio.get_running_loop().create_future()
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+    server = Server(config, up.set_result)
+    task = asyncio.create_task(server._serve())
+    server.url = f"http://127.0.0.1:{await up}"
+    yield server
+    server.should_exit = True
+    await task
+
+
+@pytest.fixture
+def look(office, server, browser):
+    """Open a page of the session that the browser has now, as it is at this moment."""
+
+    @asynccontextmanager
+    async def look(query="", **headers) -> AsyncIterator[Page]:
+        if "since" not in query and not headers:
+            query += f"&since={await latest(office)}"
+        known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
+        known |= {name.replace("_", "-"): value for name, value in headers.items()}
+        async with (
+            httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http,
+            http.stream("GET", f"/inbox/live?{query}", headers=known) as answer,
+        ):
+            page = Page(answer)
+            if answer.status_code == 200:
+                assert answer.headers["Content-Type"].startswith("text/event-stream")
+                await page.begun()
+            yield page
+
+    return look
+
+
+async def test_told_of_what_one_may_see_and_of_nothing_else(browser, office, look):
+    """A page learns what has changed by the id alone, and nothing of what others are asked."""
+    mine, _ = await office.ask(amount=1)
+    office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
+    other, _ = await office.ask(amount=2)
+    await browser.sign_in()
+    async with look() as page:
+        await office.desk.reject(other.id, CLEO, channel="email")
+        await office.desk.approve(mine.id, MARA, channel="email")
+        assert await page.told() == mine.id
+
+
+async def test_told_of_what_was_missed(browser, office, look):
+    """Whoever connects again is told what has changed since the last that they were told."""
+    first, _ = await office.ask(amount=1)
+    second, _ = await office.ask(amount=2)
+    await browser.sign_in()
+    async with look() as page:
+        await office.desk.approve(first.id, MARA, channel="email")
+        assert await page.told() == first.id
+        last = page.last
+    await office.desk.approve(second.id, MARA, channel="email")
+    async with look(Last_Event_ID=last) as page:
+        assert await page.told() == second.id
+    async with look(f"since={last}") as page:
+        assert await page.told() == second.id
+
+
+async def test_a_page_of_one_approval(browser, office, look):
+    """It is told of that one alone."""
+    first, _ = await office.ask(amount=1)
+    second, _ = await office.ask(amount=2)
+    await browser.sign_in()
+    async with look(f"about={second.id}") as page:
+        await office.desk.approve(first.id, MARA, channel="email")
+        await office.desk.approve(second.id, MARA, channel="email")
+        assert await page.told() == second.id
+
+
+async def test_it_ends_with_the_session(browser, office, look, monkeypatch):
+    """After a sign-out nothing more is told; who has no session is told nothing at all."""
+    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
+    approval, _ = await office.ask()
+    await browser.sign_in()
+    form = forms_of(await browser.get("/inbox/"))["/inbox/sign-out"]
+    async with look() as page:
+        assert (await browser.post("/inbox/sign-out", form)).status_code == 303
+        await page.ended()
+    async with look() as page:
+        assert page.answer.status_code == 401
+    fragment = await browser.http.get("/inbox/", headers={"Signoff-Live": "1"})
+    assert fragment.status_code == 401
+    assert approval.id not in fragment.text
+
+
+async def test_an_open_page_does_not_prolong_the_session(browser, office, look):
+    """Neither what it listens for nor what it fetches by itself is a use by a person."""
+    await browser.sign_in()
+    office.clock.advance(timedelta(minutes=20))
+    async with look():
+        answer = await browser.http.get("/inbox/", headers={"Signoff-Live": "1"})
+        assert answer.status_code == 200
+    office.clock.advance(timedelta(minutes=11))
+    assert (await browser.get("/inbox/")).status_code == 303
+
+
+async def test_a_person_has_so_many(browser, office, look, monkeypatch):
+    """One more page is told to do without; when another one is closed there is room again."""
+    monkeypatch.setattr(live, "MOST_EACH", 1)
+    approval, _ = await office.ask()
+    await browser.sign_in()
+    async with look(), look() as page:
+        assert page.answer.status_code == 429
+    for _ in range(100):
+        async with look() as page:
+            if page.answer.status_code == 200:
+                await office.desk.approve(approval.id, MARA, channel="email")
+                assert await page.told() == approval.id
+                break
+    else:
+        raise AssertionError("there is no room again")
+
+
+async def test_a_server_that_stops_does_not_wait_for_pages(browser, server, look):
+    """What streams without an end is ended, and not waited for."""
+    await browser.sign_in()
+    async with look() as page:
+        server.should_exit = True
+        await page.ended()
+
+
+async def test_one_reader_for_all_and_none_where_nobody_looks(office, monkeypatch):
+    """However many listen, the audit is read once; the last one who goes ends the reading."""
+    reading, begun = [], asyncio.Event()
+
+    async def counted(store, *, start):
+        reading.append(start)
+        start = await latest(office)
+        begun.set()
+        async for batch in batches(store, start=start):
+            yield batch
+
+    monkeypatch.setattr(live, "batches", counted)
+    approval, _ = await office.ask()
+    hub, listeners = Hub(office.desk), [Listener(MARA, ""), Listener(MARA, ""), Listener(CLEO, "")]
+    for one in listeners:
+        assert hub.attach(one)
+    await begun.wait()
+    await hub.catch_up(listeners[0], "0-1")
+    assert set(listeners[0].take()) == {approval.id}
+    await office.desk.approve(approval.id, MARA, channel="email")
+    async with asyncio.timeout(PATIENCE):
+        await listeners[1].wake.wait()
+    assert set(listeners[1].take()) == {approval.id}
+    assert listeners[2].take() == {}
+    assert len(reading) == 1
+    task = hub._reader
+    for one in listeners:
+        hub.detach(one)
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_a_ledger_that_was_away(office, monkeypatch):
+    """The reading goes on behind the last entry that was read, and misses nothing."""
+    starts, begun = [], asyncio.Event()
+
+    async def failing(store, *, start):
+        starts.append(start)
+        start = start.replace("$", await latest(office))
+        begun.set()
+        async for batch in batches(store, start=start):
+            yield batch
+            if batch and len(starts) == 1:
+                raise LedgerUnavailable("Redis is away.")
+
+    monkeypatch.setattr(live, "batches", failing)
+    monkeypatch.setattr(live, "_PATIENCE", 0.01)
+    first, _ = await office.ask(amount=1)
+    second, _ = await office.ask(amount=2)
+    hub, listener = Hub(office.desk), Listener(MARA, "")
+    hub.attach(listener)
+    await begun.wait()
+    seen = set()
+    for one in (first, second):
+        await office.desk.approve(one.id, MARA, channel="email")
+        async with asyncio.timeout(PATIENCE):
+            while one.id not in seen:
+                await listener.wake.wait()
+                seen |= set(listener.take())
+    assert starts[0] == "$"
+    assert starts[1] > "1"
+    hub.detach(listener)
+
+
+def test_what_a_slow_page_is_owed_is_bounded():
+    """Where too much has changed to name it, it is told that something has."""
+    listener = Listener(MARA, "")
+    for number in range(1000):
+        listener.tell(f"ap_{number}", f"{number}-0")
+    found = listener.take()
+    assert len(found) <= 50
+    assert ANYTHING in found
+    assert listener.take() == {}

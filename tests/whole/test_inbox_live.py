@@ -1,0 +1,116 @@
+"""Open pages in a real browser: htmx brings them up to date, and disturbs nobody who types."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import uvicorn
+from pydantic import SecretStr
+
+from builders import MARA, paused
+from chromium import Tab, chromium
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.cli.http import Server
+from signoff.core.approval import Approval
+from signoff.core.people import Directory
+
+ERRORS = "window.errors = []; addEventListener('error', (e) => errors.push(e.message));"
+
+
+@dataclass
+class Inbox:
+    """A gateway that listens, and a browser that Mara has signed in with."""
+
+    ledger: Ledger
+    desk: Desk
+    tab: Tab
+    url: str
+
+    async def asked(self) -> Approval:
+        """Ask Mara about something that her policy calls harmless."""
+        _, (approval,) = await paused(self.ledger)
+        terms = approval.terms.model_copy(update={"batch": True})
+        await self.ledger.commit(
+            Change().put(approval.model_copy(update={"terms": terms}), was=approval)
+        )
+        return approval
+
+
+@pytest.fixture
+async def inbox(ledger: Ledger, directory: Directory, tmp_path: Path) -> AsyncIterator[Inbox]:
+    """All of it, on an empty ledger."""
+    port = free_port()
+    settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
+    desk = Desk(ledger, directory)
+    gateway = make_gateway(ledger)
+    gateway.include_router(make_inbox_router(desk, settings))
+    listening = asyncio.Event()
+    server = Server(
+        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
+        lambda _: listening.set(),
+    )
+    serving = asyncio.create_task(server._serve())
+    name = await Sessions(ledger, settings).begin(MARA.id, how=How.LOCAL, also=Change())
+    async with chromium(tmp_path, scripts=True) as tab:
+        await listening.wait()
+        cookie = {"name": "signoff", "value": name, "domain": "127.0.0.1", "path": "/"}
+        await tab.do("Network.setCookie", **cookie)
+        await tab.do("Page.addScriptToEvaluateOnNewDocument", source=ERRORS)
+        yield Inbox(ledger, desk, tab, f"{settings.url}/inbox/")
+        assert await tab.look("window.errors") == []
+    server.should_exit = True
+    await serving
+
+
+async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:
+    """What is asked appears and what is decided goes, with the focus where it was."""
+    tab = inbox.tab
+    await tab.open(inbox.url)
+    assert "Nothing waits for you." in await tab.text()
+    first = await inbox.asked()
+    await tab.find(f"#open-{first.id}")
+    await tab.find("#news", "1 waits for you.")
+    await tab.look(f"document.getElementById('open-{first.id}').focus()")
+    second = await inbox.asked()
+    await tab.find(f"#open-{second.id}")
+    assert await tab.look("document.activeElement.id") == f"open-{first.id}"
+    await inbox.desk.approve(second.id, MARA, channel="email")
+    await tab.find("#news", "1 waits for you.")
+    assert second.id not in await tab.look("document.getElementById('list').innerHTML")
+
+
+async def test_boxes_that_are_ticked_stay(inbox: Inbox) -> None:
+    """While somebody picks, the list stays as it is, and says that there is something new."""
+    tab, first = inbox.tab, await inbox.asked()
+    await tab.open(inbox.url)
+    await tab.click(f"#pick-{first.id}")
+    second = await inbox.asked()
+    await tab.find("#news", "Something has changed here since you began.")
+    assert await tab.look(f"document.getElementById('pick-{first.id}').checked")
+    assert second.id not in await tab.look("document.getElementById('list').innerHTML")
+    await tab.click("#batch button")
+    await tab.find("h1", "Approve 1 together")
+    await tab.click("button.yes")
+    await tab.find("h1", "1 of 1 recorded")
+    assert (await inbox.ledger.approval(first.id)).decision is not None
+
+
+async def test_who_is_signed_out_is_told(inbox: Inbox) -> None:
+    """What they have on the screen stays there, and nothing more comes."""
+    tab, first = inbox.tab, await inbox.asked()
+    await tab.open(inbox.url)
+    await tab.do("Network.clearBrowserCookies")
+    await inbox.desk.approve(first.id, MARA, channel="email")
+    await tab.find("#news", "You are signed out.")
+    assert page_of(first.id) in await tab.look("document.getElementById('list').innerHTML")
