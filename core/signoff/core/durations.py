@@ -68,6 +68,15 @@ def format_duration(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+def coarse(duration: timedelta) -> str:
+    """Write a duration by its two largest units; what is over is ``overdue``."""
+    if duration < timedelta(0):
+        return "overdue"
+    seconds = int(duration.total_seconds())
+    kept = seconds - seconds % (3600 if seconds >= 86400 else 60 if seconds >= 3600 else 1)
+    return format_duration(timedelta(seconds=kept))
+
+
 def roughly(duration: timedelta) -> str:
     """Write a duration by its largest unit, for people: ``5 min``, ``3 h``, ``12 days``."""
     seconds = max(int(duration.total_seconds()), 0)

@@ -10,6 +10,7 @@ from signoff.broker.desk import Desk
 from signoff.channels.inbox.approvals import ApprovalPages
 from signoff.channels.inbox.away import AwayPages
 from signoff.channels.inbox.batch import BatchPages
+from signoff.channels.inbox.charts import ChartPages
 from signoff.channels.inbox.link_pages import LinkPages
 from signoff.channels.inbox.lists import ListPages
 from signoff.channels.inbox.live import LivePages
@@ -47,6 +48,7 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
         *ListPages(desk, visits).routes(),
         *LivePages(desk, visits).routes(),
         *BatchPages(desk, visits).routes(),
+        *ChartPages(desk, visits).routes(),
         *AwayPages(desk, visits).routes(),
         *pages.routes(),
         *MovePages(desk, visits, pages).routes(),

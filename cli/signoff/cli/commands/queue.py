@@ -91,6 +91,7 @@ def _named(directory: Directory, name: str) -> str:
 
 def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
+    from signoff.core.durations import coarse  # noqa: PLC0415
 
     made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
@@ -99,8 +100,8 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
             made,
             one.name,
             str(one.waiting),
-            "" if one.oldest is None else shows.coarse(now - one.oldest),
-            "" if one.next_due is None else shows.coarse(one.next_due - now),
+            "" if one.oldest is None else coarse(now - one.oldest),
+            "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
             ", ".join(_name(directory, person) for person in one.on),
             ", ".join(claimed),
@@ -110,6 +111,7 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
+    from signoff.core.durations import coarse  # noqa: PLC0415
 
     made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
     for one in found:
@@ -123,11 +125,11 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             shows.asked_for(one),
             _name(directory, one.origin.user),
             ", ".join(people),
-            shows.coarse(now - one.opened_at),
-            "" if one.deadline is None else shows.coarse(one.deadline - now),
+            coarse(now - one.opened_at),
+            "" if one.deadline is None else coarse(one.deadline - now),
             ""
             if claim is None
-            else f"{_name(directory, claim.by)}, {shows.coarse(claim.until - now)} left",
+            else f"{_name(directory, claim.by)}, {coarse(claim.until - now)} left",
         )
     return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from signoff.core.approval import Approval, Asked, State
 from signoff.core.card import card, one_line, shown
-from signoff.core.durations import format_duration
+from signoff.core.durations import coarse
 from signoff.core.events import Event
 from signoff.core.parts import Kind
 from signoff.core.people import Directory
@@ -63,15 +63,6 @@ def state_text(state: str) -> Text:
 def moment(at: datetime | None) -> str:
     """Write a moment in UTC."""
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
-
-
-def coarse(duration: timedelta) -> str:
-    """Write a duration by its two largest units; what is over is ``overdue``."""
-    if duration < timedelta(0):
-        return "overdue"
-    seconds = int(duration.total_seconds())
-    kept = seconds - seconds % (3600 if seconds >= 86400 else 60 if seconds >= 3600 else 1)
-    return format_duration(timedelta(seconds=kept))
 
 
 def approvals_table(approvals: Iterable[Approval], directory: Directory, now: datetime) -> Table:

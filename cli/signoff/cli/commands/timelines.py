@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
-from signoff.cli.commands.show import add, coarse, console, table
+from signoff.cli.commands.show import add, console, table
 from signoff.cli.policy_diff import Changed
 from signoff.core.card import one_line
-from signoff.core.durations import format_duration
+from signoff.core.durations import coarse, format_duration
 from signoff.core.events import What
 from signoff.core.levels import Order
 from signoff.core.matching import Verdict

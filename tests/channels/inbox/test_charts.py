@@ -1,0 +1,140 @@
+"""The page of figures: whose they are, that drawing and table say the same, and its bounds."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from signoff.core.people import Directory, Role
+from signoff.core.policy import Policy
+from signoff.core.queues import Queue
+
+AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
+FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")
+LEGAL = Policy(name="legal", ask=("queue:legal",), within="4d")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Mara in one queue, Cleo, who sees all, in the other."""
+    queues = [Queue(name="finance", members=("mara",)), Queue(name="legal", members=("cleo",))]
+    return Directory([MARA, AUDITOR, RILEY], queues=queues)
+
+
+@pytest.fixture
+async def office(office):
+    """Decisions after one, two and three hours in one queue, after ten in the other."""
+    for policy, who, hours, yes in (
+        (FINANCE, MARA, 1, True),
+        (FINANCE, MARA, 2, True),
+        (FINANCE, MARA, 3, False),
+        (LEGAL, AUDITOR, 10, True),
+    ):
+        office.policies = (policy,)
+        tool = "reimburse" if policy is FINANCE else "sign"
+        approval, _ = await office.ask(tool=tool, amount=hours)
+        office.clock.advance(timedelta(hours=hours))
+        answer = office.desk.approve if yes else office.desk.reject
+        await answer(approval.id, who, channel="email")
+    office.policies = (FINANCE,)
+    await office.ask(amount=9)
+    return office
+
+
+def rows(page) -> list[list[str]]:
+    """Return the rows of all tables, as words."""
+    found = re.findall(r"<tr>(.*?)</tr>", page.text, re.DOTALL)
+    return [
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", one)]
+        for one in found
+    ]
+
+
+def bars(root) -> list[tuple[str, float]]:
+    """Return the kinds and widths of the pieces of a drawing."""
+    return [(one.get("class"), float(one.get("width"))) for one in root.iter("rect")]
+
+
+def drawings(page) -> dict[str, ET.Element]:
+    """Return the drawings by their titles."""
+    found = re.findall(r"<svg.*?</svg>", page.text, re.DOTALL)
+    roots = [ET.fromstring(one) for one in found]
+    return {root.findtext("title"): root for root in roots}
+
+
+async def test_of_ones_own_queues(browser, office):
+    """Whoever is in a queue gets the figures of that one."""
+    await browser.sign_in()
+    page = await browser.get("/inbox/charts")
+    found = rows(page)
+    assert ["finance", "1", "0", "0"] in found
+    assert ["finance", "3", "2h", "3h"] in found
+    assert ["2026-03-02", "reimburse", "2", "1", "0", "0", "0"] in found
+    assert "of the 3 requests of your queues among the 4 that ended last." in page.text
+    assert "legal" not in page.text
+    assert "sign<" not in page.text
+
+
+async def test_of_everything(browser, office):
+    """An auditor gets those of all queues."""
+    await browser.sign_in(CLEO)
+    found = rows(await browser.get("/inbox/charts"))
+    assert ["legal", "1", "10h", "10h"] in found
+    assert ["finance", "3", "2h", "3h"] in found
+    assert ["2026-03-02", "sign", "1", "0", "0", "0", "0"] in found
+
+
+async def test_drawings_say_what_the_tables_say(browser, office):
+    """Each has a name and a description, and its bars are as long as the figures."""
+    await browser.sign_in(CLEO)
+    page = await browser.get("/inbox/charts")
+    found = drawings(page)
+    assert list(found) == [
+        "What waits, by queue",
+        "Time to decide, by queue",
+        "What came of it, by tool and week",
+    ]
+    for root in found.values():
+        ids = root.get("aria-labelledby").split()
+        assert [root.find(f"*[@id='{one}']").tag for one in ids] == ["title", "desc"]
+        assert root.get("role") == "img"
+        for rect in root.iter("rect"):
+            assert 0 <= float(rect.get("x")) + float(rect.get("width")) <= 320.1
+    took = [
+        (one.get("class"), float(one.get("width")))
+        for one in found["Time to decide, by queue"].iter("rect")
+    ]
+    assert took == [("p50", 64.0), ("p90", 96.0), ("p50", 320.0), ("p90", 320.0)]
+    came = found["What came of it, by tool and week"]
+    assert [one.text for one in came.iter("text")] == ["02 Mar: reimburse: 3", "02 Mar: sign: 1"]
+    assert bars(came) == [
+        ("approved", 213.3),
+        ("rejected", 106.7),
+        ("approved", 106.7),
+    ]
+    assert " style=" not in page.text
+
+
+async def test_who_is_in_no_queue(browser, office, monkeypatch):
+    """There is nothing to show, and the page says why."""
+    queues = {"finance": Queue(name="finance", members=("cleo",))}
+    monkeypatch.setattr(office.desk.directory, "queues", queues)
+    await browser.sign_in()
+    page = await browser.get("/inbox/charts")
+    assert "You are in no queue." in page.text
+    assert "<svg" not in page.text
+
+
+async def test_so_many_are_looked_at(browser, office, monkeypatch):
+    """The page says how many, and that there are older ones."""
+    monkeypatch.setattr("signoff.channels.inbox.charts.LOOKED", 2)
+    await browser.sign_in(CLEO)
+    page = await browser.get("/inbox/charts")
+    assert (
+        "of the 2 requests among the 2 that ended last; older ones were not looked at." in page.text
+    )

@@ -1,0 +1,114 @@
+"""Figures of what has ended: percentiles, and outcomes by tool and week."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, ask, asked_approval, make_approval, make_call, people
+from signoff.core.approval import Approval, State
+from signoff.core.figures import figures_of, percentile, week_of
+from signoff.core.levels import Seat
+
+LENGTHS = st.lists(st.timedeltas(timedelta(), timedelta(days=400)), min_size=1, max_size=60)
+PERCENTS = st.integers(1, 100)
+
+
+@given(LENGTHS, PERCENTS)
+def test_a_percentile_is_what_it_says(values, percent):
+    """So many do not exceed it, fewer do not exceed anything smaller, and it is one of them."""
+    found = percentile(values, percent)
+    assert found in values
+    assert sum(one <= found for one in values) * 100 >= percent * len(values)
+    assert sum(one < found for one in values) * 100 < percent * len(values)
+
+
+@given(LENGTHS, PERCENTS, PERCENTS, st.randoms())
+def test_percentiles_rise_and_know_no_order(values, one, other, random):
+    """A higher one is never less, and the order of the values changes nothing."""
+    low, high = sorted((one, other))
+    assert percentile(values, low) <= percentile(values, high)
+    assert percentile(values, 100) == max(values)
+    mixed = list(values)
+    random.shuffle(mixed)
+    assert percentile(mixed, one) == percentile(values, one)
+
+
+@pytest.mark.parametrize(
+    ("values", "percent"), [([], 50), ([timedelta()], 0), ([timedelta()], 101)]
+)
+def test_there_is_no_such_percentile(values, percent):
+    """Of nothing there is none."""
+    with pytest.raises(ValueError, match="percentile"):
+        percentile(values, percent)
+
+
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- the zone is beside it
+def test_a_week_begins_on_monday(moment):
+    """And the moment is one of its seven days."""
+    monday = week_of(moment)
+    assert monday.weekday() == 0
+    assert 0 <= (moment.date() - monday).days < 7
+
+
+def decided(
+    hours: float, *, tool: str = "reimburse", queue: str = "", yes: bool = True
+) -> Approval:
+    """Return an approval that Mara has decided so many hours after it was opened."""
+    approval = ask(make_approval(call=make_call(tool)), within=timedelta(days=60))
+    if queue:
+        seats = tuple(Seat(person=one.id, via=f"queue:{queue}") for one in (MARA, CLEO))
+        approval = approval.model_copy(update={"seats": seats})
+    move = approval.approve if yes else approval.reject
+    return move(MARA, people(), channel="cli", now=NOON + timedelta(hours=hours))[0]
+
+
+def test_how_long_people_took():
+    """By queue; what no queue was asked has a row of its own; deadlines and grants do not count."""
+    late = asked_approval()
+    late, _ = late.time_out(now=late.deadline)
+    granted, _ = decided(1).model_copy(), None
+    granted = granted.model_copy(
+        update={"decision": granted.decision.model_copy(update={"grant": "gr_1"})}
+    )
+    all_ = [decided(hours, queue="finance") for hours in (1, 2, 3, 40)]
+    found = figures_of([*all_, decided(5), late, granted, asked_approval()])
+    assert found.count == 7
+    assert [(one.name, one.count) for one in found.took] == [("", 1), ("queue:finance", 4)]
+    assert (found.took[1].p50, found.took[1].p90) == (timedelta(hours=2), timedelta(hours=40))
+    assert found.since == NOON + timedelta(hours=1)
+
+
+def test_what_came_of_it():
+    """By tool and week, the latest first; what was withdrawn or timed out counts too."""
+    withdrawn, _ = asked_approval().withdraw(by="riley", reason="no", now=NOON)
+    found = figures_of(
+        [
+            withdrawn,
+            decided(1),
+            decided(2, yes=False),
+            decided(3, tool="refund"),
+            decided(24 * 7, tool="refund"),
+        ]
+    )
+    assert [(one.tool, one.week.isoformat(), one.outcomes) for one in found.came] == [
+        ("refund", "2026-03-09", {State.APPROVED: 1}),
+        (
+            "reimburse",
+            "2026-03-02",
+            {State.WITHDRAWN: 1, State.APPROVED: 1, State.REJECTED: 1},
+        ),
+        ("refund", "2026-03-02", {State.APPROVED: 1}),
+    ]
+
+
+def test_only_some_queues():
+    """Whoever is in one queue gets the figures of that one, and nothing of others."""
+    all_ = [decided(1, queue="finance"), decided(2, queue="legal"), decided(3)]
+    found = figures_of(all_, queues=["queue:finance"])
+    assert found.count == 1
+    assert [one.name for one in found.took] == ["queue:finance"]
+    assert figures_of(all_, queues=[]).count == 0
