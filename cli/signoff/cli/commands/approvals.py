@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from signoff.cli.commands import moves
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
-from signoff.core.errors import PayloadError
+from signoff.core.errors import ApprovalError, PayloadError, SignoffError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from signoff.broker.desk import Desk
     from signoff.core.approval import Approval
+    from signoff.core.people import Person
 
 app = typer.Typer(no_args_is_help=True, help="What waits for a person, and the answers.")
 
@@ -75,7 +76,9 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
 @app.command()
 def approve(
     ctx: typer.Context,
-    approval_id: ApprovalId,
+    approval_ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="The id, or several of them.")
+    ],
     *,
     person: As,
     reason: Reason = "",
@@ -85,24 +88,63 @@ def approve(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Approve, as somebody who is asked."""
-    entries = _entries(value or ())
+    """Approve, as somebody who is asked.
 
-    async def work(desk: Desk) -> None:
-        from signoff.core.payload import parse_values  # noqa: PLC0415
+    Of several each is decided by itself: one that is refused keeps none of the others.
+    """
+    entries, ids = _entries(value or ()), list(dict.fromkeys(approval_ids))
+    if entries and len(ids) > 1:
+        raise typer.BadParameter("--value is for one approval: give its id alone")
 
+    async def work(desk: Desk) -> list[SignoffError]:
         who = person_of(desk.directory, person)
-        values: dict[str, JsonValue] | None = None
-        try:
-            if entries:
-                template = (await desk.ledger.approval(approval_id)).template
-                values = parse_values(template, entries)
-            done = await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
-        except PayloadError as error:
-            raise _with_example(error) from error
-        _write_outcome(desk, done, as_json=as_json)
+        if len(ids) == 1:
+            done = await _approved(desk, ids[0], who, reason, entries)
+            _write_outcome(desk, done, as_json=as_json)
+            return []
+        return await _approved_each(desk, ids, who, reason, as_json=as_json)
 
-    with_desk(ctx, work, rings=True)
+    if with_desk(ctx, work, rings=True):
+        raise typer.Exit(1)
+
+
+async def _approved(
+    desk: Desk, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
+) -> Approval:
+    from signoff.core.payload import parse_values  # noqa: PLC0415
+
+    values: dict[str, JsonValue] | None = None
+    try:
+        if entries:
+            template = (await desk.ledger.approval(approval_id)).template
+            values = parse_values(template, entries)
+        return await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+    except PayloadError as error:
+        raise _with_example(error) from error
+
+
+async def _approved_each(
+    desk: Desk, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
+) -> list[SignoffError]:
+    """Approve one after the other, say what became of each, and return what was refused."""
+    from signoff.cli.commands import show as shows  # noqa: PLC0415
+
+    refused, written = list[SignoffError](), list[dict[str, Any]]()
+    for approval_id in ids:
+        try:
+            done = await _approved(desk, approval_id, who, reason, {})
+        except ApprovalError as error:
+            refused.append(error)
+            written.append({"id": approval_id, "error": str(error)})
+            if not as_json:
+                typer.echo(f"{approval_id}: not approved. {error}", err=True)
+            continue
+        written.append(shows.as_json(done))
+        if not as_json:
+            _write_outcome(desk, done, as_json=False)
+    if as_json:
+        write_json(written)
+    return refused
 
 
 @app.command()
