@@ -41,15 +41,24 @@ async def batches(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]
     key = f"{store.prefix}audit"
     if start == "$":
         # Resolved once: "$" in each call would skip what comes between two calls.
-        async with store.translated_client() as client:
-            latest = await client.xrevrange(key, count=1)
-        start = latest[0][0] if latest else "0"
+        start = await latest(store)
     while True:
         async with store.translated_client() as client:
             streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
         read = [_entry(row) for _, rows in streams or [] for row in rows]
         start = read[-1][0] if read else start
         yield read
+
+
+async def latest(store: Store) -> str:
+    """Return the stream id of the last entry, "0" where there is none.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with store.translated_client() as client:
+        rows = await client.xrevrange(f"{store.prefix}audit", count=1)
+    return rows[0][0] if rows else "0"
 
 
 async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from signoff.broker.desk import Desk
-from signoff.broker.follow import Entry, batches, since
+from signoff.broker.follow import Entry, batches, latest, since
 from signoff.channels.inbox.views import may_see
 from signoff.channels.inbox.visits import Route, SignInFirst, Visit, Visits
 from signoff.core.approval import Approval
@@ -95,6 +95,7 @@ class Hub:
         self._desk = desk
         self._listeners: set[Listener] = set()
         self._reader: asyncio.Task[None] | None = None
+        self._begun = asyncio.Event()
 
     def has_room(self, person: Person) -> bool:
         """Say whether one more page of a person can be told."""
@@ -116,6 +117,7 @@ class Hub:
         if not self._listeners and self._reader is not None:
             self._reader.cancel()
             self._reader = None
+            self._begun.clear()
 
     def close(self) -> None:
         """End all listeners: the process stops."""
@@ -123,7 +125,13 @@ class Hub:
             one.close()
 
     async def catch_up(self, listener: Listener, start: str) -> None:
-        """Tell a listener what has changed since an entry of the audit."""
+        """Tell a listener what has changed since an entry of the audit.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        # Only then is what comes after this look read by the reader, and nothing falls in between.
+        await self._begun.wait()
         missed = await since(self._desk.ledger.store, start, limit=_CAUGHT_UP)
         if len(missed) == _CAUGHT_UP:
             listener.tell(ANYTHING, missed[-1][0])
@@ -131,9 +139,11 @@ class Hub:
             await self._tell(missed, [listener])
 
     async def _read(self) -> None:
-        start = "$"
+        start = ""
         while True:
             try:
+                start = start or await latest(self._desk.ledger.store)
+                self._begun.set()
                 async for batch in batches(self._desk.ledger.store, start=start):
                     if batch:
                         start = batch[-1][0]
@@ -201,7 +211,8 @@ class LivePages:
         try:
             yield "retry: 3000\n\n"
             if _STREAM_ID.fullmatch(start):
-                await self._hub.catch_up(listener, start)
+                async with asyncio.timeout(HEARTBEAT):
+                    await self._hub.catch_up(listener, start)
             while True:
                 alive = await self._visits.sessions.stands(visit.session)
                 if listener.closed or not alive:
@@ -217,7 +228,7 @@ class LivePages:
                         await listener.wake.wait()
                 except TimeoutError:
                     continue
-        except LedgerError as error:
+        except (LedgerError, TimeoutError) as error:
             # The browser connects again by itself, and says what it has seen last.
             log.warning("live.ledger_unavailable", error=str(error))
         finally:
