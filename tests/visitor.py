@@ -44,8 +44,9 @@ class _Forms(HTMLParser):
             fields[found["name"]] = found.get("value", "")
         elif tag in {"select", "textarea"}:
             self._open = found["name"]
-            fields.setdefault(self._open, "")
-        elif tag == "option" and self._open and ("selected" in found or not fields[self._open]):
+            if tag == "textarea":
+                fields[self._open] = ""
+        elif tag == "option" and self._open and ("selected" in found or self._open not in fields):
             fields[self._open] = found.get("value", "")
 
     def handle_endtag(self, tag: str) -> None:

@@ -243,6 +243,7 @@ async def test_errors_stand_at_their_fields(browser, office):
     )
     assert page.status_code == 422
     assert 'role="alert" id="alert" tabindex="-1" autofocus' in page.text
+    assert '<a href="#field-0">' in page.text
     assert 'id="field-0-problem"' in page.text
     assert 'aria-describedby="field-0-problem" aria-invalid="true"' in page.text
     assert 'id="field-1-problem"' not in page.text
@@ -256,6 +257,38 @@ async def test_errors_stand_at_their_fields(browser, office):
         State.APPROVED,
         {"days": 3, "note": "kept", "sure": True},
     )
+
+
+async def test_a_question_is_answered(browser, office):
+    """The schema of a request for input is the form, and what is sent is the answer."""
+    office.policies = (PLAIN,)
+    asked = {"message": "Which plan?", "payload": {"order": 17}, "response_schema": SCHEMA}
+    approval, _ = await office.ask(tool=INPUT, kind=Kind.INPUT, **asked)
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    for words in ("asks: Which plan?", "What it comes with", "For the file", "Choose…"):
+        assert words in page.text
+    missing = await send(browser, approval, "approve")
+    assert missing.status_code == 422
+    assert missing.text.count('class="problem"') == 4
+    names = {field.name: f"field.{at}" for at, field in enumerate(fields(approval))}
+    given = {"seats": "2", "plan": "0", "start": "2026-12-01", "remote": "yes", "spare": ""}
+    sent = {names[name]: text for name, text in given.items()}
+    none = await send(browser, approval, "approve", **sent | {names["seats"]: "0"})
+    assert none.status_code == 422
+    assert 'id="field-0-problem"' in none.text
+    assert (await send(browser, approval, "approve", **sent)).status_code == 303
+    after = await office.ledger.approval(approval.id)
+    assert after.decision.payload == {
+        "approved": True,
+        "seats": 2,
+        "price": 2.5,
+        "plan": "small",
+        "level": 2,
+        "start": "2026-12-01",
+        "remote": True,
+        "more": {"a": [1]},
+    }
 
 
 class _Texts(HTMLParser):

@@ -197,7 +197,7 @@ async def test_live_parts(browser, office):
     assert 'data-live-part="#whole"' in page.text
     assert 'id="whole" hx-get=' in page.text
     assert 'id="state" hx-get=' in page.text
-    assert 'hx-select-oob="#answer-end" data-live-beside' in page.text
+    assert 'hx-select-oob="#answer-end,#talk" data-live-beside' in page.text
     assert page.text.count('id="answer-end"') == 1
     wrong = await send(browser, approval, "comment", text=" ")
     assert 'data-live-part="#state"' in wrong.text

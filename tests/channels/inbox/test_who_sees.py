@@ -176,6 +176,19 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(browser, office)
     assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
 
 
+async def test_what_is_not_routed_yet(browser, office):
+    """An operator and the requester see it, and that nobody is asked yet; both can take it back."""
+    approval = await office.open()
+    for person in (OLGA, RILEY):
+        await enter(browser, person)
+        page = await browser.get(page_of(approval.id))
+        assert page.status_code == 200
+        assert "not routed yet" in page.text
+        assert f"{page_of(approval.id)}/withdraw" in page.text
+    await enter(browser, MARA)
+    assert (await browser.get(page_of(approval.id))).status_code == 404
+
+
 async def test_who_was_asked_before_reads_where_it_went(browser, office):
     """After an escalation the page of the first level says so, and takes no answer."""
     office.policies = (

@@ -21,7 +21,7 @@ from signoff.channels.inbox.visits import NotFound, Route, Visit, Visits
 from signoff.channels.phrases import moment
 from signoff.core.approval import Approval, State
 from signoff.core.durations import format_duration
-from signoff.core.errors import ApprovalNotFound, RecordUnreadable
+from signoff.core.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
 from signoff.core.escalation import advance
 from signoff.core.levels import Outcome
 
@@ -85,7 +85,10 @@ class ApprovalPages:
         self, visit: Visit, approval: Approval, *, status: int = 200, tried: Tried | None = None
     ) -> Response:
         """Show an approval as it stands at this moment, and what was tried in vain."""
-        approval, run, now = await self._ledger.standing(approval.id)
+        try:
+            approval, run, now = await self._ledger.standing(approval.id)
+        except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
+            raise NotFound from error
         person, directory, turns = visit.person, self._desk.directory, self._desk.turns.known
         # As the desk would judge an answer now, whether or not a sweeper has run.
         moved = advance(approval, directory, now=now, turns=turns)[0]

@@ -1,0 +1,160 @@
+"""The page of an approval in a real browser: kept up to date, and for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyotp
+import pytest
+import uvicorn
+from pydantic import SecretStr
+
+from builders import CLEO, MARA, RILEY
+from channels.inbox.crowd import CROWD, PLAIN
+from chromium import Tab, chromium
+from npm import packages
+from signoff.broker.embedded import free_port
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.cli.http import Server
+from signoff.core.approval import State
+from signoff.core.grantrules import GrantRules
+from signoff.core.people import Person
+
+AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
+
+
+@pytest.fixture
+def directory():
+    """People with roles."""
+    return CROWD
+
+
+@dataclass
+class Desk:
+    """An office whose page is served, and a browser with scripts."""
+
+    office: Any
+    tab: Tab
+    settings: InboxSettings
+
+    async def sign_in(self, person: Person) -> None:
+        """Sign somebody in by a code."""
+        factors = Factors(self.office.ledger, self.settings.secret_key)
+        app = pyotp.parse_uri(await factors.enroll(person, by="test"))
+        await self.tab.open(f"{self.settings.url}/inbox/sign-in")
+        await self.tab.write("#address", person.email)
+        now = int((await self.office.ledger.now()).timestamp())
+        await self.tab.write("#code", str(app.at(now)))
+        await self.tab.enter()
+
+    async def open(self, approval: Any) -> None:
+        """Open the page of an approval."""
+        await self.tab.open(f"{self.settings.url}{page_of(approval.id)}")
+
+
+@pytest.fixture
+async def seat(channels, tmp_path: Path) -> AsyncIterator[Desk]:
+    """All of it."""
+    port = free_port()
+    settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
+    rules = GrantRules(who=("mara",))
+    channels.inbox, channels.policies = settings, (PLAIN.model_copy(update={"grants": rules}),)
+    gateway = make_gateway(channels.ledger)
+    gateway.include_router(make_inbox_router(channels.desk, settings))
+    listening = asyncio.Event()
+    server = Server(
+        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
+        lambda _: listening.set(),
+    )
+    serving = asyncio.create_task(server._serve())
+    async with chromium(tmp_path, scripts=True) as tab:
+        await listening.wait()
+        yield Desk(channels, tab, settings)
+        await tab.open("about:blank")
+    server.should_exit = True
+    await serving
+
+
+async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
+    """Who fills in the form reads who has decided; what was typed stays, and the buttons go."""
+    approval, _ = await seat.office.ask(template=TEMPLATE, tool="request_time_off")
+    await seat.sign_in(MARA)
+    await seat.open(approval)
+    await seat.tab.write("#field-0", "3")
+    await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
+
+    await seat.tab.find("#news", "Cleo Park rejected request_time_off")
+    await seat.tab.find("form .ended", "What you have written is not sent any more.")
+    assert await seat.tab.look("document.getElementById('field-0').value") == "3"
+    assert await seat.tab.look("document.querySelectorAll('[novalidate] button').length") == 0
+
+
+async def test_a_page_that_is_only_read_follows(seat: Desk) -> None:
+    """The requester's page goes from waiting to the outcome by itself."""
+    approval, _ = await seat.office.ask()
+    await seat.sign_in(RILEY)
+    await seat.open(approval)
+    await seat.tab.find("p", "You have asked for this")
+    await seat.office.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await seat.tab.find("h1", "Mara Lind approved reimburse")
+
+
+async def test_an_untouched_form_goes_when_it_is_decided(seat: Desk) -> None:
+    """With nothing typed all of the page is the new one."""
+    approval, _ = await seat.office.ask()
+    await seat.sign_in(MARA)
+    await seat.open(approval)
+    await seat.tab.find("button", "Approve exactly this")
+    await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
+    await seat.tab.find("h1", "Cleo Park rejected reimburse")
+    assert await seat.tab.look("document.querySelectorAll('form.sheet').length") == 0
+
+
+async def test_for_everybody(seat: Desk) -> None:
+    """No rule of axe is broken, narrow and light, wide and dark; nothing goes over the edge."""
+    script = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    tab, found = seat.tab, []
+    await tab.do("Page.setBypassCSP", enabled=True)
+
+    async def examine(name: str) -> None:
+        await tab.look("document.querySelectorAll('details').forEach(one => one.open = true)")
+        for width, dark in ((360, False), (1280, True)):
+            await tab.shape(width, 740, dark=dark)
+            await tab.look(script)
+            report = await tab.look("axe.run()")
+            assert len(report["passes"]) > 10
+            for one in report["violations"]:
+                places = [node["html"] for node in one["nodes"]]
+                found.append((name, width, dark, one["id"], one["impact"], places))
+            assert not await tab.look(OVERFLOWS), (name, width)
+
+    approval, _ = await seat.office.ask(
+        template=TEMPLATE, tool="request_time_off", why="long " * 300, key="x" * 300
+    )
+    await seat.sign_in(MARA)
+    await seat.open(approval)
+    await examine("form")
+    await tab.write("#field-0", "many")
+    await tab.tab_to("button.yes")
+    await tab.enter()
+    await tab.find(".alert", "Look at what is marked.")
+    assert await tab.look("document.activeElement.id") == "alert"
+    await examine("errors")
+    plain, _ = await seat.office.ask()
+    await seat.office.desk.approve(plain.id, CLEO, channel="email", reason="fine")
+    await seat.open(plain)
+    await examine("over")
+    assert (await seat.office.ledger.approval(approval.id)).state is State.PENDING
+    await seat.sign_in(RILEY)
+    await seat.open(approval)
+    await examine("requester")
+    assert found == []
