@@ -209,6 +209,53 @@ def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github"])
+def test_policies_in_the_words_of_others_hold(invoke: Invoke, name: str) -> None:
+    """What these systems say can be said here, without a warning, and their cases pass."""
+    folder = EXAMPLES / "policies"
+    config = ("--config", str(folder / f"{name}.toml"))
+    done = invoke(*config, "policy", "test", str(folder / f"{name}.test.toml"))
+    assert done.exit_code == 0, done.output
+    checked = invoke(*config, "config", "check")
+    assert "warning" not in checked.output
+    assert checked.exit_code == 0, checked.output
+
+
+ANSWERED = """
+[[cases]]
+name = "an answer"
+tool = "reimburse"
+args = { amount = 10 }
+user = "riley@example.com"
+at = 2026-11-20T17:30:00
+[[cases.answers]]
+by = "%s"
+says = "%s"
+at = "18:00"
+[cases.expect]
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "says", "expect", "failure"),
+    [
+        ("mara", "approve", 'end = "approve"', ""),
+        ("mara", "reject", 'end = "reject"\nend_at = "18:00"', ""),
+        ("riley", "approve", 'refused = ["riley"]\nend = "reject"', ""),
+        ("mara", "approve", 'refused = ["mara"]', "refused: expected mara, is nobody"),
+        ("nobody", "approve", 'end = "reject"', "'nobody' is not the id of anybody"),
+        ("mara", "maybe", 'end = "reject"', "says"),
+    ],
+)
+def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failure: str) -> None:
+    """A case says who answers what, and what comes of that; who is not there is an error."""
+    Path("signoff.test.toml").write_text(ANSWERED % (by, says, expect))
+    done = invoke("policy", "test")
+    assert (done.exit_code == 0) is not failure, done.output
+    assert failure in " ".join((done.stdout + done.stderr).split())
+
+
 @pytest.mark.parametrize(
     ("without", "instead", "failure"),
     [

@@ -16,7 +16,7 @@ from signoff.core.levels import Asking
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
 from signoff.core.queues import Turns
-from signoff.core.timeline import Timeline, foresee
+from signoff.core.timeline import Said, Timeline, foresee
 
 
 class Rulebook(Protocol):
@@ -68,6 +68,7 @@ def timeline_of(
     directory: Directory | None = None,
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
+    answers: Sequence[Said] = (),
 ) -> Timeline:
     """Return what happens to a call if nobody answers; see `signoff.core.timeline.foresee`.
 
@@ -78,6 +79,7 @@ def timeline_of(
         directory: The people, where they shall be others than those of the settings.
         turns: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
+        answers: What people say.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -97,4 +99,5 @@ def timeline_of(
         barred=owners_of(rules.owners, facts),
         turns=turns,
         grants=grants,
+        answers=answers,
     )

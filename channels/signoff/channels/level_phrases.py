@@ -9,8 +9,20 @@ from signoff.core.card import one_line, progress, topic
 from signoff.core.people import Directory
 
 
-def went_on(approval: Approval) -> Words:
-    """Return to somebody of an earlier level that others are asked now."""
+def went_on(approval: Approval, turn: str = "") -> Words:
+    """Return to somebody of an earlier level that others are asked now.
+
+    Args:
+        approval: As it stands.
+        turn: The level at which they were asked; see `Question.turn`.
+    """
+    was = int(turn.partition(".")[2] or 0)
+    if approval.terms is not None and not approval.terms.same_stage(was, approval.level):
+        return Words(
+            f"Approved here, and it went on to {_level(approval)}: {topic(approval)}",
+            "Your part has approved it; others have to approve it, too. There is nothing left for "
+            "you to do.",
+        )
     at = f" at {moment(approval.since)}" if approval.since else ""
     return Words(
         f"It went on to {_level(approval)}: {topic(approval)}",
@@ -31,6 +43,11 @@ def reminder(approval: Approval, directory: Directory) -> Words:
 
 def voted(approval: Approval, person: str, directory: Directory) -> Words:
     """Return to somebody whose answer has not ended it that it counts, and what is missing."""
+    if any(vote.by == person for vote in approval.given) and person not in approval.ballot.yes:
+        return Words(
+            f"Recorded: your yes to {topic(approval)}; it goes on to {_level(approval)}",
+            "That is enough here. Others are asked now, and have to approve it, too.",
+        )
     ballot = approval.ballot
     yes, more = person in ballot.yes, ballot.need - len(ballot.yes)
     missing = "it is not settled by that alone"

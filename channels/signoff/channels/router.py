@@ -92,7 +92,8 @@ class Router:
             return False
         try:
             approval = await self._ledger.approval(str(item.body["approval"]))
-            if approval.in_two_steps or approval.ballot.need > 1:
+            several = approval.terms is not None and len(approval.terms.stages) > 1
+            if approval.in_two_steps or approval.ballot.need > 1 or several:
                 # What was proposed by mail is not worth more than an answer by mail, and one yes
                 # of several leaves the others to be asked.
                 return False
@@ -147,7 +148,7 @@ class Router:
             return tell_move(item, approval, self._desk.directory, now=now)
         if approval.state is not State.PENDING:
             return Change().ack(item)
-        if body.keys() & {"turn", "fallback", "stuck"}:
+        if body.keys() & {"turn", "fallback", "stuck", "unmanned"}:
             return self._of_level(item, approval, now)
         if body.get("edit"):
             return send_cards(Change().ack(item), approval, now=now)
@@ -173,8 +174,8 @@ class Router:
         change = Change().ack(item)
         if item.body.get("turn", approval.turn) != approval.turn or approval.terms is None:
             return change
-        if item.body.get("stuck"):
-            return self._unstuck(item, approval, now)
+        if item.body.keys() & {"stuck", "unmanned"}:
+            return self._ask_default(item, approval, now)
         if item.body.get("fallback"):
             # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
             return change if approval.reachable else self._ask_others(item, approval, now)
@@ -253,11 +254,17 @@ class Router:
         choice = choice.model_copy(update={"people": people, "start": fresh})
         return self._ask(item, approval, choice, notes, now)
 
-    def _unstuck(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask the default what the timers cannot move on; its time begins anew by that."""
-        if not is_due(approval, now):
+    def _ask_default(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask the default where the timers are stuck, or a stage has nobody; its time begins anew.
+
+        It takes as many yeses as the stages that are left would have.
+        """
+        if problem := item.body.get("stuck"):
+            needed, why = is_due(approval, now), f"what was due could not be done: {problem}"
+        else:
+            needed, why = approval.passed, "nobody of the next stage can be asked"
+        if not needed or approval.terms is None:
             return Change().ack(item)
-        why = f"what was due could not be done: {item.body['stuck']}"
         choice = self._choose(approval, now, default=True)
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -13,9 +13,10 @@ from signoff.cli.cases import Case, Cases, Expectation, read_cases, start_of, zo
 from signoff.core.absences import Presence, with_absences
 from signoff.core.errors import ApprovalError
 from signoff.core.hours import Absence
+from signoff.core.levels import Outcome
 from signoff.core.moments import read_moment
 from signoff.core.people import Directory
-from signoff.core.timeline import Rung, Timeline
+from signoff.core.timeline import Rung, Said, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,22 @@ def results_of(file: Path, rules: Rulebook) -> list[Result]:
 def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
     start = start_of(case, cases)
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
+    zone = zone_of(case, cases)
+    moments = _wanted([one.at for one in case.answers], start, zone)
+    answers = [
+        Said(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
+        for one, at in zip(case.answers, moments, strict=True)
+    ]
     try:
         timeline = timeline_of(
-            rules, facts, start=start, directory=_without(rules.everybody, case.away, start)
+            rules,
+            facts,
+            start=start,
+            directory=_without(rules.everybody, case.away, start),
+            answers=answers,
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)
-    zone = zone_of(case, cases)
     failures = tuple(_failures(case.expect, timeline, zone))
     return Result(file, line, case, failures, timeline)
 
@@ -100,6 +110,8 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
             yield f"by: expected {_listed(expect.by)}, is {_listed(sorted(channels))}"
     if expect.reminded is not None and expect.reminded != timeline.reminders:
         yield f"reminded: expected {expect.reminded} times, is {timeline.reminders}"
+    if expect.refused is not None and expect.refused != timeline.refused:
+        yield f"refused: expected {_listed(expect.refused)}, is {_listed(timeline.refused)}"
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)

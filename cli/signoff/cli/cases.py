@@ -15,6 +15,7 @@ from signoff.channels.foresight import Rulebook
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, key_text, suggest
 from signoff.cli.lines import line_of
 from signoff.core.hours import TimeZone
+from signoff.core.levels import Outcome
 from signoff.core.model import Value
 from signoff.core.moments import read_moment
 from signoff.core.timeline import End
@@ -52,8 +53,9 @@ class Expectation(Value):
         by: The channels by which they are asked, of all levels together.
         asked_at: When each level is asked.
         reminded: How many reminders there are in all.
-        end: What the end means if nobody answers: ``reject``, ``stay`` or ``approve``.
+        end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
         end_at: When the end is.
+        refused: Ids of those whose answer does not count, in the order of the answers.
     """
 
     policy: str | None = None
@@ -64,6 +66,21 @@ class Expectation(Value):
     reminded: int | None = None
     end: End | None = None
     end_at: Moment | None = None
+    refused: tuple[str, ...] | None = None
+
+
+class Reply(Value):
+    """[[cases.answers]]: what somebody answers.
+
+    Attributes:
+        by: The id of the person.
+        says: ``approve`` or ``reject``.
+        at: When.
+    """
+
+    by: str
+    says: Outcome = Outcome.APPROVE
+    at: Moment
 
 
 class Case(Value):
@@ -79,6 +96,7 @@ class Case(Value):
         at: When it begins to wait.
         zone: Where clocks show `at`; that of the file where it is not set.
         away: Who is away the whole time: ids, or a table of ids and delegates.
+        answers: What people answer, in order; nobody else does.
         expect: What shall hold.
     """
 
@@ -91,6 +109,7 @@ class Case(Value):
     at: Moment
     zone: TimeZone | None = None
     away: Annotated[dict[str, str], BeforeValidator(_delegates)] = Field(default_factory=dict)
+    answers: tuple[Reply, ...] = ()
     expect: Expectation
 
 
@@ -171,12 +190,13 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
             yield (*loc, "name"), Fault("", f"{case.name!r} is the name of an earlier case")
         expect = case.expect
         asked = [one for level in expect.asked or () for one in level]
-        named = {"asked": asked, "never": expect.never}
+        named = {"asked": asked, "never": expect.never, "refused": expect.refused or ()}
         found: list[tuple[Loc, str]] = [
             (("expect", key), one) for key, ids in named.items() for one in ids
         ]
         delegates = [one for one in case.away.values() if one]
         found += [(("away",), one) for one in (*case.away, *delegates)]
+        found += [(("answers", at, "by"), one.by) for at, one in enumerate(case.answers)]
         for way, person in found:
             if rules.everybody.get(person) is None:
                 message = f"{person!r} is not the id of anybody in [[people]]"
@@ -193,6 +213,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
 def _moments(case: Case, cases: Cases, loc: Loc) -> Iterator[tuple[Loc, Fault]]:
     expect = case.expect
     found: list[tuple[Loc, str]] = [(("at",), case.at)]
+    found += [(("answers", number, "at"), one.at) for number, one in enumerate(case.answers)]
     found += [(("expect", "asked_at"), one) for one in expect.asked_at or ()]
     found += [(("expect", "end_at"), expect.end_at)] if expect.end_at is not None else []
     for way, text in found:

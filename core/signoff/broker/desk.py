@@ -9,6 +9,7 @@ from datetime import datetime
 import structlog
 from pydantic import JsonValue, ValidationError
 
+from signoff.broker import stages
 from signoff.broker.absences import People
 from signoff.broker.change import Change
 from signoff.broker.consequences import Cards, moved, send_work
@@ -16,7 +17,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.turns import TurnKeeper
 from signoff.core.approval import Approval, State
 from signoff.core.errors import Conflict, InvalidRun, RecordUnreadable
-from signoff.core.escalation import advance, is_due
+from signoff.core.escalation import advance, is_due, pass_on
 from signoff.core.events import Event
 from signoff.core.people import Directory, Person
 from signoff.core.run import Run, Watch
@@ -311,6 +312,19 @@ class Desk:
         """
         return await self._end(approval_id, step, also, in_time=True, noted=noted, more=more)
 
+    async def _passed(
+        self, change: Change, approval: Approval, now: datetime
+    ) -> tuple[Approval, tuple[Event, ...]]:
+        """Go on to the next stage; where it has nobody to ask, `route` asks the default."""
+        await self.look()
+        went = pass_on(approval, self.directory, now=now, turns=self.turns.known)
+        if went is not None:
+            return went
+        log.error("desk.stage_without_people", approval=approval.id)
+        body: dict[str, JsonValue] = {"approval": approval.id, "unmanned": True}
+        change.send(stages.ROUTE, f"unmanned:{approval.id}:{approval.turn}", body)
+        return approval, ()
+
     async def _end(
         self,
         approval_id: str,
@@ -334,6 +348,9 @@ class Desk:
             if more:
                 events = tuple(_with_more(event, more) for event in events)
             change = Change() if also is None else also.copy()
+            if approval.passed:
+                approval, passed = await self._passed(change, approval, now)
+                events = (*events, *passed)
             moved(change, was, approval, (*due, *events), run, watched=watched, turns=self.turns)
             if in_time and not here.stays_open:
                 # The clock goes on between the reading and the commit; the commit looks again.

@@ -123,7 +123,7 @@ class Approval(Counted):
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
-            at_least = max(terms.at_least, self.terms.fewest)
+            at_least = max(terms.at_least, self.still_needed)
             terms = terms.model_copy(update={"at_least": at_least})
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
         if terms.second_step:

@@ -204,14 +204,17 @@ def _shortened(text: str) -> str:
 
 def progress(approval: Approval, directory: Directory) -> str:
     """Say how many of how many have approved what is pending, "" where one yes ends it."""
-    ballot = approval.ballot
-    if approval.state is not State.PENDING or (ballot.need == 1 and not ballot.votes):
+    ballot, before = approval.ballot, [one.by for one in approval.given]
+    alone = ballot.need == 1 and not ballot.votes and not before
+    if approval.state is not State.PENDING or alone:
         return ""
     told = []
     if ballot.yes:
         told.append(f": {', '.join(_name(one, directory) for one in ballot.yes)}")
     if ballot.no:
         told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
+    if before:
+        told.append(f"; before that: {', '.join(_name(one, directory) for one in before)}")
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
 
 

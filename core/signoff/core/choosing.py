@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -128,6 +128,7 @@ def first(
     turns: Turns,
     notes: list[str],
     behind: tuple[int, int] = (-1, 0),
+    among: Iterable[tuple[int, int]] | None = None,
 ) -> Start | None:
     """Return the beginning of the first level behind another one that has anybody to ask.
 
@@ -140,9 +141,10 @@ def first(
         turns: When the members of queues were last asked.
         notes: Added to: who was left out, and which levels had nobody.
         behind: The index of the level that is over, and how often the levels were gone through.
+        among: The levels to look at, where they are others than those that follow `behind`.
     """
     never = (str(facts.get("user", "")), *barred)
-    for index, nth in terms.after(*behind):
+    for index, nth in terms.after(*behind) if among is None else among:
         level = terms.ladder[index]
         found = find(level, directory, facts=facts, barred=never, now=now, turns=turns)
         notes += found.notes

@@ -16,7 +16,7 @@ from signoff.core.digest import digest
 from signoff.core.errors import IllegalMove, PayloadError, ReasonNeeded, SecondStepNeeded
 from signoff.core.events import Event, What
 from signoff.core.handover import HandedOn
-from signoff.core.levels import Outcome, Seat, Start, Vote
+from signoff.core.levels import STAYS, Outcome, Seat, Start, Vote
 from signoff.core.lifecycle import TRANSITIONS, Handoff, Move, State
 from signoff.core.parts import Decision, Kind
 from signoff.core.payload import missing_fields
@@ -28,6 +28,26 @@ from signoff.core.voting import stands_for
 
 class Counted(HandedOn):
     """A question whose answers are counted."""
+
+    def pass_on(
+        self, start: Start, *, now: datetime, notes: Sequence[str] = ()
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Go on to the next stage, because this one has approved; see `escalation.pass_on`.
+
+        Raises:
+            IllegalMove: Its stage has not approved it, or is the last.
+        """
+        if not self.passed or self.terms is None:
+            raise IllegalMove(f"Approval {self.id} has no stage to go on to.")
+        people = dict.fromkeys(seat.person for seat in start.seats)
+        more: dict[str, JsonValue] = {"people": list(people)}
+        if called := self.terms.called(start.level):
+            more["level"] = called
+        by = self.votes[-1].by
+        event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
+        # Nobody of a stage that is over may answer at the next, unless they are asked there.
+        seats = [one for one in self.seats if one.level != STAYS]
+        return self._begin(start, seats, now=now), (event,)
 
     def needs_reason(self, verdict: Outcome) -> bool:
         """Say whether the policy wants a reason for an answer at this level."""
@@ -66,7 +86,7 @@ class Counted(HandedOn):
         """
         if said.proposal is not None:
             return
-        for vote in self.ballot.votes:
+        for vote in (*self.given, *self.ballot.votes):
             same = digest("", {"of": vote.payload}) == digest("", {"of": said.payload})
             if vote.verdict is not Outcome.APPROVE or vote.by == said.by or same:
                 continue
@@ -111,7 +131,9 @@ class Counted(HandedOn):
             verdict=verdict,
             **said.model_dump(),
         )
-        others = tuple(one for one in self.votes if one.by != said.by)
+        # A yes of an earlier stage stands, whoever has given it.
+        given = self.given
+        others = tuple(one for one in self.votes if one.by != said.by or one in given)
         after = self.model_copy(
             update={
                 "votes": (*others, vote),
@@ -121,7 +143,7 @@ class Counted(HandedOn):
         ballot = after.ballot
         if verdict is Outcome.REJECT and ballot.lost:
             return self._end(Move.REJECT, said, votes=others)
-        if verdict is Outcome.APPROVE and ballot.reached:
+        if verdict is Outcome.APPROVE and ballot.reached and not after.passed:
             return self._end(Move.APPROVE, said, votes=others)
         more = self._details(said)
         more |= {"verdict": verdict.value, "yes": len(ballot.yes), "of": ballot.need}

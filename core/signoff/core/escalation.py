@@ -78,3 +78,27 @@ def move_on(
     if start is None:
         return None
     return approval.escalate(start, now=now, notes=notes, unreached=unreached)
+
+
+def pass_on(
+    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+) -> Moved | None:
+    """Ask the next stage of what its stage has approved; None where there is nobody to ask.
+
+    Returns:
+        The approval as it is, and no events, where there is nothing to pass on.
+    """
+    if not approval.passed or approval.terms is None:
+        return approval, ()
+    notes: list[str] = []
+    start = first(
+        approval.terms,
+        directory,
+        approval.facts,
+        now=now,
+        barred=approval.barred,
+        turns=turns,
+        notes=notes,
+        among=approval.terms.behind(approval.level, approval.round),
+    )
+    return None if start is None else approval.pass_on(start, now=now, notes=notes)

@@ -32,6 +32,7 @@ class What(StrEnum):
     VOTED = "voted"
     REMINDED = "reminded"
     ESCALATED = "escalated"
+    PASSED = "passed"
     STUCK = "stuck"
     GRANTED = "granted"
     GRANT_USED = "grant_used"

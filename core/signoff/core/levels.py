@@ -83,11 +83,15 @@ class Level(Asking):
         ask: Whom to ask: ids of people, ``requester.manager``, ``queue:NAME``, ``schedule:NAME``,
             ``slack-group:S012AB3CD``. Who that is, is found when the level begins.
         earlier: Whether those of earlier levels may still answer here.
+        stage: Which approval it is that this level is asked for, where it takes several one after
+            the other: ``"manager"``, then ``"board"``. Levels of one stage stand together and are
+            asked in each other's place; every stage has to approve before the next is asked.
     """
 
     name: str = Field(default="", max_length=64)
     ask: tuple[str, ...] = Field(min_length=1)
     earlier: Earlier = Earlier.LEAVE
+    stage: str = Field(default="", max_length=64)
 
     def over(self, base: Asking) -> Level:
         """Return the level with what it does not say filled in from its policy."""

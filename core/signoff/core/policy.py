@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from itertools import groupby
 from typing import ClassVar, Self
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
@@ -146,6 +147,18 @@ class Routing(Rules):
             raise PydanticCustomError("missing", "nobody is asked")
         return value
 
+    @model_validator(mode="after")
+    def _stages_in_order(self) -> Self:
+        names = [stage for stage, _ in groupby(level.stage for level in self.levels)]
+        if len(names) > len(set(names)):
+            raise ValueError("the levels of a stage stand together: move them next to each other")
+        if len(names) > 1 and self.on_timeout is OnTimeout.APPROVE:
+            raise ValueError(
+                'silence approves nothing where several stages have to: set on_timeout = "reject" '
+                'or "stay"'
+            )
+        return self
+
     def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
         return Terms(
@@ -182,9 +195,20 @@ class Terms(Rules):
 
     @property
     def fewest(self) -> int:
-        """How many yeses the easiest of the levels takes, as far as that is a number."""
-        numbers = (one.quorum if isinstance(one.quorum, int) else 1 for one in self.ladder)
-        return max(self.at_least, min(numbers, default=1))
+        """How many yeses it takes at the least, as far as that is a number.
+
+        Of a stage that is as many as the easiest of its levels takes; every stage has to approve.
+        """
+        return self.fewest_from(0)
+
+    def fewest_from(self, level: int) -> int:
+        """Return how many yeses it takes at the least from the stage of a level on."""
+        wanted = 0
+        for stage in self._stages:
+            if stage[-1] >= level:
+                quorums = [self.ladder[one].quorum for one in stage]
+                wanted += min(one if isinstance(one, int) else 1 for one in quorums)
+        return max(self.at_least, wanted, 1)
 
     @property
     def ladder(self) -> tuple[Level, ...]:
@@ -210,11 +234,43 @@ class Terms(Rules):
         return name or f"level {level + 1}"
 
     def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
-        """Yield the levels that follow one, each with how often they were gone through before."""
-        count = len(self.ladder)
-        yield from ((index, round_) for index in range(level + 1, count))
+        """Yield the levels of the same stage that are asked when one is over, and did not approve.
+
+        Each with how often they were gone through before.
+        """
+        mine = next((one for one in self._stages if level <= one[-1]), [])
+        yield from ((index, round_) for index in mine if index > level)
         for again in range(round_ + 1, self.repeat + 1):
-            yield from ((index, again) for index in range(count))
+            yield from ((index, again) for index in mine)
+
+    def behind(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
+        """Yield the levels of the next stage, which are asked when that of a level has approved."""
+        if (stage := self.stage_of(level) + 1) < len(self._stages):
+            yield from ((index, round_) for index in self._stages[stage])
+
+    def same_stage(self, one: int, other: int) -> bool:
+        """Say whether two levels are of the same stage."""
+        levels = self.levels
+        if not (0 <= one < len(levels) and 0 <= other < len(levels)):
+            return True
+        return levels[one].stage == levels[other].stage
+
+    def stage_of(self, level: int) -> int:
+        """Return which stage a level belongs to, 0 for the first."""
+        found = (number for number, one in enumerate(self._stages) if level <= one[-1])
+        return next(found, max(len(self._stages) - 1, 0))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages, one "" where there is only one."""
+        return tuple(self.ladder[one[0]].stage for one in self._stages)
+
+    @property
+    def _stages(self) -> list[list[int]]:
+        """The indexes of the levels of each stage."""
+        ladder = self.ladder
+        grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].stage)
+        return [list(indexes) for _, indexes in grouped]
 
 
 class Policy(Routing):

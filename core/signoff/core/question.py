@@ -18,15 +18,13 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import Event, What
-from signoff.core.levels import STAYS, Asking, Seat, Vote, turn_of
+from signoff.core.levels import STAYS, Outcome, Seat, Vote, turn_of
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.model import Value
 from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnOutOfOffice, OnTimeout, Terms
-from signoff.core.voting import Ballot
-
-_NOBODY = Asking()
+from signoff.core.voting import Ballot, count
 
 
 class Question(Value):
@@ -161,28 +159,40 @@ class Question(Value):
     @property
     def ballot(self) -> Ballot:
         """Where the present level stands."""
-        rules = self.terms.asking(self.level) if self.terms is not None else _NOBODY
-        here = (self.level, self.round)
-        own = [one.person for one in self.seats if (one.level, one.round) == here]
+        own: list[str] = []
         if not self.seats:
             # Routed before there were seats: whoever has a card, or is asked in a place.
             in_a_place = self.terms is not None and not all(one.person for one in self.asked)
             own = list(self.terms.ask) if self.terms is not None and in_a_place else []
             own += [one.person for one in self.asked if one.person]
-        stays = self.terms is not None and self.terms.stays(self.level)
-        others = [one for one in self.seats if (one.level, one.round) != here]
-        stay = tuple(one.person for one in others if stays or one.level == STAYS)
-        votes = (
-            self.votes if stays else [one for one in self.votes if (one.level, one.round) == here]
+        here = (self.level, self.round)
+        return count(self.terms, here, seats=self.seats, votes=self.votes, own=own)
+
+    @property
+    def given(self) -> tuple[Vote, ...]:
+        """The yeses by which earlier stages have approved it."""
+        return tuple(
+            one
+            for one in self.votes
+            if self.terms is not None
+            and one.verdict is Outcome.APPROVE
+            and not self.terms.same_stage(one.level, self.level)
         )
-        counted = {*own, *stay}
-        return Ballot(
-            rules=rules,
-            own=tuple(dict.fromkeys(own)),
-            stay=stay,
-            votes=tuple(vote for vote in votes if vote.by in counted),
-            at_least=self.terms.at_least if self.terms is not None else 1,
-        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether its stage has approved it, and the next one is to be asked."""
+        if self.state is not State.PENDING or self.terms is None:
+            return False
+        return self.ballot.reached and any(self.terms.behind(self.level, self.round))
+
+    @property
+    def still_needed(self) -> int:
+        """How many yeses it takes at the least from here on, as far as the terms say."""
+        if self.terms is None:
+            return 1
+        behind = self.terms.behind(self.level, self.round) if self.passed else ()
+        return self.terms.fewest_from(next(iter(behind), (self.level, 0))[0])
 
     @property
     def lasting_seats(self) -> tuple[Seat, ...]:
@@ -337,7 +347,8 @@ class Question(Value):
         last = self.decision.by
         if self.state is not State.APPROVED:
             return (last,)
-        return (*(one for one in self.ballot.yes if one != last), last)
+        before = (*(one.by for one in self.given), *self.ballot.yes)
+        return (*dict.fromkeys(one for one in before if one != last), last)
 
     def note(
         self,

@@ -1,4 +1,4 @@
-"""What will happen if nobody answers: who is asked, when and how, to the end.
+"""What will happen if nobody answers, or these people do: who is asked, when and how, to the end.
 
 A timeline is not computed beside the rules but by them: an approval is opened in memory, routed and
 ticked as the router and the clockwork do it, only that the clock jumps from one due moment to the
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -17,17 +16,19 @@ from pydantic import JsonValue
 
 from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
 from signoff.core.choosing import NO_TURNS, Choice, choose
-from signoff.core.errors import GrantRefused
-from signoff.core.escalation import advance
+from signoff.core.errors import DecisionRefused, GrantRefused, PayloadError
+from signoff.core.escalation import advance, pass_on
 from signoff.core.events import Event, What
+from signoff.core.foreseen import ASKING, End, Rung, Said, Step, Timeline, Turn
 from signoff.core.grants import Grant
-from signoff.core.levels import Asking, Order, Seat, Start
-from signoff.core.matching import Considered, consider
-from signoff.core.model import Value
+from signoff.core.levels import Asking, Order, Start
+from signoff.core.matching import consider
 from signoff.core.people import Directory, Person
-from signoff.core.policy import Facts, Fallback, Policy, Terms
+from signoff.core.policy import Facts, Fallback, Policy
 from signoff.core.queues import Pick, Turns
 from signoff.core.turns import take
+
+__all__ = ["ASKING", "End", "Rung", "Said", "Step", "Timeline", "Turn", "foresee"]
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
@@ -36,143 +37,7 @@ Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
 """By which channels people are asked; the channels know."""
 
 
-class End(StrEnum):
-    """What the end of a timeline means; the words are those of `on_timeout`."""
-
-    REJECT = "reject"
-    """The call is rejected, and the agent is told that nobody answered in time."""
-    STAY = "stay"
-    """It stays open until somebody answers."""
-    APPROVE = "approve"
-    """It is approved: by a grant, or because the ceiling of its policy allows that."""
-
-
-class Turn(Value):
-    """One card: to a person, or to a place where all who are asked see it.
-
-    Attributes:
-        person: The id; "" for a place.
-        channel: By which channel.
-        address: Where to, in its terms.
-    """
-
-    person: str
-    channel: str
-    address: str
-
-
-class Step(Value):
-    """One thing that happens.
-
-    Attributes:
-        at: When (UTC).
-        what: What kind of event it is in the audit.
-        level: The index of the level at which it happens.
-        round: How often the levels have been gone through before.
-        name: What the level is called, "" where it has no name.
-        seats: Who may decide from now on and could not before.
-        asked: Who gets a card, in the order in which they are asked.
-        need: How many yeses it takes then.
-        reminded: The ids of those who are reminded.
-        until: The moment up to which those who are asked may answer (UTC); None where there is
-            none.
-        why: In words: who was left out and why, or what the end means.
-    """
-
-    at: datetime
-    what: What
-    level: int = 0
-    round: int = 0
-    name: str = ""
-    seats: tuple[Seat, ...] = ()
-    asked: tuple[Turn, ...] = ()
-    need: int = 1
-    reminded: tuple[str, ...] = ()
-    until: datetime | None = None
-    why: str = ""
-
-
-class Rung(Value):
-    """One level as it would be asked.
-
-    Attributes:
-        level: Its index.
-        round: How often the levels have been gone through before.
-        name: What it is called, "" where it has no name.
-        at: When it begins (UTC).
-        until: When it ends (UTC); None where it does not.
-        need: How many yeses it takes.
-        seats: Who may decide.
-        asked: The cards.
-    """
-
-    level: int
-    round: int
-    name: str
-    at: datetime
-    until: datetime | None
-    need: int
-    seats: tuple[Seat, ...]
-    asked: tuple[Turn, ...]
-
-    @property
-    def people(self) -> tuple[str, ...]:
-        """The ids of those who may decide, each once."""
-        return tuple(dict.fromkeys(one.person for one in self.seats))
-
-
-class Timeline(Value):
-    """What happens to one call if nobody answers.
-
-    Attributes:
-        facts: The call: app, agent, tool, args and user.
-        start: When it waits for the first time (UTC).
-        considered: The policies that were looked at, and what came of each.
-        terms: The snapshot that would rule it.
-        steps: What happens, in order.
-        end: What the end means.
-        end_at: When that is (UTC); None where it never ends by itself.
-    """
-
-    facts: dict[str, JsonValue]
-    start: datetime
-    considered: tuple[Considered, ...]
-    terms: Terms
-    steps: tuple[Step, ...]
-    end: End
-    end_at: datetime | None
-
-    @property
-    def rungs(self) -> tuple[Rung, ...]:
-        """The levels that are asked, in the order in which they are; also one without anybody."""
-        found: dict[tuple[int, int], Rung] = {}
-        for step in self.steps:
-            if step.what not in ASKING:
-                continue
-            key = (step.round, step.level)
-            before = found.get(key)
-            seats, asked = (before.seats, before.asked) if before else ((), ())
-            found[key] = Rung(
-                level=step.level,
-                round=step.round,
-                name=step.name,
-                at=before.at if before else step.at,
-                until=step.until,
-                need=step.need,
-                seats=tuple(dict.fromkeys((*seats, *step.seats))),
-                asked=(*asked, *step.asked),
-            )
-        return tuple(found.values())
-
-    @property
-    def reminders(self) -> int:
-        """How often people are reminded."""
-        return sum(step.what is What.REMINDED for step in self.steps)
-
-
-ASKING: Final = frozenset({What.ASKED, What.ESCALATED, What.UNROUTABLE})
-"""What stands in the audit where people are asked, or should have been."""
-
+_SAID: Final = frozenset({What.VOTED, What.APPROVED, What.REJECTED, What.REFUSED_ANSWER})
 _END: Final = {
     State.TIMED_OUT: End.REJECT,
     State.REJECTED: End.REJECT,
@@ -191,8 +56,9 @@ def foresee(
     barred: tuple[str, ...] = (),
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
+    answers: Sequence[Said] = (),
 ) -> Timeline:
-    """Return what happens to a call that waits from a moment on, if nobody answers.
+    """Return what happens to a call that waits from a moment on, if nobody else answers.
 
     Every card is taken to arrive.
 
@@ -206,6 +72,7 @@ def foresee(
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
+        answers: What people say; one that does not count is a step that says why.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -213,7 +80,7 @@ def foresee(
     known = _turns(directory, turns)
     choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
     approval, steps = _opened(facts, start), list[Step]()
-    world = _World(directory, reach, barred, known)
+    world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
     granted = _granted(approval, choice, directory, grants, start)
     for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
@@ -303,6 +170,7 @@ class _World(NamedTuple):
     reach: Reach
     barred: tuple[str, ...]
     turns: dict[str, dict[str, float]]
+    answers: tuple[Said, ...] = ()
 
 
 def _moves(
@@ -326,17 +194,46 @@ def _moves(
 
 
 def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
-    """Do whatever becomes due, one after the other, until nothing is."""
+    """Do whatever becomes due, and is answered, one after the other, until nothing is."""
+    left, begun = list(world.answers), approval.since or approval.opened_at
     for _ in range(MOST_STEPS):
-        if approval.state is not State.PENDING or (due := approval.next_due) is None:
+        due = approval.next_due
+        if approval.state is not State.PENDING or (due is None and not left):
             return
-        after, events = advance(approval, world.directory, now=due, turns=world.turns)
-        yield _taken(approval, after, world, due), events
-        if after.turn != approval.turn and (fresh := _cards(after, world)):
-            after, events = after.asked_too(fresh, now=due)
+        if due is not None and not (left and left[0].at < due):
+            now = due
+            after, events = advance(approval, world.directory, now=now, turns=world.turns)
+        else:
+            said = left.pop(0)
+            now = max(said.at, begun)
+            after, events = _answered(approval, said, world, now)
+        yield _taken(approval, after, world, now), events
+        if after.state is State.PENDING and (fresh := _cards(after, world)):
+            after, events = after.asked_too(fresh, now=now)
             yield after, events
         approval = after
     raise AssertionError("A policy has no end.")
+
+
+def _answered(
+    approval: Approval, said: Said, world: _World, now: datetime
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Return what an answer makes of an approval; where it does not count, why."""
+    person, directory = world.directory.get(said.by), world.directory
+    if person is None:
+        why = f"there is nobody called {said.by}"
+        return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
+    move = approval.approve if said.yes else approval.reject
+    try:
+        after, events = move(person, directory, channel="email", now=now, reason="in this case")
+    except (DecisionRefused, PayloadError) as error:
+        why = str(error)
+        return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
+    went = pass_on(after, directory, now=now, turns=world.turns)
+    if went is None:
+        why = "nobody of the next stage can be asked; the default would be"
+        return after, (*events, after.note(What.UNROUTABLE, now=now, by="router", why=why))
+    return went[0], (*events, *went[1])
 
 
 def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
@@ -351,10 +248,15 @@ def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Appr
 def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
     """Return the cards of those whose answer is awaited at a level that has begun."""
     ballot = approval.ballot
+    here = {one.person for one in approval.asked if one.turn == approval.turn}
+    if "" in here:
+        return ()
     people = [
         person
         for one in ballot.awaited
-        if one in ballot.own and (person := world.directory.get(one)) is not None
+        if one in ballot.own
+        and one not in here
+        and (person := world.directory.get(one)) is not None
     ]
     return world.reach(people, ballot.rules)
 
@@ -386,6 +288,7 @@ def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[St
             reminded=_ids(event.more.get("people")) if event.what is What.REMINDED else (),
             until=now.deadline if asking else None,
             why=event.why,
+            by=event.by if event.what in _SAID else "",
         )
 
 

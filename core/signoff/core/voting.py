@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from signoff.core.levels import Asking, Order, Outcome, Seat, Vote
+from signoff.core.levels import STAYS, Asking, Order, Outcome, Seat, Vote
+from signoff.core.policy import Terms
+
+_NOBODY = Asking()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +91,40 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
     """Return whose seat a person's answer fills: their own before that of somebody absent."""
     mine = [seat.stands_for for seat in seats if seat.person == person]
     return person if person in mine or not mine else mine[0]
+
+
+def count(
+    terms: Terms | None,
+    here: tuple[int, int],
+    *,
+    seats: Sequence[Seat],
+    votes: Sequence[Vote],
+    own: Sequence[str],
+) -> Ballot:
+    """Return where a level stands.
+
+    Args:
+        terms: The rules; None before it was routed.
+        here: The index of the level, and how often the levels have been gone through.
+        seats: Of this level and of earlier ones.
+        votes: Of all levels, at most one of each person and stage.
+        own: The ids of those who are asked where there are no seats.
+    """
+    level = here[0]
+    stays = terms is not None and terms.stays(level)
+
+    def counts(other: int) -> bool:
+        return stays and terms is not None and terms.same_stage(other, level)
+
+    mine = [one.person for one in seats if (one.level, one.round) == here] or list(own)
+    others = [one for one in seats if (one.level, one.round) != here]
+    stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
+    found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
+    able = {*mine, *stay}
+    return Ballot(
+        rules=terms.asking(level) if terms is not None else _NOBODY,
+        own=tuple(dict.fromkeys(mine)),
+        stay=stay,
+        votes=tuple(vote for vote in found if vote.by in able),
+        at_least=terms.at_least if terms is not None else 1,
+    )

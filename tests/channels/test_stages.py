@@ -1,0 +1,99 @@
+"""Stages on their whole way: cards, words, and what happens where a stage has nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from channels.conftest import Channels
+from channels.test_intake import reply, take
+from channels.test_levels import DAN, Floor, level
+from signoff.broker.reconciler import Reconciler
+from signoff.channels.port import Kind
+from signoff.core.approval import State
+from signoff.core.errors import Escalated, NotAnApprover
+from signoff.core.events import What
+from signoff.core.run import RunState
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def floor(still_channels: Channels, clock: VirtualClock) -> Floor:
+    """An office where Riley's manager and then two others have to approve."""
+    return Floor(
+        still_channels,
+        clock,
+        level("requester.manager", stage="manager"),
+        level("mara", "cleo", stage="board", name="the board", quorum=2),
+    )
+
+
+async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) -> None:
+    """Dan's yes by mail is recorded and goes on; the two of the board end it; the run goes on."""
+    approval = await floor.ask()
+    assert floor.told() == [("dan", Kind.CARD)]
+    desk = floor.channels.desk
+    with pytest.raises(NotAnApprover):
+        await desk.approve(approval.id, MARA, channel="cli")
+
+    await desk.approve(approval.id, DAN, channel="cli")
+    await floor.settle()
+    moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
+    assert moved.headline == "Approved here, and it went on to the board: reimburse"
+    assert floor.told() == [
+        ("cleo", Kind.CARD),
+        ("dan", Kind.OUTCOME),
+        ("mara", Kind.CARD),
+    ]
+    with pytest.raises(Escalated):
+        await desk.reject(approval.id, DAN, channel="cli")
+    await desk.approve(approval.id, MARA, channel="cli")
+    done = await desk.approve(approval.id, CLEO, channel="cli")
+    assert (done.state, done.decided_by) == (State.APPROVED, ("dan", "mara", "cleo"))
+    assert (await desk.ledger.run(approval.origin.run)).state is RunState.ANSWERED
+    wanted = (What.ASKED, What.VOTED, What.PASSED, What.APPROVED)
+    whats = [one for one in await floor.channels.whats(approval) if one in wanted]
+    first, then = [What.ASKED, What.VOTED, What.PASSED], [What.ASKED, What.VOTED, What.APPROVED]
+    assert whats == first + then
+
+
+async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
+    """The answer to Dan's mail says where it went; the card of the board who said yes before."""
+    await floor.ask()
+    (card,) = floor.channels.channel.delivered
+    floor.channels.channel.delivered.clear()
+    told = await take(floor.channels, reply(card.token, "approve", sender=DAN.email))
+    headlines = [one.headline for one in told]
+    assert "Recorded: your yes to reimburse; it goes on to the board" in headlines
+    await floor.settle()
+    cards = [one for one in floor.channels.channel.delivered if one.kind is Kind.CARD]
+    assert {one.card.progress for one in cards} == {"0 of 2 have approved; before that: Dan Roe"}
+
+
+async def test_a_stage_that_has_nobody_is_asked_of_the_default(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """It is not passed over: the default takes as many yeses as the stage would."""
+    floor = Floor(
+        still_channels,
+        clock,
+        level("requester.manager", stage="manager"),
+        level("nobody", stage="board", quorum=2),
+    )
+    approval = await floor.ask()
+    desk = floor.channels.desk
+    after = await desk.approve(approval.id, DAN, channel="cli")
+    assert after.state is State.PENDING
+    await floor.settle()
+    here = await floor.now(approval)
+    assert (here.ballot.own, here.ballot.need) == (("cleo",), 2)
+    assert What.UNROUTABLE in await floor.channels.whats(approval)
+    after = await desk.approve(approval.id, CLEO, channel="cli")
+    assert after.state is State.PENDING
+    clock.advance(25 * HOUR)
+    await Reconciler(desk).once()
+    assert (await floor.now(approval)).state is State.TIMED_OUT

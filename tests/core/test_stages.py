@@ -1,0 +1,186 @@
+"""Stages: every one has to approve, one after the other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from builders import NOON, make_approval, make_origin
+from signoff.core.approval import Approval, State
+from signoff.core.choosing import choose
+from signoff.core.errors import Escalated, GrantRefused, PayloadError
+from signoff.core.escalation import advance, pass_on
+from signoff.core.events import What
+from signoff.core.grantrules import GrantRules
+from signoff.core.grants import may_grant
+from signoff.core.levels import Level
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy
+
+HOUR = timedelta(hours=1)
+ADA, BO, CY, DEE, EVE = (
+    Person(id=one, name=one.title(), email=f"{one}@example.com")
+    for one in ("ada", "bo", "cy", "dee", "eve")
+)
+PEOPLE = Directory([ADA, BO, CY, DEE, EVE])
+
+
+def level(*ask: str, stage: str = "", **rules: object) -> Level:
+    """Return a level of an hour."""
+    return Level(ask=ask, within="1h", stage=stage, **rules)  # type: ignore[arg-type]
+
+
+MANAGER = level("ada", stage="manager")
+DEPUTY = level("bo", stage="manager")
+BOARD = level("cy", "dee", "eve", stage="board", quorum=2)
+
+
+def asked(*levels: Level, template: object = None, **rules: object) -> Approval:
+    """Return an approval whose first level has begun at noon."""
+    policy = Policy(name="p", levels=levels, **rules)  # type: ignore[arg-type]
+    opened = make_approval(origin=make_origin(user="stranger"), template=template)  # type: ignore[arg-type]
+    choice = choose([policy], Fallback(), PEOPLE, opened.facts, now=NOON)
+    assert choice.start is not None
+    return opened.ask(choice.terms, (), now=NOON, start=choice.start)[0]
+
+
+def says(approval: Approval, person: Person, *, yes: bool = True, **parts: object) -> Approval:
+    """Return the approval after an answer, gone on to the next stage where that is due."""
+    parts = {"now": NOON + timedelta(minutes=5), "channel": "email"} | parts
+    move = approval.approve if yes else approval.reject
+    after, _ = move(person, PEOPLE, **parts)  # type: ignore[arg-type]
+    went = pass_on(after, PEOPLE, now=parts["now"])  # type: ignore[arg-type]
+    assert went is not None
+    return went[0]
+
+
+def test_the_manager_and_then_two_of_the_board() -> None:
+    """The board is asked when the manager has approved, and its second yes ends it."""
+    approval = asked(MANAGER, DEPUTY, BOARD)
+    assert approval.ballot.own == ("ada",)
+    approval = says(approval, ADA)
+    assert (approval.state, approval.level) == (State.PENDING, 2)
+    assert approval.ballot.own == ("cy", "dee", "eve")
+    assert approval.deadline == NOON + timedelta(minutes=65)
+    approval = says(approval, CY)
+    assert approval.state is State.PENDING
+    approval = says(approval, EVE)
+    assert approval.state is State.APPROVED
+    assert approval.decided_by == ("ada", "cy", "eve")
+
+
+def test_who_does_not_answer_is_followed_by_others_of_the_same_stage_alone() -> None:
+    """The deputy is asked in place of the manager; silence of both ends it before the board."""
+    approval, _ = advance(asked(MANAGER, DEPUTY, BOARD), PEOPLE, now=NOON + HOUR)
+    assert approval.ballot.own == ("bo",)
+    board = says(approval, BO, now=NOON + HOUR)
+    assert board.ballot.own == ("cy", "dee", "eve")
+    ended, _ = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
+    assert ended.state is State.TIMED_OUT
+
+
+def test_silence_of_a_later_stage_rejects() -> None:
+    """What the manager has approved and the board does not answer is not approved."""
+    board = says(asked(MANAGER, BOARD), ADA)
+    ended, _ = advance(board, PEOPLE, now=NOON + 3 * HOUR)
+    assert ended.state is State.TIMED_OUT
+
+
+def test_a_no_at_any_stage_ends_it() -> None:
+    """The manager's, and one of the board."""
+    assert says(asked(MANAGER, BOARD), ADA, yes=False).state is State.REJECTED
+    assert says(says(asked(MANAGER, BOARD), ADA), DEE, yes=False).state is State.REJECTED
+
+
+def test_who_has_approved_at_a_stage_has_no_say_at_the_next() -> None:
+    """Also where earlier levels may still answer: that is within a stage."""
+    stay = BOARD.model_copy(update={"earlier": "stay"})
+    board = says(asked(MANAGER, stay), ADA)
+    assert board.approvers == {"cy", "dee", "eve"}
+    for yes in (True, False):
+        with pytest.raises(Escalated, match="went on to"):
+            says(board, ADA, yes=yes)
+
+
+def test_who_is_of_two_stages_is_asked_at_both_and_counts_once_at_each() -> None:
+    """Ada's yes as the manager is none of the two that the board has to give."""
+    board = level("ada", "cy", stage="board", quorum=2)
+    approval = says(asked(MANAGER, board), ADA)
+    assert (approval.ballot.yes, approval.ballot.awaited) == ((), ("ada", "cy"))
+    approval = says(approval, ADA)
+    assert approval.state is State.PENDING
+    assert len(approval.votes) == 2
+    approval = says(approval, CY)
+    assert (approval.state, approval.decided_by) == (State.APPROVED, ("ada", "cy"))
+
+
+def test_all_stages_have_to_say_the_same() -> None:
+    """Other values than those of the stage before are refused."""
+    approval = asked(MANAGER, BOARD, template={"days": 0})
+    approval = says(approval, ADA, values={"days": 3})
+    with pytest.raises(PayloadError, match="Ada has approved this with"):
+        says(approval, CY, values={"days": 5})
+    approval = says(approval, CY, values={"days": 3})
+    assert says(approval, DEE, values={"days": 3}).state is State.APPROVED
+
+
+def test_a_stage_without_people_is_not_passed_over() -> None:
+    """It is said that nobody is there; what takes its place needs as many yeses."""
+    approval = asked(MANAGER, level("nobody", stage="board", quorum=2))
+    after, events = approval.approve(ADA, PEOPLE, channel="cli", now=NOON)
+    assert (after.passed, after.state) == (True, State.PENDING)
+    assert [one.what for one in events] == [What.VOTED]
+    assert pass_on(after, PEOPLE, now=NOON) is None
+    assert (after.still_needed, approval.still_needed) == (2, 3)
+
+
+def test_what_cannot_be_said_of_stages() -> None:
+    """Levels of a stage that do not stand together, and silence that approves."""
+    with pytest.raises(ValidationError, match="stand together"):
+        Policy(name="p", levels=(MANAGER, BOARD, DEPUTY))
+    with pytest.raises(ValidationError, match="silence approves nothing"):
+        Policy(name="p", levels=(MANAGER, BOARD), on_timeout="approve", ceiling="true")
+
+
+def test_no_grant_takes_the_place_of_stages() -> None:
+    """A grant is one yes, and here it takes several."""
+    rules = GrantRules(who=("ada",))
+    approval = asked(MANAGER, level("cy", stage="board"), grants=rules)
+    with pytest.raises(GrantRefused, match="more than one yes"):
+        may_grant(approval, "ada")
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    votes=st.lists(st.tuples(st.sampled_from(list(PEOPLE)), st.booleans()), max_size=20),
+    waits=st.lists(st.integers(0, 70), max_size=20),
+)
+def test_nothing_is_approved_that_a_stage_has_not(
+    *, sizes: list[int], votes: list[tuple[Person, bool]], waits: list[int]
+) -> None:
+    """Whoever answers when: what is approved has the quorum of every stage, by its people."""
+    ids = [one.id for one in PEOPLE]
+    levels = tuple(
+        level(*ids[number : number + 3] or ids[:1], stage=f"s{number}", quorum=min(size, 2))
+        for number, size in enumerate(sizes)
+        if number + 2 <= len(ids)
+    )
+    approval, now = asked(*levels), NOON
+    for (person, yes), wait in zip(votes, waits, strict=False):
+        now += timedelta(minutes=wait)
+        approval, _ = advance(approval, PEOPLE, now=now)
+        if approval.state is State.PENDING and person.id in approval.approvers:
+            approval = says(approval, person, yes=yes, now=now)
+    if approval.state is State.APPROVED:
+        final = approval.decision
+        assert final is not None
+        given_ = [(one.level, one.by) for one in approval.votes if one.verdict == "approve"]
+        given_.append((approval.level, final.by))
+        for number, rules in enumerate(levels):
+            mine = {by for at, by in given_ if at == number}
+            assert mine <= set(rules.ask)
+            assert len(mine) >= rules.quorum  # type: ignore[operator]
