@@ -57,6 +57,7 @@ class What(StrEnum):
     IN_DOUBT = "in_doubt"
     ENROLLED = "enrolled"
     UNENROLLED = "unenrolled"
+    INVITED = "invited"
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
     LEFT = "left"

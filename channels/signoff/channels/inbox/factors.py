@@ -23,6 +23,7 @@ from pydantic import SecretStr
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.channels.inbox.epochs import begin_epoch
+from signoff.channels.inbox.keys import drop_passkeys, with_passkeys
 from signoff.core.errors import ConfigError, Conflict
 from signoff.core.events import Event, What
 from signoff.core.people import Person
@@ -80,7 +81,8 @@ class Factors:
         Args:
             person: Who.
             by: Who does it, for the audit.
-            replace: Whether a secret that there is may be replaced; sessions end with it.
+            replace: Whether a secret that there is may be replaced, because a phone is lost, say;
+                passkeys and sessions end with it.
 
         Raises:
             ConfigError: The person has one.
@@ -96,6 +98,8 @@ class Factors:
         made = Enrolment(found.version if found else 0, sealed, 0)
         change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
         await begin_epoch(self._ledger, change, person.id)
+        if found is not None:
+            await drop_passkeys(self._ledger, change, person.id)
         await self._ledger.commit(
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
         )
@@ -157,7 +161,7 @@ class Factors:
 
 
 async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
-    """Take a person's second factor away, and sign them out everywhere.
+    """Take a person's second factors away, passkeys included, and sign them out everywhere.
 
     Args:
         ledger: Where it is kept.
@@ -169,10 +173,11 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
     """
 
     async def attempt() -> bool:
-        found = await _find(ledger, person)
-        if found is None:
+        found, change = await _find(ledger, person), Change()
+        if not await drop_passkeys(ledger, change, person) and found is None:
             return False
-        change = Change().put_raw(_KEYS + person, "", was=found.version)
+        if found is not None:
+            change.put_raw(_KEYS + person, "", was=found.version)
         await begin_epoch(ledger, change, person)
         await ledger.commit(change.note([await _event(ledger, What.UNENROLLED, person, by)]))
         return True
@@ -181,8 +186,9 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
 
 
 async def enrolled(ledger: Ledger) -> list[str]:
-    """Return the ids of the people who have a second factor."""
-    return [key.removeprefix(_KEYS) for key in await ledger.store.keys(_KEYS, "string")]
+    """Return the ids of the people who have a second factor, in their order."""
+    apps = {key.removeprefix(_KEYS) for key in await ledger.store.keys(_KEYS, "string")}
+    return sorted(apps | await with_passkeys(ledger))
 
 
 async def _find(ledger: Ledger, person: str) -> Enrolment | None:

@@ -75,7 +75,9 @@ class _Asset:
         return cls(content, gzip.compress(content, mtime=0), kind, tag)
 
 
-_ASSETS: Final = {name: _Asset.read(name) for name in ("style.css", "htmx.min.js", "live.js")}
+_ASSETS: Final = {
+    name: _Asset.read(name) for name in ("style.css", "htmx.min.js", "live.js", "passkeys.js")
+}
 
 ASSETS: Final = tuple(_ASSETS)
 """The names of the files that browsers are sent beside the pages, from ``/inbox/NAME``."""

@@ -17,6 +17,7 @@ from signoff.channels.inbox.live import LivePages
 from signoff.channels.inbox.moves import MovePages
 from signoff.channels.inbox.oidc_pages import OidcPages
 from signoff.channels.inbox.pages import ASSETS, asset
+from signoff.channels.inbox.security import SecurityPages
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.signing import SigningPages
 from signoff.channels.inbox.visits import Route, Visits, go
@@ -44,6 +45,7 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
         *first,
         *SigningPages(desk, visits).routes(),
         *LinkPages(desk, visits).routes(),
+        *SecurityPages(desk, visits).routes(),
         *(route for pages in company for route in pages.routes()),
         *ListPages(desk, visits).routes(),
         *LivePages(desk, visits).routes(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ CHANNEL: Final = "inbox"
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
 
-Way = Literal["link", "code", "oidc"]
+Way = Literal["link", "code", "passkey", "oidc"]
 """How people sign in."""
 
 _SHORTEST_KEY: Final = 32
@@ -107,8 +108,8 @@ class InboxSettings(BaseModel):
             that nobody can guess (`openssl rand -base64 32`), the same for all gateways. With
             another key everybody has to be enrolled anew.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
-            takes an address and a code of an authenticator app, ``"oidc"`` goes by the sign-in of
-            the company.
+            takes an address and a code of an authenticator app, ``"passkey"`` one that was added on
+            the page, ``"oidc"`` goes by the sign-in of the company.
         idle: After how long without a request a session ends.
         longest: After how long it ends in any case.
         fresh: For how long after a second factor was given the session needs no other one for what
@@ -120,7 +121,11 @@ class InboxSettings(BaseModel):
 
     url: Annotated[str, AfterValidator(_base)] = ""
     secret_key: SecretStr = SecretStr("")
-    sign_in: Annotated[tuple[Way, ...], Field(min_length=1)] = ("link", "code")
+    sign_in: Annotated[tuple[Way, ...], Field(min_length=1)] = (
+        "link",
+        "code",
+        "passkey",
+    )
     idle: Duration = timedelta(minutes=30)
     longest: Duration = timedelta(hours=12)
     fresh: Duration = timedelta(minutes=5)
@@ -146,9 +151,23 @@ class InboxSettings(BaseModel):
         """Whether it is reached by TLS; only this machine itself may do without."""
         return self.url.startswith("https:")
 
+    @property
+    def has_passkeys(self) -> bool:
+        """Whether passkeys work: browsers keep them for names of hosts, never for addresses."""
+        host = urlsplit(self.url).hostname or ""
+        return bool(host) and not _is_address(host)
+
     def link_to(self, approval: str) -> str:
         """Return the address of the page of an approval, "" where there is no page."""
         return f"{self.url}{page_of(approval)}" if self.url else ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def page_of(approval: str) -> str:

@@ -19,6 +19,7 @@ from signoff.broker.throttle import Throttle
 from signoff.channels.inbox.browsers import browser_of
 from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.forms import BadForm, own_path, read_form, require_token
+from signoff.channels.inbox.keys import has_passkey
 from signoff.channels.inbox.pages import page
 from signoff.channels.inbox.sessions import How, Session, Sessions
 from signoff.channels.inbox.settings import ROOT, InboxSettings
@@ -33,6 +34,7 @@ _NO_CODE: Final = "That code did not work. Take the next one: each counts once."
 _NO_FACTOR: Final = (
     "This takes a second factor, and you have none yet. Ask whoever runs Signoff to enrol you."
 )
+_NO_PASSKEY: Final = "This takes your passkey: press the button for it first."
 _RENAMED: Final = "signoff_session"
 
 LIVE: Final = "signoff-live"
@@ -136,7 +138,7 @@ class Visits:
 
     async def has_factor(self, visit: Visit) -> bool:
         """Say whether whoever visits has a second factor."""
-        return await self.factors.has(visit.person.id)
+        return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
 
     async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:
         """Return what has to be given before something is done, None where the session will do.
@@ -147,7 +149,9 @@ class Visits:
         """
         if not strict or await self.sessions.is_fresh(visit.session):
             return None
-        return Needed(code=await self.has_factor(visit))
+        return Needed(
+            code=await self.factors.has(visit.person.id), passkey=await self._has_passkey(visit)
+        )
 
     async def proven(
         self, visit: Visit, form: Mapping[str, str], *, strict: bool
@@ -162,8 +166,8 @@ class Visits:
         needed = await self.needs_code(visit, strict=strict)
         if needed is None:
             return visit, 200, ""
-        if not needed.code and not needed.passkey:
-            return visit, 403, _NO_FACTOR
+        if not needed.code:
+            return visit, 403, _NO_PASSKEY if needed.passkey else _NO_FACTOR
         try:
             code, peer = form.get("code", ""), peer_of(visit.request)
             if not await self.sign_in.again(visit.person, code, peer=peer):
@@ -171,6 +175,10 @@ class Visits:
         except TooManyAttempts:
             return visit, 429, TOO_MANY
         return await self.raised(visit, "totp"), 200, ""
+
+    async def _has_passkey(self, visit: Visit) -> bool:
+        able = self.settings.has_passkeys
+        return able and await has_passkey(self._desk.ledger, visit.person.id)
 
     async def raised(self, visit: Visit, factor: str) -> Visit:
         """Return the visit of a session whose second factor was given just now.
@@ -230,6 +238,7 @@ class Visits:
             alert=alert,
             ways=self.settings.sign_in,
             company=company.name if company is not None else "",
+            passkeys="passkey" in self.settings.sign_in and self.settings.has_passkeys,
         )
 
     def keep(

@@ -14,6 +14,7 @@ from signoff.core.errors import AbsenceRefused, ConfigError
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
     from signoff.channels.inbox.factors import Factors
+    from signoff.channels.inbox.settings import InboxSettings
     from signoff.core.hours import Absence
 
 app = typer.Typer(
@@ -126,7 +127,16 @@ def enroll(
     person: Who,
     *,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Make a new secret; the old one is void.")
+        bool,
+        typer.Option(
+            "--replace", help="Make a new secret; the old one is void, and so are all passkeys."
+        ),
+    ] = False,
+    passkey: Annotated[
+        bool,
+        typer.Option(
+            "--passkey", help="Let them add a passkey instead: prints a one-time code for that."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -140,6 +150,10 @@ def enroll(
             "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
             key="inbox",
         )
+
+    if passkey:
+        _invite(ctx, settings.inbox, person, as_json=as_json)
+        return
 
     async def work(desk: Desk) -> str:
         from signoff.channels.inbox.factors import Factors  # noqa: PLC0415 -- cryptography
@@ -158,9 +172,32 @@ def enroll(
     typer.echo(f"{uri}\n\nScan it with an authenticator app. It is not shown again.")
 
 
+def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: bool) -> None:
+    """Print a code with which somebody may add a passkey."""
+    if not inbox.has_passkeys:
+        raise ConfigError(
+            f"Passkeys belong to the name of a host, and {inbox.url} has none.", key="inbox.url"
+        )
+
+    async def work(desk: Desk) -> str:
+        from signoff.channels.inbox.keys import invite  # noqa: PLC0415 -- redis
+
+        who = person_of(desk.directory, person)
+        return await invite(desk.ledger, who.id, by=_operator())
+
+    code, page = with_desk(ctx, work), f"{inbox.url}/inbox/security"
+    if as_json:
+        write_json({"person": person, "code": code, "page": page})
+    else:
+        typer.echo(
+            f"{code}\n\nWithin a day {person} can give this code once on {page}, signed in by any "
+            "way, to add a passkey. It is worth nothing to others."
+        )
+
+
 @app.command()
 def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Take somebody's second factor away, and sign them out everywhere.
+    """Take somebody's second factors away, passkeys included, and sign them out everywhere.
 
     PERSON may also be the id of somebody who is not in [[people]] any more.
     """

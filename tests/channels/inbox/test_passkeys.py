@@ -1,0 +1,339 @@
+"""Passkeys: added by those who may, good for their person, one page and one ceremony."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+
+from authenticator import Authenticator
+from builders import CLEO, MARA
+from signoff.broker.change import Change
+from signoff.channels.inbox.factors import enrolled, unenroll
+from signoff.channels.inbox.keys import invite, passkeys_of
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.core.approval import State
+from signoff.core.events import What
+from visitor import ORIGIN, SETTINGS, forms_of
+
+PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
+OFFER, REMOVE = "/inbox/security/passkeys/offer", "/inbox/security/passkeys/remove"
+SIGN_IN = "/inbox/sign-in/passkey"
+
+
+@pytest.fixture
+def device():
+    """A device that Mara has."""
+    return Authenticator(ORIGIN, "approvals.example.com")
+
+
+async def signed_in(browser, office, person=MARA):
+    """Sign in without any second factor, and return the token of the forms."""
+    sessions = Sessions(office.ledger, SETTINGS)
+    browser.session = await sessions.begin(person.id, how=How.LINK, also=Change())
+    return forms_of(await browser.get(PAGE))["/inbox/sign-out"]["csrf"]
+
+
+async def add(browser, csrf, device, **proof):
+    """Add a passkey, as the script of the page does."""
+    offer = await browser.post(OFFER, {"csrf": csrf, **proof})
+    if offer.status_code != 200:
+        return offer
+    credential = device.make(offer.json())
+    return await browser.post(ADD, {"csrf": csrf, "credential": credential, "name": "My key"})
+
+
+async def prove(browser, csrf, device):
+    """Give a passkey as a second factor."""
+    offer = await browser.post("/inbox/passkey/offer", {"csrf": csrf})
+    if offer.status_code != 200:
+        return offer
+    credential = device.sign(offer.json())
+    return await browser.post("/inbox/passkey/prove", {"csrf": csrf, "credential": credential})
+
+
+async def sign_in(browser, device, **fields):
+    """Sign in with a passkey."""
+    offer = await browser.post(f"{SIGN_IN}/offer", {"next": ""})
+    assert offer.json()["allowCredentials"] == []
+    return await browser.post(SIGN_IN, {"credential": device.sign(offer.json()), **fields})
+
+
+@pytest.fixture
+async def csrf(browser, office, device):
+    """The token of a session of Mara's, who has added the device."""
+    token = await signed_in(browser, office)
+    assert (await add(browser, token, device, code=await browser.code())).status_code == 303
+    office.clock.advance(timedelta(minutes=10))
+    return token
+
+
+async def test_one_is_added_with_a_code(browser, office, device):
+    """It takes a second factor that is there already; then the page and the audit have it."""
+    csrf = await signed_in(browser, office)
+    for code in ("", "000000"):
+        refused = await add(browser, csrf, device, code=code)
+        assert refused.status_code == 403
+        assert "code did not work" in refused.json()["problem"]
+    before = browser.session
+    assert (await add(browser, csrf, device, code=await browser.code())).status_code == 303
+    assert browser.session != before
+    page = await browser.get(PAGE)
+    assert "My key" in page.text
+    (one,) = await passkeys_of(office.ledger, "mara")
+    assert (one.name, one.count, one.used) == ("My key", 1, None)
+
+
+async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
+    """For those who have no second factor at all: once, by its person alone, within a day."""
+    await unenroll(office.ledger, "mara", by="test")
+    code = await invite(office.ledger, "mara", by="op")
+    others = await signed_in(browser, office, CLEO)
+    assert (await add(browser, others, device, invitation=code)).status_code == 403
+    browser.session = ""
+    csrf = await signed_in(browser, office)
+    assert "one-time code" in (await browser.get(PAGE)).text
+    for wrong in ("", "x", code[:-1]):
+        assert (await add(browser, csrf, device, invitation=wrong)).status_code == 403
+    assert (await add(browser, csrf, device, invitation=code.upper())).status_code == 303
+    again = Authenticator(ORIGIN, "approvals.example.com")
+    refused = await add(browser, csrf, again, invitation=code)
+    assert "used or too old" in refused.json()["problem"]
+    late = await invite(office.ledger, "mara", by="op")
+    office.clock.advance(timedelta(days=1))
+    csrf = await signed_in(browser, office)
+    assert (await add(browser, csrf, again, invitation=late)).status_code == 403
+    assert await enrolled(office.ledger) == ["cleo", "mara"]
+
+
+async def test_a_code_of_an_operator_decides_nothing(browser, office):
+    """It is for adding a passkey, and no second factor."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    await signed_in(browser, office)
+    code = await invite(office.ledger, "mara", by="op")
+    answer = await browser.press(page_of(approval.id), code=code, invitation=code)
+    assert answer.status_code == 403
+
+
+async def test_it_confirms_what_takes_two_steps(browser, office, csrf, device):
+    """As the second factor; the session gets another name, and the audit says which it was."""
+    approval, _ = await office.ask()
+    await office.desk.approve(approval.id, MARA, channel="email")
+    path = page_of(approval.id)
+    assert "Use a passkey" in (await browser.get(path)).text
+    assert (await browser.press(path)).status_code == 403
+    before = browser.session
+    assert (await prove(browser, csrf, device)).status_code == 200
+    assert browser.session != before
+    assert (await browser.press(path)).status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    assert (await office.events(approval))[-1].more["second_factor"] == "passkey"
+    (one,) = await passkeys_of(office.ledger, "mara")
+    assert (one.count, one.used) == (2, await office.ledger.now())
+
+
+async def test_it_signs_in_without_an_address(browser, office, csrf, device):
+    """The session is fresh at once, and leads on to the page that was wanted."""
+    browser.session = ""
+    assert "Sign in with a passkey" in (await browser.get("/inbox/sign-in")).text
+    answer = await sign_in(browser, device, next="/inbox/away")
+    assert answer.headers["Location"] == "/inbox/away"
+    session = (await Sessions(office.ledger, SETTINGS).open("mara"))[0]
+    assert (session.how, session.factor) == (How.PASSKEY, "passkey")
+    for to in ("https://evil.example", "//evil.example"):
+        assert (await sign_in(browser, device, next=to)).headers["Location"] == "/inbox/"
+
+
+async def lying(device, lie):
+    """Return the device as it lies."""
+    match lie:
+        case "another page":
+            device.origin = "https://approvals.example.com.evil.example"
+        case "another host":
+            device.host = "evil.example"
+        case "nobody there":
+            device.verifies = False
+        case "a copy":
+            device.counts = 0
+        case "another key":
+            device.key = Authenticator("", "").key
+        case "unknown":
+            device.id = b"x" * 16
+
+
+LIES = ["another page", "another host", "nobody there", "a copy", "another key", "unknown"]
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_an_answer_that_does_not_count(browser, office, csrf, device, lie):
+    """Neither as a second factor nor to sign in: it was for elsewhere, or not by its user."""
+    await lying(device, lie)
+    assert (await prove(browser, csrf, device)).status_code == 403
+    browser.session = ""
+    answer = await sign_in(browser, device)
+    assert answer.status_code == 401
+    assert 'role="alert"' in answer.text
+    assert browser.session == ""
+
+
+@pytest.mark.parametrize("lie", ["another page", "another host", "nobody there"])
+async def test_a_passkey_that_is_not_added(browser, office, device, lie):
+    """It was made for elsewhere, or without its user."""
+    csrf = await signed_in(browser, office)
+    await lying(device, lie)
+    answer = await add(browser, csrf, device, code=await browser.code())
+    assert answer.status_code == 403
+    assert await passkeys_of(office.ledger, "mara") == []
+
+
+async def test_an_answer_counts_once(browser, office, csrf, device):
+    """A second time, and of several at once, the challenge is used up."""
+    offer = (await browser.post(f"{SIGN_IN}/offer", {"next": ""})).json()
+    form = {"credential": device.sign(offer)}
+    browser.session = ""
+    answers = await asyncio.gather(*(browser.post(SIGN_IN, form) for _ in range(4)))
+    assert sorted(one.status_code for one in answers) == [303, 401, 401, 401]
+
+
+async def test_an_answer_counts_for_what_it_was_asked_for(browser, office, csrf, device):
+    """Not for another ceremony, another session or another time."""
+    asked = {
+        "prove": (await browser.post("/inbox/passkey/offer", {"csrf": csrf})).json(),
+        "sign in": (await browser.post(f"{SIGN_IN}/offer", {"next": ""})).json(),
+        "own": {"challenge": "A" * 43},
+    }
+    for name in ("sign in", "own"):
+        form = {"csrf": csrf, "credential": device.sign(asked[name])}
+        assert (await browser.post("/inbox/passkey/prove", form)).status_code == 403
+    other = await signed_in(browser, office)
+    form = {"csrf": other, "credential": device.sign(asked["prove"])}
+    assert (await browser.post("/inbox/passkey/prove", form)).status_code == 403
+    for name in ("prove", "own"):
+        answer = await browser.post(SIGN_IN, {"credential": device.sign(asked[name])})
+        assert answer.status_code == 401
+    late = {"credential": device.sign(asked["sign in"])}
+    office.clock.advance(timedelta(minutes=5))
+    assert (await browser.post(SIGN_IN, late)).status_code == 401
+
+
+async def test_it_is_its_person_s_alone(browser, office, csrf, device):
+    """In a session of somebody else it proves nothing."""
+    browser.session = ""
+    others = await signed_in(browser, office, CLEO)
+    assert "no passkey yet" in (await prove(browser, others, device)).json()["problem"]
+    mine = Authenticator(ORIGIN, "approvals.example.com")
+    assert (await add(browser, others, mine, code=await browser.code(CLEO))).status_code == 303
+    assert (await prove(browser, others, device)).status_code == 403
+    stolen = (await passkeys_of(office.ledger, "mara"))[0].id
+    await browser.post(REMOVE, {"csrf": others, "passkey": stolen})
+    assert len(await passkeys_of(office.ledger, "mara")) == 1
+
+
+async def test_one_that_is_there_cannot_be_added_again(browser, office, csrf, device):
+    """Nor by somebody else, whose it would then be."""
+    browser.session = ""
+    others = await signed_in(browser, office, CLEO)
+    answer = await add(browser, others, device, code=await browser.code(CLEO))
+    assert answer.status_code == 403
+    assert [one.person for one in await passkeys_of(office.ledger, "mara")] == ["mara"]
+
+
+async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device):
+    """Then it counts for nothing."""
+    (one,) = await passkeys_of(office.ledger, "mara")
+    form = {"csrf": csrf, "passkey": one.id}
+    assert (await browser.post(REMOVE, form)).status_code == 403
+    assert (await prove(browser, csrf, device)).status_code == 200
+    assert (await browser.post(REMOVE, form)).status_code == 303
+    assert await passkeys_of(office.ledger, "mara") == []
+    assert (await sign_in(browser, device)).status_code == 401
+
+
+async def test_an_operator_takes_all_away(browser, office, csrf, device):
+    """With the second factor go the passkeys and the sessions."""
+    assert await unenroll(office.ledger, "mara", by="op")
+    assert await passkeys_of(office.ledger, "mara") == []
+    assert (await browser.get(PAGE)).status_code == 303
+    assert (await sign_in(browser, device)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "credential",
+    ["", "x", "[]", "{}", "[" * 5000, '{"response": {"clientDataJSON": "e30"}}', '{"id": 1}'],
+)
+async def test_what_is_no_answer(browser, office, csrf, credential):
+    """It is refused, and nothing breaks."""
+    form = {"csrf": csrf, "credential": credential}
+    assert (await browser.post("/inbox/passkey/prove", form)).status_code == 403
+    assert (await browser.post(ADD, form)).status_code == 403
+    assert (await browser.post(SIGN_IN, form)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "path", [OFFER, ADD, REMOVE, "/inbox/passkey/offer", "/inbox/passkey/prove"]
+)
+async def test_forms_of_other_pages_and_sessions(browser, office, csrf, path):
+    """Each takes the session's own token, from this page."""
+    assert (await browser.post(path, {"csrf": "x"})).status_code == 403
+    form = {"csrf": csrf}
+    assert (await browser.post(path, form, Origin="https://evil.example")).status_code == 403
+    browser.session = ""
+    assert (await browser.post(path, form)).status_code == 303
+    assert (await browser.get(path)).status_code == 405
+
+
+async def test_what_the_audit_has(browser, office, csrf):
+    """Who was invited, what was added, and what they have signed in with."""
+    from signoff.broker import audit
+    from signoff.core.events import Event
+
+    await invite(office.ledger, "mara", by="op")
+    store = office.ledger.store
+    entries = [Event.model_validate_json(one) async for _, one, _ in audit.entries(store)]
+    found = [one for one in entries if one.more.get("factor") == "passkey"]
+    assert [(one.what, one.by, one.more["name"]) for one in found] == [
+        (What.ENROLLED, "mara", "My key")
+    ]
+    assert entries[-1].what is What.INVITED
+
+
+async def test_the_page_shows_where_one_is_signed_in_and_ends_it(browser, office, csrf):
+    """Each browser by name, and the one that looks is said to be this one."""
+    sessions = Sessions(office.ledger, SETTINGS)
+    here = browser.session
+    there = await sessions.begin("mara", how=How.OIDC, browser="Safari on iPhone", also=Change())
+    page = await browser.get(PAGE)
+    assert "Safari on iPhone" in page.text
+    assert "This one" in page.text
+    form = forms_of(page)["/inbox/security/sessions/end"]
+    assert (await browser.post("/inbox/security/sessions/end", form)).status_code == 303
+    assert await sessions.find(there) is None
+    assert await sessions.find(here) is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "able"),
+    [
+        ("https://approvals.example.com", True),
+        ("http://localhost:8080", True),
+        ("http://127.0.0.1:8080", False),
+        ("http://[::1]:8080", False),
+    ],
+)
+def test_passkeys_are_for_hosts_with_a_name(url, able):
+    """Browsers keep none for an address."""
+    assert InboxSettings(url=url, secret_key="k" * 32).has_passkeys is able
+
+
+async def test_the_offer_says_what_is_wanted(browser, office, csrf):
+    """This host, a verified user, no device twice; and nothing of who it is to other pages."""
+    code = await browser.code()
+    offer = json.loads((await browser.post(OFFER, {"csrf": csrf, "code": code})).text)
+    assert offer["rp"]["id"] == "approvals.example.com"
+    assert offer["authenticatorSelection"]["userVerification"] == "required"
+    assert len(offer["excludeCredentials"]) == 1
+    assert b"mara" not in offer["user"]["id"].encode()
