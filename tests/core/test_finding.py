@@ -74,6 +74,26 @@ def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
     assert found.notes == ("mara may not decide this; the next manager is asked",)
 
 
+def test_each_above_is_somebody_else() -> None:
+    """The second and the third of those who may decide; above the last there is nobody."""
+    people = [
+        person("riley", manager="a"),
+        person("a", manager="b"),
+        person("b", manager="c"),
+        person("c"),
+    ]
+    for reference, wanted in (
+        ("requester.manager", ["a"]),
+        ("requester.manager.manager", ["b"]),
+        ("requester.manager.manager.manager", ["c"]),
+        ("requester.manager.manager.manager.manager", []),
+    ):
+        found = look(reference, people=people)
+        assert [seat.person for seat in found.seats] == wanted
+    found = look("requester.manager.manager", people=people, barred=("riley", "a"))
+    assert [seat.person for seat in found.seats] == ["c"]
+
+
 @pytest.mark.parametrize(
     ("people", "note"),
     [

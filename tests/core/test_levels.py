@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from pydantic import ValidationError
 
 from builders import NOON, make_approval, make_origin
 from signoff.core.approval import Approval, State
@@ -288,3 +289,18 @@ def test_a_vote_in_two_steps_counts_when_it_is_confirmed() -> None:
     assert step is not None
     voted, _ = approval.confirm(ADA, PEOPLE, channel="inbox", now=NOON, mark=mark_of(step))
     assert (voted.state, voted.ballot.yes, voted.steps) == (State.PENDING, ("ada",), ())
+
+
+@pytest.mark.parametrize(
+    ("quorum", "need"), [("1%", 1), ("50%", 2), ("51%", 3), ("75%", 3), ("76%", 4), ("100%", 4)]
+)
+def test_a_share_is_rounded_up(quorum: str, need: int) -> None:
+    """Of four who are asked: never fewer than the share says, and one at the least."""
+    assert asked(level("ada", "bo", "cy", "dee", quorum=quorum)).ballot.need == need
+
+
+@pytest.mark.parametrize("quorum", ["0%", "101%", "50 %", "half", "5.5%", 0])
+def test_what_is_no_quorum(quorum: object) -> None:
+    """A share is a whole number of percent."""
+    with pytest.raises(ValidationError, match="quorum"):
+        level("ada", quorum=quorum)

@@ -9,7 +9,7 @@ from signoff.cli.faults import Fault, Loc, suggest
 from signoff.cli.settings import Settings
 from signoff.core import conditions
 from signoff.core.errors import ConditionError
-from signoff.core.finding import QUEUE, REQUESTERS_MANAGER, SCHEDULE, SLACK_GROUP
+from signoff.core.finding import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
 from signoff.core.levels import Asking, Earlier, Level, Order
 from signoff.core.people import Person
 from signoff.core.policy import OnTimeout, Routing
@@ -113,7 +113,7 @@ def _most(settings: Settings, ask: Iterable[str]) -> int | None:
             return None
         if queue is not None and queue.pick is Pick.EVERYONE:
             people |= {*queue.members}
-        elif queue is not None or one == REQUESTERS_MANAGER:
+        elif queue is not None or is_managers(one):
             others += 1
         else:
             people.add(one)

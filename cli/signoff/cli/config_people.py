@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from signoff.cli.faults import Fault, Loc, suggest
 from signoff.cli.settings import Settings
 from signoff.core.absences import circle
-from signoff.core.finding import QUEUE, REQUESTERS_MANAGER, SCHEDULE, SLACK_GROUP
+from signoff.core.finding import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
 from signoff.core.people import Directory
 from signoff.core.queues import Queue
 from signoff.core.schedules import Schedule, read_calendar
@@ -36,7 +36,7 @@ def check(settings: Settings) -> Iterator[Found]:
 def reference(settings: Settings, asked: str) -> Fault | None:
     """Return what is wrong with whom a policy asks, None for nothing."""
     kind, _, name = asked.rpartition(":")
-    if asked == REQUESTERS_MANAGER:
+    if is_managers(asked):
         if any(person.manager for person in settings.people):
             return None
         return _error("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
@@ -63,7 +63,7 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
     told: set[str] = set()  # whose way up is known: nobody is looked at twice
     for index, person in enumerate(settings.people):
         loc: Loc = ("people", index, "manager")
-        if person.id == REQUESTERS_MANAGER or ":" in person.id:
+        if is_managers(person.id) or ":" in person.id:
             message = f"{person.id!r} means something else where policies ask"
             yield ("people", index, "id"), _error(message, "Choose another id.")
         if not person.manager:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,11 +16,17 @@ from signoff.core.people import Directory, Person
 from signoff.core.queues import Pick, Turns
 
 REQUESTERS_MANAGER: Final = "requester.manager"
+_ABOVE: Final = re.compile(r"requester(\.manager)+")
 QUEUE: Final = "queue:"
 SCHEDULE: Final = "schedule:"
 SLACK_GROUP: Final = "slack-group:"
 
 _NOBODY: Final[Turns] = {}
+
+
+def is_managers(reference: str) -> bool:
+    """Say whether a reference means somebody above the requester: ``requester.manager.manager``."""
+    return _ABOVE.fullmatch(reference) is not None
 
 
 class Found(Value):
@@ -76,8 +83,8 @@ class _Search:
 
     def look(self, reference: str) -> None:
         """Take in whom one reference means."""
-        if reference == REQUESTERS_MANAGER:
-            self._take(self._manager(), reference)
+        if is_managers(reference):
+            self._take(self._manager(reference.count(".")), reference)
         elif reference.startswith(QUEUE):
             self._queue(reference)
         elif reference.startswith(SCHEDULE):
@@ -141,8 +148,8 @@ class _Search:
             else:
                 yield person
 
-    def _manager(self) -> Iterator[Person]:
-        """Yield the first manager above the requester who is not barred."""
+    def _manager(self, nth: int) -> Iterator[Person]:
+        """Yield the nth manager above the requester, of those who are not barred."""
         person, seen = self.directory.find(self.requester), set[str]()
         if person is None:
             self.notes.append(f"{self.requester or 'nobody'} is not in the directory: no manager")
@@ -155,8 +162,10 @@ class _Search:
                 self.notes.append(f"{manager.shown} is a manager of their own manager")
                 return
             elif not self._is_barred(manager):
-                yield manager
-                return
+                nth -= 1
+                if not nth:
+                    yield manager
+                    return
             else:
                 self.notes.append(f"{manager.shown} may not decide this; the next manager is asked")
             person = manager

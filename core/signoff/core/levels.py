@@ -13,8 +13,11 @@ from pydantic import Field, JsonValue
 from signoff.core.durations import Span, SpanText
 from signoff.core.model import Value
 
-Quorum = Annotated[int, Field(ge=1, le=1000)] | Literal["all", "majority"]
-"""How many yeses it takes: so many, one of each who is asked, or more than half of them."""
+Share = Annotated[str, Field(pattern=r"^([1-9][0-9]?|100)%$")]
+"""A part of those who are asked: ``"60%"``."""
+
+Quorum = Annotated[int, Field(ge=1, le=1000)] | Literal["all", "majority"] | Share
+"""How many yeses it takes: so many, one of each who is asked, more than half, or a share."""
 
 
 class Order(StrEnum):
@@ -50,8 +53,8 @@ class Asking(Value):
             behind it, ``"4h business"``, only working time of those who are asked counts, and in
             ``"2d business"`` a day is a working day.
         remind: When those who have not answered are reminded, counted from the asking.
-        quorum: How many yeses it takes: a number, ``"all"`` or ``"majority"`` of those who are
-            asked. A number stays what it is where fewer can be asked.
+        quorum: How many yeses it takes: a number, ``"all"``, ``"majority"`` or a share, ``"60%"``,
+            of those who are asked. A number stays what it is where fewer can be asked.
         order: Whether all are asked at once, or one after the other.
         veto: Whether one no ends it. Otherwise it is rejected when so many have said no that the
             quorum cannot be reached any more.
@@ -80,8 +83,9 @@ class Level(Asking):
 
     Attributes:
         name: Shown on the card; without one it is counted: "level 2".
-        ask: Whom to ask: ids of people, ``requester.manager``, ``queue:NAME``, ``schedule:NAME``,
-            ``slack-group:S012AB3CD``. Who that is, is found when the level begins.
+        ask: Whom to ask: ids of people, ``requester.manager``, ``requester.manager.manager``,
+            ``queue:NAME``, ``schedule:NAME``, ``slack-group:S012AB3CD``. Who that is, is found when
+            the level begins.
         earlier: Whether those of earlier levels may still answer here.
         stage: Which approval it is that this level is asked for, where it takes several one after
             the other: ``"manager"``, then ``"board"``. Levels of one stage stand together and are

@@ -42,6 +42,9 @@ class Ballot:
                 wanted = people
             case "majority":
                 wanted = people // 2 + 1
+            case str():
+                # Rounded up: 50% of three are two.
+                wanted = -(-people * int(quorum.removesuffix("%")) // 100)
             case _:
                 wanted = quorum
         return max(1, wanted, self.at_least)
