@@ -123,29 +123,41 @@ class Access(Value):
             return directory.same(self.person, user)
         return bool({ANYBODY, user} & {*self.users})
 
+    def sees_all(self, directory: Directory) -> bool:
+        """Say whether it sees what concerns others: an administrator's, or that of a role's."""
+        person = directory.get(self.person)
+        return self.is_admin or (person is not None and person.sees_all)
+
     def sees_run(self, run: Run, directory: Directory) -> bool:
         """Say whether its holder may know of a run."""
-        return self.is_admin or (self.may_use(run.app) and self.has_asked(run.user, directory))
+        concerned = self.sees_all(directory) or self.has_asked(run.user, directory)
+        return self.is_admin or (concerned and self.may_use(run.app))
 
     def sees(self, approval: Approval, directory: Directory) -> bool:
         """Say whether its holder may know of an approval.
 
-        That is who is or was asked, who has asked, and the others of the queues it was put into.
+        That is who is or was asked, who has asked, the others of the queues it was put into, and
+        operators and auditors.
         """
         if self.is_admin:
             return True
         person = directory.get(self.person)
         concerned = (
-            self.has_asked(approval.origin.user, directory)
+            self.sees_all(directory)
+            or self.has_asked(approval.origin.user, directory)
             or (person is not None and approval.concerns(person, directory))
             or _in_queue(approval, person, directory)
         )
         return concerned and self.may_use(approval.origin.app)
 
-    def sees_grant(self, grant: Grant) -> bool:
-        """Say whether its holder may know of a grant: who has given it."""
-        mine = bool(self.person) and grant.by == self.person
-        return self.is_admin or (mine and self.may_use(grant.scope.app))
+    def sees_grant(self, grant: Grant, directory: Directory) -> bool:
+        """Say whether its holder may know of a grant: who has given it, operators and auditors."""
+        concerned = self.sees_all(directory) or (bool(self.person) and grant.by == self.person)
+        return self.is_admin or (concerned and self.may_use(grant.scope.app))
+
+    def revokes(self, grant: Grant) -> bool:
+        """Say whether its holder may take a grant back: who has given it, and administrators."""
+        return self.is_admin or (bool(self.person) and grant.by == self.person)
 
 
 def _in_queue(approval: Approval, person: Person | None, directory: Directory) -> bool:

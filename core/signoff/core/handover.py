@@ -12,8 +12,8 @@ from signoff.core.events import Event, What
 from signoff.core.handling import Handled
 from signoff.core.levels import Seat
 from signoff.core.model import Value
-from signoff.core.moves import MOST_COMMENTS, Comment, Who, cleaned
-from signoff.core.people import Directory, Person
+from signoff.core.moves import MOST_COMMENTS, Comment, Operator, Who, cleaned
+from signoff.core.people import Directory, Person, Role
 
 REMIND_EVERY: Final = timedelta(hours=1)
 """Nobody is reminded by hand sooner after the last reminder."""
@@ -147,6 +147,15 @@ class HandedOn(Handled):
         asked = {*self.approvers, *(one.of for one in self.handovers)}
         asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
         return person.id in asked or self.is_requester(person, directory)
+
+    def acting(self, person: Person, directory: Directory) -> Who:
+        """Return as whom a person moves what is not theirs.
+
+        An operator puts right what waits, but not where they have an interest of their own: what
+        they have asked for, or what an agent of theirs asks for, they move like everybody else.
+        """
+        neutral = not self.never_decides(person, directory)
+        return Operator(name=person.id) if Role.OPERATOR in person.roles and neutral else person
 
     def may_take(self, person: Person, directory: Directory) -> None:
         """Refuse whoever cannot be given a place.

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from builders import paused
+from builders import CLEO, paused
 from signoff.broker import access as tokens
 from signoff.core.access import Scope
 from signoff.core.errors import InvalidToken, TokenNotFound
 from signoff.core.events import Event
-from signoff.core.people import Directory
+from signoff.core.people import Directory, Person, Role
 
 
 @pytest.mark.parametrize(
@@ -167,3 +167,46 @@ async def test_a_body_over_the_limit_is_not_read_into_anything(office, mara):
         answer = await mara.post("runs", content=bad, headers=kind)
         assert (answer.status_code, answer.json()["title"]) == (400, "The body is not JSON")
     assert (await mara.post("runs", content=b"a=1")).status_code == 415
+
+
+async def test_operators_move_what_waits_and_auditors_look_on(office):
+    """Both see everything by their own tokens; neither decides, and the auditor changes nothing."""
+    roles = {"mara": (Role.OPERATOR,), "riley": (Role.OPERATOR,), "ada": (Role.AUDITOR,)}
+    ada = Person(id="ada", email="ada@example.com")
+    office.desk.directory = Directory(
+        [
+            one.model_copy(update={"roles": roles.get(one.id, ())})
+            for one in [*office.desk.directory, ada]
+        ]
+    )
+    _, (approval, own) = await paused(office.desk.ledger, siblings=2, asked=(CLEO,))
+    one = f"approvals/{approval.id}"
+    operator, auditor = await office.holder(person="mara"), await office.holder(person="ada")
+    for client in (operator, auditor):
+        assert (await client.get(one)).status_code == 200
+        assert {row["name"] for row in (await client.get("queues")).json()} == {"all", "cleo"}
+        answer = await client.post(f"{one}/approve", json={"digest": approval.digest})
+        assert answer.status_code == 403, answer.text
+    moves = {
+        "extend": {"by": "1h", "reason": "x"},
+        "reassign": {"of": "cleo", "to": "mara", "reason": "x"},
+        "comment": {"text": "x"},
+        "withdraw": {"reason": "x"},
+    }
+    for verb, body in moves.items():
+        assert (await auditor.post(f"{one}/{verb}", json=body)).status_code == 403
+    moves["reassign"]["to"] = "ada"
+    for verb, body in moves.items():
+        answer = await operator.post(f"{one}/{verb}", json=body)
+        assert answer.status_code == 200, answer.text
+    made = [line for line in await office.desk.ledger.history(approval.id) if line.by == "mara"]
+    assert [line.what.value for line in made] == [
+        "extended",
+        "reassigned",
+        "commented",
+        "withdrawn",
+    ]
+    assert {line.more["role"] for line in made} == {"operator"}
+    riley = await office.holder(person="riley")
+    refused = await riley.post(f"approvals/{own.id}/extend", json={"by": "1h", "reason": "x"})
+    assert refused.status_code == 403

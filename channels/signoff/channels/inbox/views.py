@@ -16,7 +16,7 @@ from signoff.core.card import Card, Row, card, one_line, shown
 from signoff.core.errors import DecisionRefused
 from signoff.core.grants import givers
 from signoff.core.moves import Operator, Who
-from signoff.core.people import Directory, Person, Role
+from signoff.core.people import Directory, Person
 from signoff.core.steps import mark_of
 
 _MOST_NAMES: Final = 200
@@ -127,8 +127,7 @@ def acting(approval: Approval, person: Person, directory: Directory) -> Who:
     An operator puts right what waits, but not where they have an interest of their own: what they
     have asked for, or what an agent of theirs asks for, they move like everybody else.
     """
-    neutral = not approval.never_decides(person, directory)
-    return Operator(name=person.id) if Role.OPERATOR in person.roles and neutral else person
+    return approval.acting(person, directory)
 
 
 def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:

@@ -147,11 +147,13 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Take a question back, as whoever has asked it, or as an administrator."""
+        """Take a question back, as whoever has asked it, an operator or an administrator."""
 
         async def move(seen: Approval, also: Change | None) -> Approval:
-            asked = access.has_asked(seen.origin.user, self._desk.directory)
-            if not (asked or access.is_admin):
+            directory = self._desk.directory
+            more = by(access, seen, directory)
+            asked = access.has_asked(seen.origin.user, directory)
+            if not (asked or access.is_admin or "role" in more):
                 raise Problem(
                     403,
                     "not-the-requester",
@@ -160,7 +162,7 @@ class Approvals:
                 )
             who = access.person or access.shown
             return await self._desk.withdraw(
-                seen.id, by=who, reason=body.reason, also=also, more=by(access)
+                seen.id, by=who, reason=body.reason, also=also, more=more
             )
 
         return await self._carrying.out(access, approval_id, request, response, move)

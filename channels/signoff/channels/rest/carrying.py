@@ -21,7 +21,8 @@ from signoff.core.access import Access
 from signoff.core.approval import Approval
 from signoff.core.durations import parse_span
 from signoff.core.errors import ApprovalNotFound
-from signoff.core.people import Directory, Person
+from signoff.core.moves import Operator
+from signoff.core.people import Directory, Person, Role
 
 log = structlog.get_logger(__name__)
 
@@ -87,9 +88,21 @@ class Carrying:
         return found
 
 
-def by(access: Access) -> dict[str, JsonValue]:
-    """Return what the audit notes of a token."""
-    return {"token": access.id}
+def by(
+    access: Access, seen: Approval | None = None, directory: Directory | None = None
+) -> dict[str, JsonValue]:
+    """Return what the audit notes of a token, and of the role in which somebody makes a move.
+
+    Args:
+        access: The token.
+        seen: What is moved; None for what has nothing to do with roles.
+        directory: The people.
+    """
+    person = directory.get(access.person) if directory is not None else None
+    if seen is None or directory is None or person is None:
+        return {"token": access.id}
+    moves = isinstance(seen.acting(person, directory), Operator)
+    return {"token": access.id, **({"role": Role.OPERATOR.value} if moves else {})}
 
 
 def same_call(seen: Approval, digest: str) -> None:

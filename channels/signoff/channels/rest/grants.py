@@ -11,6 +11,7 @@ from pydantic import Field
 from signoff.broker import listing
 from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
+from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
 from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, length_of, same_call
 from signoff.channels.rest.entrance import Decider, Handler, Reader
@@ -40,7 +41,8 @@ class Wanted(Paging):
 class GrantRoutes:
     """The routes.
 
-    Whoever has given a grant sees it and takes it back; so does an administrator.
+    Whoever has given a grant sees it and takes it back; so does an administrator. Operators and
+    auditors see it.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -60,7 +62,9 @@ class GrantRoutes:
             return await listing.grants(self._desk.ledger, before=before, limit=most)
 
         def keep(one: Grant) -> bool:
-            return access.sees_grant(one) and (wanted.every or one.state(now) == "open")
+            return access.sees_grant(one, self._desk.directory) and (
+                wanted.every or one.state(now) == "open"
+            )
 
         found, then = await page(listed, keep, wanted)
         items = tuple(shapes.grant(one, now) for one in found)
@@ -130,6 +134,9 @@ class GrantRoutes:
     ) -> models.Grant:
         """Take a grant back, at once: it decides nothing any more."""
         seen = await self._seen(access, grant_id)
+        if not access.revokes(seen):
+            detail = "Whoever has given it does, or an administrator."
+            raise Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
         async with once(self._desk.ledger, access, request, response) as attempt:
             if attempt.about:
                 return await self._shown(seen)
@@ -154,7 +161,7 @@ class GrantRoutes:
             found = await self._grants.get(name)
         except GrantNotFound:
             raise not_found("grant", name) from None
-        if not access.sees_grant(found):
+        if not access.sees_grant(found, self._desk.directory):
             raise not_found("grant", name)
         return found
 

@@ -25,7 +25,8 @@ class Moves:
     """The routes, over the handling that makes the moves.
 
     A person's token makes them as that person, who has to be asked, or to be the requester. An
-    administrator's puts things right as whoever runs Signoff does; it claims and asks nothing.
+    operator's and an administrator's put things right as whoever runs Signoff does; the latter
+    claims and asks nothing.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -51,7 +52,7 @@ class Moves:
         """Give a claim back, so that all who are asked may decide again."""
 
         async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access)
+            who = self._who(access, seen)
             return await self._handling.release(seen.id, who, reason=body.reason, along=along)
 
         return await self._out(access, approval_id, request, to, do)
@@ -67,10 +68,11 @@ class Moves:
         """Give the place of somebody who is asked to another person, who gets a card."""
 
         async def do(seen: Approval, along: Along) -> Approval:
+            of = somebody(self._desk.directory, body.of or access.person, "/of")
             return await self._handling.reassign(
                 seen.id,
-                self._who(access),
-                of=somebody(self._desk.directory, body.of or access.person, "/of"),
+                of if of.id == access.person else self._who(access, seen),
+                of=of,
                 to=somebody(self._desk.directory, body.to, "/to"),
                 reason=body.reason,
                 along=along,
@@ -84,7 +86,7 @@ class Moves:
         """Have those reminded whose answer is awaited, at most once an hour."""
 
         async def do(seen: Approval, along: Along) -> Approval:
-            return await self._handling.remind(seen.id, self._who(access), along=along)
+            return await self._handling.remind(seen.id, self._who(access, seen), along=along)
 
         return await self._out(access, approval_id, request, to, do)
 
@@ -105,7 +107,7 @@ class Moves:
         """Say something for all who see the card; of the requester it answers a question."""
 
         async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access)
+            who = self._who(access, seen)
             if isinstance(who, Person) and seen.is_requester(who, self._desk.directory):
                 return await self._handling.answer_back(seen.id, who, text=body.text, along=along)
             return await self._handling.comment(seen.id, who, text=body.text, along=along)
@@ -119,7 +121,7 @@ class Moves:
         length = length_of(body.by, "/by")
 
         async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access)
+            who = self._who(access, seen)
             return await self._handling.extend(
                 seen.id, who, by=length, reason=body.reason, along=along
             )
@@ -130,14 +132,14 @@ class Moves:
         self, access: Access, approval_id: str, request: Request, response: Response, do: Do
     ) -> models.Approval:
         async def move(seen: Approval, also: Change | None) -> Approval:
-            return await do(seen, Along(also=also, more=by(access)))
+            return await do(seen, Along(also=also, more=by(access, seen, self._desk.directory)))
 
         return await self._carrying.out(access, approval_id, request, response, move)
 
-    def _who(self, access: Access) -> Who:
+    def _who(self, access: Access, seen: Approval) -> Who:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
-        return self._carrying.person(access)
+        return seen.acting(self._carrying.person(access), self._desk.directory)
 
 
 def make_moves(desk: Desk) -> APIRouter:

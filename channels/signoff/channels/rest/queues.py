@@ -27,7 +27,8 @@ Name = Annotated[
 class Queues:
     """The routes.
 
-    A person sees the queues that they are in, and what waits for them; an administrator everything.
+    A person sees the queues that they are in, and what waits for them; operators, auditors and
+    administrators everything.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -75,7 +76,7 @@ class Queues:
         return models.Page[models.Approval](items=items, next=then)
 
     def _names(self, access: Access) -> Sequence[str]:
-        if access.is_admin:
+        if access.sees_all(self._desk.directory):
             return names_of(self._desk.directory)
         return names_for(self._desk.directory, access.person) if access.person else ()
 
