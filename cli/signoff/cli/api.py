@@ -55,6 +55,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             tokens=settings.gateway.tokens,
             local=settings.gateway.local,
             local_person=settings.gateway.local_person,
+            rate=settings.gateway.rate,
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,
             elsewhere=_elsewhere(settings.agents.remote, stack),

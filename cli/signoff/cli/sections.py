@@ -93,7 +93,7 @@ class GatewaySettings(Value):
         1200,
         ge=0,
         le=1_000_000,
-        description="How many requests a minute one token may make of the REST API; 0 for any "
+        description="How many requests a minute one token of `signoff tokens` may make; 0 for any "
         "number.",
     )
     adk: bool = Field(

@@ -21,6 +21,7 @@ from signoff.core.errors import RecordUnreadable
 from signoff.core.grants import Grant
 from signoff.core.people import Person
 from signoff.core.run import Run
+from signoff.core.standing import Sort
 
 log = structlog.get_logger(__name__)
 
@@ -117,6 +118,18 @@ async def part(
         if len(rows) < batch:
             return Part(found, None, looked)
     return Part(found, place, looked)
+
+
+def ordered(index: str, sort: Sort) -> tuple[str, bool]:
+    """Return which index to read for approvals in some order, and whether from its lowest score.
+
+    By what is due next it is that of all that waits: whoever reads it leaves the others out.
+
+    Args:
+        index: The index whose scores are times of opening.
+        sort: What comes first.
+    """
+    return ("waiting", True) if sort is Sort.DUE else (index, sort is Sort.OLDEST)
 
 
 async def approvals(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import timedelta
+from typing import Final
 
 from signoff.broker.store import Store
+
+MINUTE: Final = timedelta(minutes=1)
 
 
 class Throttle:
@@ -42,6 +45,18 @@ class Throttle:
         """
         count, left = await self._add(key, 1, window)
         return 0 if count <= most else left
+
+    async def token_pause(self, token_id: str, rate: int) -> float:
+        """Count a request of an API token, and return in how many seconds it may be made.
+
+        Args:
+            token_id: The token.
+            rate: How many it may make a minute; 0 for any number.
+
+        Returns:
+            0 where it may be made now.
+        """
+        return await self.pause(f"rate:token:{token_id}", rate, MINUTE) if rate else 0
 
     async def refund(self, key: str, window: timedelta) -> None:
         """Count one attempt less: it was none of those that are to be few.

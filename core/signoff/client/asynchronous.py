@@ -13,6 +13,7 @@ from signoff.client.models import Approval, AuditLine, Entry, Grant, Me, Person,
 from signoff.client.reading import quoted, without_defaults
 from signoff.core.lifecycle import State
 from signoff.core.run import RunState
+from signoff.core.standing import Due, Sort, Standing
 
 
 class AsyncClient(AsyncAsking):
@@ -73,30 +74,45 @@ class AsyncClient(AsyncAsking):
     async def approvals(
         self,
         *,
-        state: State | None = None,
+        q: str = "",
+        state: State | Standing | None = None,
         waiting_for: str = "",
+        queue: str = "",
         app: str = "",
         tool: str = "",
+        person: str = "",
         requester: str = "",
         run: str = "",
+        due: Due | None = None,
+        sort: Sort = Sort.NEWEST,
     ) -> AsyncIterator[Approval]:
-        """Yield approvals, the newest first, a page at a time.
+        """Yield approvals, the newest first where `sort` says nothing else, a page at a time.
 
         Args:
+            q: Words that all have to be in it; see the reference of the API.
             state: Only those that stand so.
             waiting_for: Only what waits for this person.
+            queue: Only what waits, or waited, in this queue.
             app: Only those of this app.
             tool: Only calls of this tool.
+            person: Only what has to do with this person.
             requester: Only what this ADK user asks for.
             run: Only those of this run.
+            due: Only those whose level has ended, or does soon.
+            sort: What comes first.
         """
         wanted = without_defaults(
+            q=q,
             state=state,
             waiting_for=waiting_for,
+            queue=queue,
             app=app,
             tool=tool,
+            person=person,
             requester=requester,
             run=run,
+            due=due,
+            sort=sort,
             limit=100,
         )
         async for one in self._pages("/approvals", Approval, wanted):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import httpx
 import pytest
 
 from channels.rest.conftest import Office
+from signoff.broker import throttle
 from signoff.broker.desk import Desk
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest import entrance
@@ -38,7 +40,7 @@ async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office):
 
 async def test_the_window_ends_by_itself(office, monkeypatch):
     """Behind it there are as many requests again."""
-    monkeypatch.setattr(entrance, "_MINUTE", entrance.timedelta(milliseconds=50))
+    monkeypatch.setattr(throttle, "MINUTE", timedelta(milliseconds=50))
     mara = await office.holder(person="mara")
     codes = [(await mara.get("me")).status_code for _ in range(4)]
     while codes[-1] == 429:

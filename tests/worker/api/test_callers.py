@@ -171,6 +171,19 @@ async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(d
     assert refused.value.status == 401
 
 
+async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(desk: Desk) -> None:
+    """What it asks for over its limit is refused before anything is done."""
+    gate = Gate((), desk, rate=2)
+    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    for _ in range(2):
+        await gate.admit(request(authorization=header))
+    with pytest.raises(Problem, match="2 requests a minute") as refused:
+        await gate.admit(request(authorization=header))
+    assert refused.value.status == 429
+    assert refused.value.headers is not None
+    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+
+
 async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
     """With `local = false` they need a token like everybody else."""
     with pytest.raises(Problem) as refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -122,24 +121,6 @@ def names(people: Iterable[str], directory: Directory) -> str:
     found = [one_line(one.shown if (one := directory.find(id_)) else id_) for id_ in people]
     more = len(found) - _MOST_NAMES
     return ", ".join(found[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def words_of(approval: Approval, directory: Directory) -> str:
-    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded."""
-    call, origin = approval.call, approval.origin
-    requester = directory.find(origin.user)
-    parts = (
-        approval.id,
-        origin.run,
-        call.name,
-        origin.app,
-        origin.agent,
-        origin.user,
-        requester.shown if requester is not None else "",
-        approval.hint,
-        json.dumps(call.args, ensure_ascii=False),
-    )
-    return "\n".join(parts).casefold()
 
 
 def _chips(

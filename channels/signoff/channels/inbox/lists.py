@@ -20,8 +20,6 @@ from signoff.channels.inbox.filters import (
     ENDED,
     SORTS,
     WAITING,
-    Sort,
-    Standing,
     Wanted,
 )
 from signoff.channels.inbox.lines import When, line, names
@@ -32,6 +30,7 @@ from signoff.channels.inbox.visits import NotFound, Route, Visit, Visits
 from signoff.core.approval import Approval
 from signoff.core.moves import QUEUE
 from signoff.core.people import Directory, Person
+from signoff.core.standing import Sort, Standing
 from signoff.core.waiting import Waiting
 
 SHOWN: Final = 25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import structlog
@@ -20,6 +21,10 @@ from signoff.channels.rest.problems import responses
 from signoff.client import bodies, models
 from signoff.core.access import Scope
 from signoff.core.approval import Approval, State
+from signoff.core.moves import QUEUE
+from signoff.core.people import Directory
+from signoff.core.search import Search
+from signoff.core.standing import Due, Sort, Standing
 
 log = structlog.get_logger(__name__)
 
@@ -27,23 +32,51 @@ log = structlog.get_logger(__name__)
 class Wanted(Paging):
     """Which approvals are wanted; what is not said leaves them open."""
 
-    state: State | None = Field(None, description="Only those that stand so.")
+    q: str = Field(
+        "",
+        max_length=200,
+        description="Words that all have to be in it: in the id, the tool, the app, the requester, "
+        "the hint or the arguments.",
+    )
+    state: Standing | None = Field(
+        None,
+        description="Only those that stand so; `free`, `claimed` and `question` are those that "
+        "wait and are claimed by nobody, by somebody, or wait for the requester's word.",
+    )
+    queue: str = Field("", max_length=64, description="Only what waits, or waited, in this queue.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     tool: str = Field("", max_length=128, description="Only calls of this tool.")
+    person: str = Field(
+        "",
+        max_length=254,
+        description="Only those of this requester, those that wait for this person, and those that "
+        "this person has decided.",
+    )
+    due: Due | None = Field(None, description="Only those whose level has ended, or does soon.")
     requester: str = Field("", max_length=128, description="Only what this ADK user asks for.")
     run: str = Field("", max_length=128, description="Only those of this run.")
     waiting_for: str = Field("", max_length=64, description="Only what waits for this person.")
+    sort: Sort = Field(
+        Sort.NEWEST, description="What comes first; `due` is only of those that wait."
+    )
 
-    def fits(self, one: Approval) -> bool:
+    def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
         """Say whether an approval is one of them."""
+        search = Search(
+            q=self.q,
+            state=self.state,
+            queue=self.queue.removeprefix(QUEUE),
+            tool=self.tool,
+            app=self.app,
+            person=self.person,
+            due=self.due,
+        )
         waits = one.state is State.PENDING and self.waiting_for in one.approvers
         return (
-            self.state in {None, one.state}
-            and self.app in {"", one.origin.app}
-            and self.tool in {"", one.call.name}
-            and self.requester in {"", one.origin.user}
+            self.requester in {"", one.origin.user}
             and self.run in {"", one.origin.run}
             and (not self.waiting_for or waits)
+            and search.fits(one, directory, now)
         )
 
 
@@ -58,17 +91,21 @@ class Approvals:
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Approval]:
-        """List what the token may see, the newest first."""
+        """List what the token may see, the newest first where nothing else is said."""
         # What waits for a person has an index of its own, which is as long as what waits.
-        index = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
+        own = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
+        index, rising = listing.ordered(own, wanted.sort)
+        directory, now = self._desk.directory, await self._ledger.now()
 
         async def listed(
             before: listing.Place | None, most: int
         ) -> list[tuple[listing.Place, Approval | None]]:
-            return await listing.approvals(self._ledger, index=index, before=before, limit=most)
+            return await listing.approvals(
+                self._ledger, index=index, before=before, limit=most, rising=rising
+            )
 
         def keep(one: Approval) -> bool:
-            return wanted.fits(one) and access.sees(one, self._desk.directory)
+            return access.sees(one, directory) and wanted.fits(one, directory, now)
 
         found, then = await page(listed, keep, wanted)
         items = tuple(shapes.approval(one) for one in found)

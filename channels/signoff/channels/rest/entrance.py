@@ -32,7 +32,6 @@ MOST: Final = 1024 * 1024
 PUBLIC: Final = frozenset({"/openapi.json"})
 """What is served without a token: it says nothing about who works here."""
 
-_MINUTE: Final = timedelta(minutes=1)
 _WRONG: Final = 60
 _WHILE: Final = timedelta(minutes=15)
 _METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -94,11 +93,9 @@ class Entrance:
                     + (', error="invalid_token"' if given else "")
                 },
             )
-        if self._rate:
-            key = f"rate:token:{found.id}"
-            if wait := await self._throttle.pause(key, self._rate, _MINUTE):
-                words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
-                raise _too_many(words, wait)
+        if wait := await self._throttle.token_pause(found.id, self._rate):
+            words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
+            raise _too_many(words, wait)
         return found
 
     async def _slow_down(self, request: Request, given: str) -> None:

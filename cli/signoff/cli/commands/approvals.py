@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from signoff.cli.commands import moves
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.core.errors import ApprovalError, PayloadError, SignoffError
+from signoff.core.standing import Due, Sort, Standing
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -36,22 +38,72 @@ def list_(
     mine: Annotated[
         str, typer.Option(metavar="PERSON", help="Only what waits for one person.")
     ] = "",
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            help="Only those that have all of these words, in the id, the tool, the app, the "
+            "requester, the hint or the arguments.",
+        ),
+    ] = "",
+    state: Annotated[
+        Standing | None,
+        typer.Option(help="Only those that stand so; `free`, `claimed` and `question` wait."),
+    ] = None,
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of a queue.")] = "",
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of a tool.")] = "",
+    agent: Annotated[str, typer.Option("--app", metavar="APP", help="Only those of an app.")] = "",
+    person: Annotated[
+        str,
+        typer.Option(
+            metavar="PERSON", help="Only what somebody asks for, is asked about, or has decided."
+        ),
+    ] = "",
+    due: Annotated[
+        Due | None, typer.Option(help="Only those whose level has ended, or does so soon.")
+    ] = None,
+    sort: Annotated[
+        Sort | None, typer.Option(help="What comes first; `due` is only of those that wait.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the approvals that wait, the next due first."""
+    """List the approvals that wait, the next due first; with --all or --state the newest first."""
     if everything and mine:
         raise typer.BadParameter("--all and --mine exclude each other")
+    usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
+    order = sort or usual
 
     async def work(desk: Desk) -> None:
-        ledger = desk.ledger
-        if mine:
-            found = (await ledger.inbox(person_of(desk.directory, mine).id))[:limit]
-        else:
-            found = await ledger.pending(limit=limit)
-            if everything and len(found) < limit:
-                found += await ledger.decided(limit=limit - len(found))
-        _write_list(desk, found, await ledger.now() if found else None, as_json=as_json)
+        from signoff.broker import listing  # noqa: PLC0415 -- redis takes a while to import
+        from signoff.core.search import Search  # noqa: PLC0415
+
+        wanted = Search(
+            q=search,
+            state=state if everything or state is not None else Standing.PENDING,
+            queue=queue.removeprefix("queue:"),
+            tool=tool,
+            app=agent,
+            person=person,
+            due=due,
+        )
+        ledger, directory = desk.ledger, desk.directory
+        now = await ledger.now()
+        of = person_of(directory, mine).id if mine else ""
+        index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Approval | None]]:
+            return await listing.approvals(
+                ledger, index=index, before=before, limit=most, rising=rising
+            )
+
+        def keep(one: Approval) -> bool:
+            return (not of or of in one.approvers) and wanted.fits(one, directory, now)
+
+        found = await listing.part(listed, keep, before=None, limit=limit, most=sys.maxsize)
+        _write_list(desk, found.found, now if found.found else None, as_json=as_json)
 
     with_desk(ctx, work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from fastapi import Request
 
 from signoff.broker.access import PREFIX, holder
 from signoff.broker.desk import Desk
+from signoff.broker.throttle import Throttle
 from signoff.core.access import Scope
 from signoff.core.people import Person
 from signoff.worker.adk_api.problems import Problem
@@ -82,6 +84,7 @@ class Gate:
         desk: Its ledger has the other tokens, and its directory the people.
         local: Whether programs on this machine need no token while the settings have none.
         local_person: As whom whoever sits at this machine answers then.
+        rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
     """
 
     def __init__(
@@ -91,11 +94,14 @@ class Gate:
         *,
         local: bool = True,
         local_person: str = "",
+        rate: int = 0,
     ) -> None:
         self._tokens = tuple(tokens)
         self._desk = desk
         self._local = local and not tokens
         self._local_person = local_person
+        self._rate = rate
+        self._throttle = Throttle(desk.ledger.store)
 
     async def admit(self, request: Request, scope: Scope | None = None) -> Caller:
         """Return who makes a request.
@@ -106,7 +112,7 @@ class Gate:
 
         Raises:
             Problem: 401 without a token that is known, 403 from elsewhere than this machine or with
-                a token that is not good for this.
+                a token that is not good for this, 429 where it was used too often.
             LedgerUnavailable: Redis cannot be reached.
         """
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -151,6 +157,16 @@ class Gate:
         found = await holder(self._desk.ledger, self._desk.directory, token)
         if found is None:
             return None
+        if wait := await self._throttle.token_pause(found.id, self._rate):
+            seconds = math.ceil(wait)
+            raise Problem(
+                429,
+                "too-many-requests",
+                "Too many requests",
+                f"This token may make {self._rate:,} requests a minute ([gateway] rate). Come "
+                f"again in {seconds} seconds.",
+                headers={"Retry-After": str(seconds)},
+            )
         users = frozenset(found.users) | ({found.person} if found.person else frozenset())
         return Caller(
             name=found.shown,

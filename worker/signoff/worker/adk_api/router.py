@@ -220,6 +220,7 @@ def make_adk_router(
     tokens: Sequence[ApiToken] = (),
     local: bool = True,
     local_person: str = "",
+    rate: int = 0,
     remote: Mapping[str, RemoteApp] | None = None,
     elsewhere: Mapping[str, BaseSessionService] | None = None,
     web: bool = False,
@@ -235,12 +236,13 @@ def make_adk_router(
         tokens: Who may use it, besides those to whom `signoff tokens create` has given a token.
         local: Whether programs on this machine may without one, while there are no `tokens`.
         local_person: As whom these answer then.
+        rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
         remote: The agents elsewhere that may publish their pauses.
         elsewhere: The sessions of those of them that can be submitted to, by app.
         web: Whether ADK's own page is served too.
     """
     api = AdkApi(
-        gate=Gate(tokens, desk, local=local, local_person=local_person),
+        gate=Gate(tokens, desk, local=local, local_person=local_person, rate=rate),
         desk=desk,
         sessions=Sessions(sessions, desk, elsewhere or {}),
         answering=Answering(desk, watching),

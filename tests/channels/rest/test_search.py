@@ -1,0 +1,87 @@
+"""Searching the approvals by the API: what is wanted, and in which order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, paused
+from channels.rest.conftest import Office
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+from signoff.core.levels import Seat
+
+
+async def some(office: Office) -> list[Approval]:
+    """Return three that wait for Mara, the second in a queue and claimed, and one decided.
+
+    By what happens next it is the third, then the end of the claim.
+    """
+    ledger, desk = office.desk.ledger, office.desk
+    first = (await paused(ledger, asked=(MARA,), within=timedelta(hours=9)))[1][0]
+    second = (await paused(ledger, asked=(MARA, CLEO), within=timedelta(days=3)))[1][0]
+    third = (await paused(ledger, asked=(MARA,), within=timedelta(minutes=9)))[1][0]
+    over = (await paused(ledger, asked=(MARA,)))[1][0]
+    seats = (Seat(person="mara", via="queue:finance"),)
+    queued = second.model_copy(update={"seats": seats, "hint": "for the Straße in Zürich"})
+    await ledger.commit(Change().put(queued, was=second))
+    mara = await office.holder(person="mara")
+    assert (await mara.post(f"approvals/{second.id}/claim", json={})).is_success
+    await desk.approve(over.id, MARA, channel="email")
+    return [first, second, third, over]
+
+
+@pytest.mark.parametrize(
+    ("query", "places"),
+    [
+        ({}, [3, 2, 1, 0]),
+        ({"sort": "oldest"}, [0, 1, 2, 3]),
+        ({"sort": "due"}, [2, 1, 0]),
+        ({"state": "pending", "sort": "oldest"}, [0, 1, 2]),
+        ({"state": "claimed"}, [1]),
+        ({"state": "free", "sort": "due"}, [2, 0]),
+        ({"state": "approved"}, [3]),
+        ({"q": "STRASSE zürich"}, [1]),
+        ({"q": "straße nowhere"}, []),
+        ({"queue": "finance"}, [1]),
+        ({"queue": "queue:finance"}, [1]),
+        ({"due": "hour"}, [2]),
+        ({"due": "day", "sort": "due"}, [2, 0]),
+        ({"person": "cleo"}, []),
+        ({"person": "mara@example.com", "state": "approved"}, [3]),
+        ({"person": "riley"}, [3, 2, 1, 0]),
+        ({"waiting_for": "mara", "sort": "oldest"}, [0, 1, 2]),
+        ({"waiting_for": "mara", "sort": "due"}, [2, 1, 0]),
+        ({"tool": "Reimburse"}, [3, 2, 1, 0]),
+        ({"app": "travel"}, []),
+    ],
+)
+async def test_what_is_wanted_is_found_in_its_order(office, admin, query, places):
+    """By words, state, queue, person and deadline; the newest, the oldest or the next due first."""
+    made = await some(office)
+    answer = await admin.get("approvals", params=query)
+    assert answer.status_code == 200, answer.text
+    found = [one["id"] for one in answer.json()["items"]]
+    assert found == [made[place].id for place in places]
+
+
+async def test_pages_in_any_order_have_each_approval_once(office, admin):
+    """The cursor goes on in the order in which it was made."""
+    made = await some(office)
+    for sort, places in (("oldest", [0, 1, 2, 3]), ("due", [2, 1, 0]), ("newest", [3, 2, 1, 0])):
+        found, cursor = [], ""
+        while cursor is not None:
+            query = {"sort": sort, "limit": 1, "cursor": cursor}
+            page = (await admin.get("approvals", params=query)).json()
+            found += [one["id"] for one in page["items"]]
+            cursor = page["next"]
+        assert found == [made[place].id for place in places]
+
+
+@pytest.mark.parametrize("query", [{"state": "open"}, {"sort": "size"}, {"due": "soon"}])
+async def test_a_word_that_there_is_not_is_refused(admin, query):
+    """The problem names the parameter."""
+    answer = await admin.get("approvals", params=query)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == next(iter(query))

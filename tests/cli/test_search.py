@@ -1,0 +1,54 @@
+"""`signoff approvals list`: what is wanted, and in which order."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from builders import paused
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger, waiting
+from signoff.core.approval import Approval
+
+__all__ = ["on_ledger", "waiting"]
+
+
+@pytest.mark.parametrize(
+    ("words", "places"),
+    [
+        ("", [1, 0]),
+        ("--all", [2, 1, 0]),
+        ("--all --sort oldest", [0, 1, 2]),
+        ("--state claimed", [1]),
+        ("--state free", [0]),
+        ("--state rejected", [2]),
+        ("--mine cleo --sort newest", [1, 0]),
+        ("--all --person mara", [2, 1, 0]),
+        ("--search 'conference riley'", [1, 0]),
+        ("--search 'conference sales'", []),
+        ("--tool reimburse --app finance --limit 1", [1]),
+        ("--queue finance", []),
+        ("--due overdue", []),
+        ("--due day", [1, 0]),
+    ],
+)
+def test_what_is_wanted_is_listed(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger, words: str, places: list[int]
+) -> None:
+    """By the same words as on the inbox page and in the API; the end of a claim is due first."""
+    made = [waiting, *(on_ledger(paused)[1][0] for _ in range(2))]
+    assert invoke("approvals", "claim", made[1].id, "--as", "mara").exit_code == 0
+    assert invoke("approvals", "reject", made[2].id, "--as", "mara").exit_code == 0
+    result = invoke("approvals", "list", "--json", *shlex.split(words))
+    assert result.exit_code == 0, result.output
+    listed = [one["id"] for one in json.loads(result.output)]
+    assert listed == [made[place].id for place in places]
+
+
+def test_a_state_that_there_is_not_is_refused(invoke: Invoke, waiting: Approval) -> None:
+    """With those that there are."""
+    assert waiting.state == "pending"
+    result = invoke("approvals", "list", "--state", "open")
+    assert (result.exit_code, "claimed" in result.stderr) == (2, True)
