@@ -145,6 +145,17 @@ async def test_time_and_size_are_bounded(server: str) -> None:
         "http://0x7f000001/",
         "http://2130706433/",
         "http://api.example.com:22/",
+        "http://0/",
+        "http://127.1/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://api.example.com@127.0.0.1/",
+        "http://api.example.com:80@127.0.0.1/",
+        "http://127.0.0.1#@api.example.com/",
+        "http://127.0.0.1/?@api.example.com/",
+        "http://127.0.0.1\\@api.example.com/",
+        "http://api.example.com\\@127.0.0.1/",
+        "http://127.0.0.1%2f@api.example.com/",
+        "http://api.example.com\n.evil.example/",
     ],
 )
 async def test_only_allowed_hosts_are_reached(url: str) -> None:
@@ -215,3 +226,49 @@ def test_an_approver_sees_no_secrets() -> None:
         "host": "api.example.com",
         "headers": {"Authorization": "(not shown)", "X": "y"},
     }
+
+
+@pytest.mark.parametrize(
+    "host", ["0", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]"]
+)
+async def test_a_private_address_in_disguise_is_refused_where_it_is_allowed(host: str) -> None:
+    """An address is what it resolves to, however it is written, and whatever the settings say."""
+    allowed = Rules(hosts=(host.strip("[]"),))
+    with pytest.raises(HttpRefused, match=r"private address|has no address"):
+        await request(allowed, {"method": "GET", "url": f"http://{host}/"})
+
+
+async def test_a_name_that_changes_its_address_gains_nothing(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address that was looked at is connected to: the name is resolved once."""
+    port = int(server.rpartition(":")[2])
+    answers = iter(["127.0.0.1", "127.0.0.66"])
+    asked = []
+
+    async def resolve(host: str, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        return [(2, 1, 6, "", (next(answers), port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    name = f"api.example.com:{port}"
+    answer = await request(
+        Rules(internal_hosts=(name,)), {"method": "GET", "url": f"http://{name}/echo"}
+    )
+    assert f"host: {name}" in answer["text"].lower()
+    assert asked == ["api.example.com"]
+
+
+async def test_one_private_address_among_public_ones_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name that has a public and a private address is refused."""
+
+    async def resolve(*_: object, **__: object) -> list[Any]:
+        return [(2, 1, 6, "", (one, 80)) for one in ("93.184.216.34", "10.0.0.1")]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    with pytest.raises(HttpRefused, match="private address"):
+        await request(
+            Rules(hosts=("api.example.com",)), {"method": "GET", "url": "http://api.example.com/"}
+        )

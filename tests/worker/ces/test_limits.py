@@ -25,6 +25,20 @@ BOMBS = {
     "format": "return '{:>1000000000}'.format(1)",
     "sleep": "import time\ntime.sleep(3600)",
     "nesting": "import json\nreturn json.loads('[' * 100000)",
+    "much sleep": "import time\nwhile True:\n    time.sleep(0.05)",
+    "sorting": "return sorted(range(10**6), key=lambda x: [x] * 1000)",
+    "a growing list": "x = [0]\nwhile True:\n    x += x",
+    "a growing number": "x = 3\nwhile True:\n    x *= x",
+    "a growing dictionary": "x = {}\nwhile True:\n    x[len(x)] = 'a' * 1000",
+    "a string of a number": "return len(str(9 ** 10**6))",
+    "a wide format": "return len(f'{1:>{10**9}}')",
+    "bytes": "return b'a' * 10**10",
+    "a range": "return list(range(10**10))",
+    "a product": "import itertools\nreturn list(itertools.product(range(1000), repeat=5))",
+    "a regular expression": "import re\nreturn re.match(r'(a+)+$', 'a' * 60 + 'b') or 1 / 0",
+    "nested data": "x = []\nfor _ in range(10**6):\n    x = [x]\nreturn str(x)",
+    "nested code": "return eval('(' * 10000 + ')' * 10000)",
+    "joining": "return ','.join(['a' * 1000] * 10**6)",
     "calls": "while True:\n    tools.lookup({})",
 }
 
@@ -33,6 +47,23 @@ ESCAPES = {
     "mro": "return type(1).mro()",
     "format string": "return '{0.__class__.__mro__}'.format(1)",
     "format map": "return '{a.__init__.__globals__}'.format_map({'a': context})",
+    "f-string": "return f'{().__class__.__base__!r}'",
+    "format spec": "return '{0.__class__:{0.__class__}}'.format(1)",
+    "built name": "return getattr((), '__cl' + 'ass__').__base__",
+    "subclasses of a type": "return type.__subclasses__(object)",
+    "made class": "return type('A', (object,), {})",
+    "globals of a method": "return context.get_variable.__func__.__globals__",
+    "closure": "return tools.lookup.__closure__",
+    "context of an exception": "try:\n    1/0\nexcept Exception as e:\n    return e.__context__.__traceback__",
+    "frame of a generator": "return (x for x in [1]).gi_frame",
+    "module attribute": "import json\nreturn json.codecs.open",
+    "loader": "import json\nreturn json.__loader__.get_data('/etc/passwd')",
+    "builtins of a module": "import math\nreturn math.__builtins__",
+    "pickle": "exec('import pickle')",
+    "ctypes": "exec('import ctypes')",
+    "compile": "return compile('1', 'x', 'eval')",
+    "environment": "return eval('os').environ",
+    "unbound own name": "return eval('_signoff_' + 'classes')['Part'].__init__.__globals__",
     "globals of a function": "return get_variable.__globals__",
     "code of a function": "return get_variable.__code__",
     "frames": "try:\n    1/0\nexcept Exception as e:\n    return e.__traceback__.tb_frame",
@@ -87,6 +118,7 @@ def test_only_pure_modules_can_be_imported(module: str) -> None:
             "line 3: the sandbox does not have property",
         ),
         ("x = 1\ndel x", "line 2: the sandbox can delete entries"),
+        ("x = any(tools.f({}) for _ in y)", "line 1: write this any\\(\\) as a loop"),
         ("x = signoff_host", "line 1: the name signoff_host is Signoff's own"),
         ("def f(e):\n    return _signoff_plain(e)", "line 2: the name _signoff_plain"),
     ],
@@ -108,6 +140,14 @@ async def test_a_status_error_keeps_its_name() -> None:
     """A StatusError that nothing catches is called so."""
     with pytest.raises(CodeFailed, match=r"line 2: StatusError: 404 Gone"):
         await run_file("def main():\n    ExternalResponse('', 404, 'Gone').raise_for_status()")
+
+
+async def test_a_deep_answer_from_outside_is_one_failed_call() -> None:
+    """JSON that is nested without end does not bring the sandbox down."""
+    answer = {"response": {"text": "[" * 200_000, "status_code": 200, "reason": "OK"}}
+    with pytest.raises(CodeFailed):
+        await run_file("def main():\n    return tools.lookup({}).json()", answers={"tool": answer})
+    assert await run("return 1") == 1
 
 
 async def test_entries_are_deleted() -> None:

@@ -212,6 +212,55 @@ EXAMPLES: list[tuple[str, str, Any]] = [
         [True, 503, "Busy"],
     ),
     (
+        "variables as a dictionary",
+        "v = context.variables\nv['a'] = v.get('a', 0) + 1\nv.update(b=2)\nv.setdefault('c', 3)\ndel v['tier']\nreturn ['a' in v, 'x' in v, sorted(v), len(v), [k for k, _ in v.items()], v.pop('b')]",
+        [True, False, ["a", "b", "c"], 3, ["a", "b", "c"], 2],
+    ),
+    (
+        "variables that are replaced",
+        "context.variables = {'a': 1}\nseen = [context.state, get_variable('a')]\ncontext.state = {'b': 2}\nreturn [*seen, context.variables, context.variables is context.state]",
+        [{"a": 1}, 1, {"b": 2}, True],
+    ),
+    (
+        "a variable that is not there",
+        "try:\n    remove_variable('x')\nexcept KeyError:\n    return get_variable('x', default=[])",
+        [],
+    ),
+    (
+        "raw_data that is set",
+        "b = Blob(mime_type='text/plain')\nb.raw_data = b'hi'\nseen = b.data.decode()\nb.data = 'Ynll'\nreturn [seen, b.raw_data.decode()]",
+        ["aGk=", "bye"],
+    ),
+    (
+        "equality",
+        "return [Event(id='1') == Event(id='1'), Event(id='1') == Event(id='2'), Content(parts=[Part(text='a')]) == Content(parts=[Part.from_text('a')]), Tool(name='a') == EventActions(), LlmRequest() == LlmRequest()]",
+        [True, False, True, False, True],
+    ),
+    (
+        "repr and str",
+        "p = Part(text='a')\nreturn [repr(p), f'{p}', str(Content(parts=[p]))]",
+        [
+            "Part(function_call=None, function_response=None, text='a', inline_data=None)",
+            "function_call=None function_response=None text='a' inline_data=None",
+            "parts=[Part(function_call=None, function_response=None, text='a', inline_data=None)] role=None",
+        ],
+    ),
+    (
+        "isinstance, hasattr and callable",
+        "return [isinstance(context, ToolContext), isinstance(Part(text='a'), Content), hasattr(Part, 'from_text'), hasattr(Part, 'from_nothing'), callable(tools.lookup), callable(Part), callable(1), bool(Content())]",
+        [True, False, True, False, True, True, False, True],
+    ),
+    (
+        "all of from_customized_response by keyword alone",
+        "try:\n    Part.from_customized_response('c')\nexcept TypeError:\n    b = Part.from_customized_response(content='c', disable_barge_in=True, dtmf_finish_digit='*', dtmf_endpointing_timeout=9).inline_data\n    return [b.mime_type, b.raw_data.decode()[:40]]",
+        ["application/json+agentResponse", '{"content": "c", "disableBargeIn": true,'],
+    ),
+    (
+        "from_end_session by keyword alone",
+        "try:\n    Part.from_end_session('bye')\nexcept TypeError:\n    return Part.from_end_session(reason='bye').function_call.args['session_escalated']",
+        False,
+    ),
+    (
         "HttpMethod",
         "return [HttpMethod.GET.value, str(HttpMethod.POST), HttpMethod.PUT == 'PUT', HttpMethod.DELETE.name, HttpMethod.PATCH == HttpMethod.GET]",
         ["GET", "POST", True, "DELETE", False],
@@ -248,13 +297,13 @@ async def test_tools_answer_with_an_external_response() -> None:
 async def test_asynchronous_tools_are_polled() -> None:
     """`async_tools.NAME(args)` gives a callable, which gives the response once there is one."""
     ended = await run_file(
-        "def main():\n    poll = async_tools.lookup({'id': 1})\n    return [callable(poll) if False else poll().text, poll().text]",
+        "def main():\n    poll = async_tools.lookup({'id': 1})\n    return [callable(poll), poll().text, poll().text]",
         answers={
             "start": {"number": "0"},
             "poll": {"response": {"text": "done", "status_code": 200, "reason": "OK"}},
         },
     )
-    assert ended.result == ["done", "done"]
+    assert ended.result == [True, "done", "done"]
 
 
 @pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch"])

@@ -1,12 +1,14 @@
 """Makes code of CX Agent Studio fit the sandbox's Python; its errors keep their lines.
 
-The sandbox lacks the `del` statement and exceptions with attributes. What has a plain equivalent is
-put in its place on the same line; what has none is refused with its line.
+The sandbox lacks the `del` statement, exceptions with attributes, properties, and generators: a
+generator expression is a list there. What has a plain equivalent is put in its place on the same
+line; what has none is refused with its line.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from signoff.worker.ces.errors import CodeRefused
@@ -37,6 +39,14 @@ MODULES = frozenset(
 )
 """What code may import: pure modules, and clocks."""
 
+_CONTEXTS = frozenset({"context", "callback_context", "tool_context"})
+_TWINS = {"state": "variables", "variables": "state"}
+"""Two names of one object: who sets one sets the other."""
+
+_SHORT = frozenset({"any", "all", "next"})
+"""What does not ask a generator for everything."""
+
+_OUTSIDE = frozenset({"tools", "async_tools", "ces_requests"})
 _ERROR_ATTRIBUTES = frozenset({"status_code", "reason"})
 _LACKING = {
     ast.Yield: "generators (yield)",
@@ -84,7 +94,8 @@ def lower(source: str, name: str) -> Code:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         raise CodeRefused(f"{name}, line {line}: this is not Python: {error}") from error
-    edits = [edit for node in ast.walk(tree) for edit in _edits(node, name)]
+    # What is inside first: of two edits in one place, the outer one ends up in front.
+    edits = [edit for node in reversed([*ast.walk(tree)]) for edit in _edits(node, name)]
     return Code(
         name=name,
         text=_applied(source, edits),
@@ -108,7 +119,36 @@ def _edits(node: ast.AST, name: str) -> list[_Edit]:
             return [_instead(node, f"_signoff_attribute({owner}, {attr!r})", name)]
         case ast.Call(func=ast.Name(id="StatusError") as function):
             return [_instead(function, "_signoff_status_error", name)]
-    return []
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attr)]):
+            return [*_assigned(node, owner, attr)]
+    return [*_generated(node)]
+
+
+def _assigned(node: ast.Assign, owner: str, attr: str) -> Iterator[_Edit]:
+    if owner in _CONTEXTS and attr in _TWINS:
+        yield from _around(node, f"{owner}.{_TWINS[attr]} = ", "")
+    elif attr in {"data", "raw_data"}:
+        yield from _around(node, "", f"; _signoff_sync({owner}, {attr!r})")
+
+
+def _generated(node: ast.AST) -> Iterator[_Edit]:
+    """Make an iterator of a generator expression, which is a list in the sandbox."""
+    match node:
+        case ast.GeneratorExp():
+            yield from _around(node, "iter", "")
+        case ast.Call(args=[ast.GeneratorExp() as inner], keywords=[]) if (
+            inner.end_lineno,
+            inner.end_col_offset,
+        ) == (node.end_lineno, node.end_col_offset):
+            # It has no parentheses of its own: those of the call are its.
+            yield from _around(inner, "(", ")")
+
+
+def _around(node: ast.stmt | ast.expr, before: str, behind: str) -> Iterator[_Edit]:
+    if before:
+        yield _Edit(node.lineno, node.col_offset, node.col_offset, before)
+    if behind and node.end_lineno is not None and node.end_col_offset is not None:
+        yield _Edit(node.end_lineno, node.end_col_offset, node.end_col_offset, behind)
 
 
 def _check(node: ast.AST, name: str) -> None:
@@ -122,6 +162,13 @@ def _check(node: ast.AST, name: str) -> None:
             for one in decorators
         ):
             lacking = "property, classmethod and staticmethod"
+        case ast.Call(func=ast.Name(id=function), args=[ast.GeneratorExp() as generator, *_]) if (
+            function in _SHORT and _calls_outside(generator)
+        ):
+            raise CodeRefused(
+                f"{name}, line {line}: write this {function}() as a loop. The sandbox runs a "
+                "generator to its end, and would make calls that Python does not make."
+            )
         case ast.Import(names=names):
             for one in names:
                 _check_import(one.name, line, name)
@@ -131,6 +178,10 @@ def _check(node: ast.AST, name: str) -> None:
             raise CodeRefused(f"{name}, line {line}: the name {used} is Signoff's own.")
     if lacking:
         raise CodeRefused(f"{name}, line {line}: the sandbox does not have {lacking}.")
+
+
+def _calls_outside(generator: ast.GeneratorExp) -> bool:
+    return any(isinstance(one, ast.Name) and one.id in _OUTSIDE for one in ast.walk(generator))
 
 
 def _check_import(module: str, line: int, name: str) -> None:

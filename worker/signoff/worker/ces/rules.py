@@ -56,7 +56,10 @@ class Rules(Value):
         description="How much a run may print, and how large its result may be, in bytes.",
     )
     http_seconds: float = Field(
-        20.0, gt=0, le=600, description="How long one HTTP request may take, in seconds."
+        20.0,
+        gt=0,
+        le=600,
+        description="How long one HTTP request may take, in seconds, and how long code may sleep.",
     )
     http_bytes: int = Field(
         1 << 20,

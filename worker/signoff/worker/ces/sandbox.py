@@ -41,6 +41,7 @@ _VOCABULARY = files("signoff.worker.ces").joinpath("vocabulary.monty").read_text
 _USERS_FEED = "<python-input-2>"
 """The vocabulary is fed first, then the context, then the code, then the call."""
 
+_SLEEPS: Final = frozenset({"system.sleep", "system.async_sleep"})
 _LACKS = "NotImplementedError: The monty syntax parser does not yet support "
 
 
@@ -191,8 +192,17 @@ class Sandbox:
     async def _drive(
         self, snapshot: Any, host: Host
     ) -> MontyComplete | tuple[AsyncFunctionSnapshot, Held]:
+        left = self.rules.http_seconds
         while not isinstance(snapshot, MontyComplete):
             match snapshot:
+                case AsyncFunctionSnapshot(function_name=name, args=(wait, *_)) if name in _SLEEPS:
+                    left -= max(float(wait), 0)
+                    if left < 0:
+                        raise CodeFailed(
+                            f"The code sleeps longer than {self.rules.http_seconds:g} seconds."
+                        )
+                    await asyncio.sleep(max(float(wait), 0))
+                    snapshot = await snapshot.resume({"return_value": None})
                 case AsyncFunctionSnapshot(is_os_function=True):
                     snapshot = await snapshot.resume_not_handled()
                 case AsyncFunctionSnapshot(function_name=name, args=given) if name == _HOST:
@@ -270,7 +280,6 @@ def _limits(rules: Rules) -> ResourceLimits:
         max_memory=rules.memory,
         max_recursion_depth=rules.depth,
         max_suspensions=rules.calls,
-        max_total_sleep_secs=rules.http_seconds,
     )
 
 

@@ -66,7 +66,7 @@ def unseal(
     mac, body = sealed[:64], sealed[64:]
     if not body:
         raise SnapshotRefused("The snapshot of this code is gone; it has to be started again.")
-    if not hmac.compare_digest(mac, _mac(rules, body)):
+    if not hmac.compare_digest(_bytes(mac), _bytes(_mac(rules, body))):
         raise SnapshotRefused(
             "The snapshot of this code was changed, or signed with another key ([ces] key). "
             "It was not resumed."
@@ -103,4 +103,9 @@ def _where(context: Context) -> list[str]:
 
 
 def _mac(rules: Rules, body: str) -> str:
-    return hmac.new(rules.secret(), body.encode(), "sha256").hexdigest()
+    return hmac.new(rules.secret(), _bytes(body), "sha256").hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    # Whatever stands in the ledger: lone surrogates, too, are only not ours.
+    return text.encode("utf-8", "surrogatepass")

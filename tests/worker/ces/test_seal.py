@@ -1,0 +1,74 @@
+"""Sealed snapshots: what was changed, or belongs elsewhere, is not opened."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.worker.ces.errors import SnapshotRefused
+from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.sandbox import Held
+from signoff.worker.ces.seal import seal, unseal
+
+RULES = Rules(key="k" * 32)
+HELD = Held("refund", {"order": "o1"}, ({"engine": "e", "state": "abc", "kept": {}},))
+CALL = ("refund", {"order": "o1"})
+
+
+def at(app: str = "shop", user: str = "riley", session: str = "s1", call: str = "c1") -> Any:
+    """The context of a tool call."""
+    where = SimpleNamespace(app_name=app, user_id=user, id=session)
+    return SimpleNamespace(session=where, function_call_id=call)
+
+
+SEALED = seal(RULES, HELD, at())
+
+
+def test_what_was_sealed_is_opened_in_its_place() -> None:
+    """The frames come back, for the same call in the same session."""
+    assert unseal(RULES, SEALED, at(), CALL) == list(HELD.frames)
+
+
+@pytest.mark.parametrize(
+    "context", [at(app="other"), at(user="mallory"), at(session="s2"), at(call="c2")]
+)
+def test_a_snapshot_of_another_place_is_refused(context: Any) -> None:
+    """One session, user, app or call cannot go on with the code of another one."""
+    with pytest.raises(SnapshotRefused, match="belongs to another call"):
+        unseal(RULES, SEALED, context, CALL)
+
+
+@pytest.mark.parametrize("call", [("refund", {"order": "o2"}), ("pay", {"order": "o1"})])
+def test_a_snapshot_at_another_call_is_refused(call: tuple[str, dict[str, Any]]) -> None:
+    """What was approved is the call that the code is suspended at, and no other."""
+    with pytest.raises(SnapshotRefused, match="belongs to another call"):
+        unseal(RULES, SEALED, at(), call)
+
+
+@given(st.integers(0, len(SEALED) - 1), st.characters(codec="ascii"))
+def test_no_character_can_be_changed(place: int, other: str) -> None:
+    """Whatever is changed, in the signature or behind it, nothing is opened."""
+    if SEALED[place] == other:
+        return
+    with pytest.raises(SnapshotRefused):
+        unseal(RULES, SEALED[:place] + other + SEALED[place + 1 :], at(), CALL)
+
+
+@given(st.text(min_size=60, max_size=200) | st.just("é" * 100) | st.just("\ud800" * 100))
+def test_what_nobody_has_sealed_is_refused(text: str) -> None:
+    """Any other text is refused, with words."""
+    with pytest.raises(SnapshotRefused):
+        unseal(RULES, text, at(), CALL)
+
+
+def test_a_body_with_a_signature_of_another_key_is_refused() -> None:
+    """Who has no key cannot sign what he has made up."""
+    body = json.loads(SEALED[64:]) | {"call": ["pay", {}]}
+    forged = seal(Rules(key="x" * 32), HELD, at())[:64] + json.dumps(body, sort_keys=True)
+    with pytest.raises(SnapshotRefused, match="changed, or signed with another key"):
+        unseal(RULES, forged, at())
