@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,22 @@ from pydantic import SecretStr
 
 from builders import MARA
 from chromium import Tab, chromium
+from npm import packages
 from signoff.broker.embedded import free_port
+from signoff.channels.email.sender import EmailChannel
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.keys import invite, passkeys_of
+from signoff.channels.inbox.link_mails import LinkMails
 from signoff.channels.inbox.links import make_link
+from signoff.channels.inbox.oidc import CALLBACK
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How
-from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings, OidcSettings, page_of
 from signoff.cli.http import Server
 from signoff.core.approval import State
 from visitor import TWO_STEPS
 
+PROVIDER = b'{"dependencies": {"oidc-provider": "9.6.0"}}'
 _DEVICE = {
     "protocol": "ctap2",
     "transport": "internal",
@@ -57,25 +64,55 @@ class Desktop:
         )
 
 
-@pytest.fixture
-async def desktop(channels, tmp_path: Path) -> AsyncIterator[Desktop]:
+@asynccontextmanager
+async def desk_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Desktop]:
     """A gateway that listens on a name, and a browser whose pages may run scripts."""
     port = free_port()
-    settings = InboxSettings(url=f"http://localhost:{port}", secret_key=SecretStr("k" * 32))
-    channels.policies, channels.inbox = (TWO_STEPS,), settings
-    gateway = make_gateway(channels.ledger)
-    gateway.include_router(make_inbox_router(channels.desk, settings))
+    url = f"http://localhost:{port}"
+    settings = InboxSettings(url=url, secret_key=SecretStr("k" * 32), **more)
+    office.policies, office.inbox = (TWO_STEPS,), settings
+    gateway = make_gateway(office.ledger)
+    gateway.include_router(make_inbox_router(office.desk, settings))
     listening = asyncio.Event()
     config = uvicorn.Config(gateway, host="localhost", port=port, log_config=None, lifespan="off")
     server = Server(config, lambda _: listening.set())
     serving = asyncio.create_task(server._serve())
-    async with chromium(tmp_path, scripts=True) as tab:
+    async with chromium(folder, scripts=True) as tab:
         await listening.wait()
         await tab.do("WebAuthn.enable")
         made = await tab.do("WebAuthn.addVirtualAuthenticator", options=_DEVICE)
-        yield Desktop(channels, settings.url, tab, made["authenticatorId"])
+        yield Desktop(office, url, tab, made["authenticatorId"])
     server.should_exit = True
     await serving
+
+
+@pytest.fixture
+async def desktop(channels, tmp_path: Path) -> AsyncIterator[Desktop]:
+    """The usual settings."""
+    async with desk_with(channels, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def company(tmp_path: Path) -> AsyncIterator[Callable[[str, int], Awaitable[None]]]:
+    """A function that starts a certified provider, which sends back to an address."""
+    modules = packages(PROVIDER)
+    running: list[asyncio.subprocess.Process] = []
+
+    async def start(back: str, port: int) -> None:
+        script = Path(__file__).parents[2] / "provider.mjs"
+        words = ("node", str(script), str(modules), str(port), back)
+        process = await asyncio.create_subprocess_exec(
+            *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        running.append(process)
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"listening\n"
+
+    yield start
+    for process in running:
+        process.terminate()
+        await process.wait()
 
 
 async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -> None:
@@ -117,3 +154,45 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     assert (await desktop.office.events(approval))[-1].more["second_factor"] == "passkey"
     (one,) = await passkeys_of(ledger, MARA.id)
     assert one.count > 1
+
+
+async def test_a_link_from_the_form_to_the_session(desktop: Desktop, start_sink) -> None:
+    """Asked for and opened in the same browser, by way of a mail."""
+    sink = await start_sink()
+    tab, office = desktop.tab, desktop.office
+    await tab.open(f"{desktop.url}/inbox/sign-in?next=/inbox/away")
+    await tab.write("#link-address", MARA.email)
+    await tab.click("button", "Mail me a link")
+    await tab.find("h1", "Look into your mail")
+    await LinkMails(office.desk, EmailChannel(sink.settings()), office.inbox).drain()
+    (link,) = re.findall(r"http://\S+", sink.mails[0].get_body(("plain",)).get_content())
+    await tab.open(link)
+    await tab.click("button", "Sign in")
+    await tab.find("h1", "When you are away")
+    await tab.open(link)
+    await tab.find("h1", "does not work any more")
+
+
+async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> None:
+    """At a provider on another site, which is certified for OpenID Connect: there and back."""
+    port = free_port()
+    oidc = OidcSettings(
+        issuer=f"http://127.0.0.1:{port}",
+        client_id="signoff",
+        client_secret=SecretStr("secret"),
+        name="Example",
+    )
+    async with desk_with(channels, tmp_path, sign_in=("oidc",), oidc=oidc) as desktop:
+        await company(f"{desktop.url}{CALLBACK}", port)
+        tab = desktop.tab
+        await tab.open(f"{desktop.url}/inbox/sign-in?next=/inbox/away")
+        await tab.click("a", "Sign in with Example")
+        await tab.write("input[name=login]", MARA.email)
+        await tab.write("input[name=password]", "anything")
+        await tab.click("button")
+        await tab.click("button", "Continue")
+        await tab.find("h1", "When you are away")
+        await tab.find("header .who", MARA.name)
+        (session,) = await Sessions(channels.ledger, channels.inbox).open(MARA.id)
+        assert session.how is How.OIDC
+        assert session.browser == "Chrome on Linux"

@@ -337,3 +337,10 @@ async def test_the_offer_says_what_is_wanted(browser, office, csrf):
     assert offer["authenticatorSelection"]["userVerification"] == "required"
     assert len(offer["excludeCredentials"]) == 1
     assert b"mara" not in offer["user"]["id"].encode()
+
+
+async def test_what_is_begun_is_bounded(browser):
+    """One place cannot fill the ledger with challenges."""
+    form = {"next": ""}
+    codes = [(await browser.post(f"{SIGN_IN}/offer", form)).status_code for _ in range(121)]
+    assert codes == [200] * 120 + [429]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from signoff.broker.desk import Desk
+from signoff.broker.throttle import Throttle
 from signoff.channels.inbox.browsers import browser_of
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.keys import invited, passkeys_of
@@ -16,13 +18,17 @@ from signoff.channels.inbox.pages import page
 from signoff.channels.inbox.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.visits import Route, Visit, Visits, go
+from signoff.channels.inbox.signin import hashed, network_of
+from signoff.channels.inbox.visits import TOO_MANY, Route, Visit, Visits, go, peer_of
 from signoff.channels.phrases import moment
 from signoff.core.errors import Conflict
 from signoff.core.text import clean_text
 
 HERE: Final = "/security"
 _LONGEST_NAME: Final = 40
+_PEER_LIMIT: Final = (120, timedelta(minutes=15))
+"""Sign-ins that are begun, from one place."""
+
 _HOW: Final = {
     How.LINK: "by a link",
     How.CODE: "with a code",
@@ -46,6 +52,7 @@ class SecurityPages:
         self._desk = desk
         self._visits = visits
         self._passkeys = Passkeys(desk.ledger, visits.settings)
+        self._throttle = Throttle(desk.ledger.store)
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -146,6 +153,9 @@ class SecurityPages:
     async def offer_to_sign_in(self, request: Request) -> Response:
         """Begin to sign in."""
         await self._visits.unbound_form(request)
+        key = f"tries:passkey:peer:{hashed(network_of(peer_of(request)))}"
+        if not await self._throttle.allow(key, *_PEER_LIMIT):
+            return _problem(TOO_MANY, status=429)
         return _json(await self._passkeys.offer_to_sign_in())
 
     async def sign_in(self, request: Request) -> Response:
