@@ -243,6 +243,20 @@ def test_one_approval_is_shown_with_card_people_and_timeline(
     assert data["history"][0]["what"] == "opened"
 
 
+def test_the_words_of_an_agent_are_shown_as_text(waiting: Approval) -> None:
+    """What hides or turns text around is written out."""
+    from rich.console import Console
+
+    from signoff.cli.commands import show
+
+    out = Console(record=True, width=200)
+    show.print_approval(
+        out, waiting.model_copy(update={"said": "[red]I \u202elooked"}), Directory([]), []
+    )
+    assert "agent said" in (text := out.export_text())
+    assert "[red]I \\u202elooked" in text
+
+
 def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:

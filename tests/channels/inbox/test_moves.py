@@ -15,7 +15,7 @@ from signoff.core.events import What
 from signoff.core.grantrules import GrantRules
 from signoff.core.levels import Outcome
 from signoff.core.moves import Sort
-from visitor import ORIGIN, forms_of
+from visitor import ORIGIN, TWO_STEPS, forms_of
 
 
 @pytest.fixture
@@ -84,6 +84,22 @@ async def test_hand_it_on(browser, office, asked):
     page = await browser.get(page_of(asked.id))
     assert page.status_code == 200
     assert f'action="{page_of(asked.id)}/approve"' not in page.text
+
+
+async def test_handing_on_takes_what_a_yes_takes(browser, office):
+    """Where a yes takes a second factor, a session alone gives nobody's place away."""
+    office.policies = (TWO_STEPS,)
+    approval, _ = await office.ask()
+    await enter(browser, MARA)
+    office.clock.advance(timedelta(minutes=6))
+    page = await browser.get(page_of(approval.id))
+    assert 'id="code-reassign"' in page.text
+    given = {"to": "dan", "reason": "knows it"}
+    assert (await send(browser, approval, "reassign", **given, code="0")).status_code == 403
+    assert (await office.ledger.approval(approval.id)).handovers == ()
+    code = await browser.code(MARA)
+    assert (await send(browser, approval, "reassign", **given, code=code)).status_code == 303
+    assert (await office.ledger.approval(approval.id)).handovers[-1].to == "dan"
 
 
 async def test_nobody_gives_away_the_place_of_another(browser, office, asked):
