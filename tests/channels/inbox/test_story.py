@@ -77,6 +77,30 @@ async def test_who_decides_and_what_comes_next(browser, office):
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
 
 
+async def test_one_stage_after_the_other(browser, office):
+    """Before: that another stage comes; after: who has approved the first, and that it went on."""
+    stages = (
+        Level(name="team", ask=("mara",), within="2h", stage="team"),
+        Level(name="the board", ask=("dan",), within="1h", stage="board"),
+    )
+    office.policies = (Policy(name="both", levels=stages),)
+    approval, _ = await office.ask()
+    await enter(browser, MARA)
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "the board is asked once that is approved" in words
+    assert (await send(browser, approval, "approve", reason="ours is fine")).status_code == 303
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "Approved here, and it went on to the board: reimburse" in words
+    for one in ("Mara Lind said yes by inbox", "ours is fine", "Dan Roe has not answered yet"):
+        assert one in words
+    assert "That was approved, and it went on to the board: Dan Roe" in words
+    await enter(browser, DAN)
+    assert (await send(browser, approval, "approve")).status_code == 303
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "Recorded: you approved reimburse" in words
+    assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
+
+
 async def test_deliveries_are_for_those_who_are_asked(browser, office):
     """And for operators and auditors; the requester reads what happened without them."""
     office.policies = (PLAIN,)

@@ -171,9 +171,10 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
     match event.what:
         case What.ASKED:
             return f"Asked: {names.all(more.get('people'))}"
-        case What.ESCALATED:
+        case What.ESCALATED | What.PASSED:
             level = f"{one_line(str(more['level']))}: " if more.get("level") else ""
-            return f"It went on to {level}{names.all(more.get('people'))}"
+            first = "That was approved, and it" if event.what is What.PASSED else "It"
+            return f"{first} went on to {level}{names.all(more.get('people'))}"
         case What.REMINDED:
             return f"Reminded: {names.all(more.get('people'))}"
         case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
@@ -210,7 +211,7 @@ def _moment(text: object) -> str:
 def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     """Say who has answered at this level, and whose answer is awaited or comes later."""
     ballot = approval.ballot
-    for vote in ballot.votes:
+    for vote in (*approval.given, *ballot.votes):
         yes = vote.verdict is Outcome.APPROVE
         instead = vote.stands_for not in {"", vote.by}
         for_whom = f" for {names(vote.stands_for)}" if instead else ""
@@ -226,6 +227,10 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     for one in ballot.own:
         if one not in said_already and one not in ballot.awaited:
             yield Voice(names(one), "is asked after that")
+    terms = approval.terms
+    following = next(terms.behind(approval.level, approval.round), None) if terms else None
+    if terms is not None and following is not None:
+        yield Voice(one_line(terms.called(following[0])), "is asked once that is approved")
 
 
 def _sent(asked: Asked, names: _Names) -> Sent:

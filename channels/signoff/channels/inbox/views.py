@@ -15,6 +15,7 @@ from signoff.core.approval import Approval, Decision, State
 from signoff.core.card import Card, Row, card, one_line, shown
 from signoff.core.errors import DecisionRefused
 from signoff.core.grants import givers
+from signoff.core.levels import turn_of
 from signoff.core.moves import Operator, Who
 from signoff.core.people import Directory, Person
 from signoff.core.steps import mark_of
@@ -220,9 +221,10 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
         # Whoever has taken it back reads what all the others read.
         reader = "" if approval.state is State.WITHDRAWN else person.id
         return phrases.outcome(approval, reader, directory)
-    seated = any(one.person == person.id for one in approval.seats)
-    if seated and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
-        return level_phrases.went_on(approval)
+    seats = [one for one in approval.seats if one.person == person.id]
+    if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
+        last = max(seats, key=lambda one: (one.round, one.level))
+        return level_phrases.went_on(approval, turn_of(max(last.level, 0), last.round))
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
         return phrases.late(approval)
     return None
