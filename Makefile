@@ -65,6 +65,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.mail $(ARGS)
 	@$(BIN)/python -m benchmarks.slack $(ARGS)
 	@$(BIN)/python -m benchmarks.timers $(ARGS)
+	@$(BIN)/python -m benchmarks.code $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -54,3 +54,26 @@ def test_a_quick_run_of_the_mails_prints_every_ratio() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     for ratio in ("read / decide:", "proven / read:", "bombs / read:"):
         assert ratio in done.stdout
+
+
+@pytest.mark.timeout(120)
+def test_a_quick_run_of_code_that_waits_prints_every_ratio() -> None:
+    """A plain call, a gated one, code, and code that stops: each has its time, and its bytes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.code", "--quick", "--fsync", "everysec"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for ratio in (
+        "sandbox / call, ms:",
+        "gate / call, ms:",
+        "code / gate, ms:",
+        "code / call, ms:",
+    ):
+        assert ratio in done.stdout
+    assert "code / gate, bytes in Redis:" in done.stdout
