@@ -66,6 +66,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.slack $(ARGS)
 	@$(BIN)/python -m benchmarks.timers $(ARGS)
 	@$(BIN)/python -m benchmarks.code $(ARGS)
+	@$(BIN)/python -m benchmarks.inbox $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from builders import NOON, people
 from signoff.core.choosing import Choice, choose
-from signoff.core.durations import Duration, format_duration, parse_duration
+from signoff.core.durations import Duration, coarse, format_duration, parse_duration, roughly
 from signoff.core.errors import ConditionError
 from signoff.core.people import Directory, Person
 from signoff.core.policy import (
@@ -206,3 +206,22 @@ def test_people_have_clean_addresses() -> None:
             Person(**({"id": "x", "email": "x@y.z"} | bad))
     assert Person(id="x", email="x@y.z").shown == "x"
     assert next(iter(Directory([Person(id="x", email="x@y.z")]))).id == "x"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounded", "largest"),
+    [
+        (-5, "0 s", "overdue"),
+        (59.4, "59 s", "59s"),
+        (89, "1 min", "1m29s"),
+        (3599, "1 h", "59m59s"),
+        (14_399, "4 h", "3h59m"),
+        (47.4 * 3600, "47 h", "1d23h"),
+        (60 * 3600, "3 days", "2d12h"),
+        (86_400 * 400, "400 days", "400d"),
+    ],
+)
+def test_durations_for_the_eye(seconds, rounded, largest):
+    """Rounded to one unit in a sentence, cut off at two in a table."""
+    assert roughly(timedelta(seconds=seconds)) == rounded
+    assert coarse(timedelta(seconds=seconds)) == largest

@@ -78,15 +78,13 @@ def coarse(duration: timedelta) -> str:
 
 
 def roughly(duration: timedelta) -> str:
-    """Write a duration by its largest unit, for people: ``5 min``, ``3 h``, ``12 days``."""
-    seconds = max(int(duration.total_seconds()), 0)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min"
-    if seconds < 2 * 86400:
-        return f"{seconds // 3600} h"
-    return f"{seconds // 86400} days"
+    """Write a duration by its largest unit, rounded: ``5 min``, ``3 h``, ``12 days``."""
+    seconds = max(round(duration.total_seconds()), 0)
+    for unit, size, most in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
+        count = (seconds + size // 2) // size
+        if count < most:
+            return f"{count} {unit}"
+    return f"{(seconds + 43200) // 86400} days"
 
 
 def _whole_ms(duration: timedelta) -> timedelta:

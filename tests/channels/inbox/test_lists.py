@@ -12,6 +12,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.lists import SHOWN
+from signoff.channels.inbox.pages import ASSETS
 from signoff.core.durations import Span
 from signoff.core.people import Directory, Role
 from signoff.core.policy import OnTimeout, Policy
@@ -187,6 +189,19 @@ async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypa
     page = await browser.get(more[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
     assert "were looked at" not in page.text
+
+
+async def test_the_first_page_is_small(browser, office):
+    """A full page of long calls has less than 100,000 bytes with all beside it, unpacked."""
+    for number in range(SHOWN + 1):
+        await office.ask(amount=number, purpose="words " * 100)
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    assert len(ids(page)) == SHOWN
+    sizes = [len((await browser.get(f"/inbox/{name}")).content) for name in ASSETS]
+    beside = set(re.findall(r'(?:src|href)="/inbox/([a-z.]+\.(?:js|css))"', page.text))
+    assert beside <= set(ASSETS)
+    assert len(page.content) + sum(sizes) < 100_000
 
 
 async def test_too_many_to_sort(browser, office, monkeypatch):

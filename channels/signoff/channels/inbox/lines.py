@@ -42,7 +42,7 @@ class Chip:
 
     Attributes:
         text: The words.
-        kind: How they look: ``late``, ``yes``, ``no``, or "" for what wants attention.
+        kind: How they look: ``late``, ``yes``, ``no``, ``quiet``, or "" for what wants attention.
     """
 
     text: str
@@ -129,7 +129,7 @@ def _chips(
     if approval.state is not State.PENDING:
         kinds = {State.APPROVED: "yes", State.REJECTED: "no", State.TIMED_OUT: "late"}
         text = one_line(approval.outcome(directory))
-        yield Chip(text[:1].upper() + text[1:], kinds.get(approval.state, "plain"))
+        yield Chip(text[:1].upper() + text[1:], kinds.get(approval.state, "quiet"))
         return
     if approval.step_of(person.id) is not None:
         yield Chip("Confirm what you said")
@@ -138,7 +138,7 @@ def _chips(
     claim = approval.claim_at(now)
     if claim is not None:
         who = "you" if claim.by == person.id else names([claim.by], directory)
-        yield Chip(f"Claimed by {who}", "plain")
+        yield Chip(f"Claimed by {who}", "quiet")
     if approval.open_question is not None:
         mine = approval.is_requester(person, directory)
         yield Chip("Asks you something" if mine else "Waits for the requester's word")
