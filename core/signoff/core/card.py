@@ -220,7 +220,12 @@ def progress(approval: Approval, directory: Directory) -> str:
 
 def awaited(approval: Approval, directory: Directory) -> str:
     """Say whose answer to what is pending is still waited for, "" where there is no progress."""
-    people = approval.ballot.awaited if progress(approval, directory) else ()
+    return awaited_by(approval, directory) if progress(approval, directory) else ""
+
+
+def awaited_by(approval: Approval, directory: Directory) -> str:
+    """Name those whose answer is waited for: "Tom Weber and 3 more"."""
+    people = approval.ballot.awaited
     names = ", ".join(_name(one, directory) for one in people[:_MOST_AWAITED])
     left = len(people) - _MOST_AWAITED
     return f"{names} and {left} more" if left > 0 else names

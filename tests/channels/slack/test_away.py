@@ -23,7 +23,7 @@ from signoff.channels.slack.http import PATH
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.manifest import manifest
 from signoff.channels.slack.payloads import read_payload
-from signoff.channels.slack.references import AWAY
+from signoff.channels.slack.references import AWAY, REQUESTS
 from signoff.channels.slack.settings import SlackSettings
 from signoff.core.errors import LedgerUnavailable, SlackPayloadUnreadable
 from signoff.core.events import Event, What
@@ -237,13 +237,15 @@ def test_a_shortcut_is_read_strictly(without: str):
         read_payload(payload)
 
 
-def test_the_manifest_has_the_shortcut():
-    """By the id that is listened to, with the scope it needs, within the documented lengths."""
+def test_the_manifest_has_the_shortcuts():
+    """By the ids that are listened to, with the scope they need, within the documented lengths."""
     made = manifest(name="Signoff", url="")
-    (one,) = made["features"]["shortcuts"]
-    assert (one["type"], one["callback_id"]) == ("global", AWAY)
-    assert len(one["name"]) <= 24
-    assert len(one["description"]) <= 150
+    found = made["features"]["shortcuts"]
+    assert [one["callback_id"] for one in found] == [AWAY, REQUESTS]
+    for one in found:
+        assert one["type"] == "global"
+        assert len(one["name"]) <= 24
+        assert len(one["description"]) <= 150
     assert "commands" in made["oauth_config"]["scopes"]["bot"]
 
 

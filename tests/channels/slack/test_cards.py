@@ -119,6 +119,8 @@ def test_everything_fits(approval: Approval, text: str, good: bool):
         views.extend_view(shown, about, "365d23h59m59s999ms"),
         views.withdraw_view(shown, about),
         views.answer_view(shown, about, text),
+        views.requests_view([(shown, text)] * 25, more=True),
+        views.requests_view([]),
     ):
         sent_view = view.to_dict()
         assert faults_of(sent_view["blocks"], modal=True) == []

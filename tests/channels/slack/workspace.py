@@ -202,6 +202,9 @@ class Workspace:
         self.views.append(view)
         return {"view": {"id": f"V{len(self.views)}"}}
 
+    def _views_push(self, arguments: Json) -> Json:
+        return self._views_open(arguments)
+
     def _apps_connections_open(self, _arguments: Json) -> Json:
         return {"url": self.url.replace("http", "ws") + "/socket"}
 

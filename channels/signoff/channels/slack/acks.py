@@ -14,6 +14,10 @@ from signoff.channels.slack.payloads import Actor
 Ack = dict[str, Any] | None
 """What Slack is answered: nothing, or what a modal shall do."""
 
+STRANGER: Final = "You are not among the people of Signoff here."
+ASK_OPERATOR: Final = "Ask your operator to add you, or your Slack id, to the directory."
+"""What somebody is told whom the directory does not know."""
+
 _REMEMBERED: Final = timedelta(hours=1)
 
 

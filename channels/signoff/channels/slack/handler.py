@@ -39,6 +39,7 @@ from signoff.channels.slack.references import (
     MORE,
     REJECT,
     RELEASE,
+    REQUESTS,
     REVOKE,
     Receipt,
     Reference,
@@ -128,10 +129,13 @@ class SlackHandler:
         return None
 
     async def _chosen(self, shortcut: Shortcut) -> None:
-        if shortcut.callback != AWAY:
+        if shortcut.callback == AWAY:
+            view = await self._leavings.view(shortcut.actor)
+        elif shortcut.callback == REQUESTS:
+            view = await self._menu.requests(shortcut.actor)
+        else:
             log.info("slack.not_ours", shortcut=shortcut.callback[:80])
             return
-        view = await self._leavings.view(shortcut.actor)
         try:
             await self._open(shortcut, view)
         except SlackError as error:
@@ -343,7 +347,10 @@ class SlackHandler:
     async def _open(self, click: Click | Shortcut, view: View) -> None:
         try:
             async with asyncio.timeout(_TRIGGER):
-                await self._web.open_view(click.trigger, view)
+                if isinstance(click, Click) and click.in_modal:
+                    await self._web.push_view(click.trigger, view)
+                else:
+                    await self._web.open_view(click.trigger, view)
         except TimeoutError as error:
             raise SlackDeferred("Slack did not open the modal in time.") from error
 

@@ -15,7 +15,15 @@ from slack_sdk.models.views import View
 from signoff.broker.desk import Desk
 from signoff.channels.leaving import absence_words
 from signoff.channels.slack import views
-from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
+from signoff.channels.slack.acks import (
+    ASK_OPERATOR,
+    STRANGER,
+    Ack,
+    guard,
+    guarded,
+    instead,
+    source_of,
+)
 from signoff.channels.slack.channel import NAME
 from signoff.channels.slack.payloads import Actor, Submission
 from signoff.channels.slack.submitted import Misfilled, errors_at, given
@@ -27,8 +35,6 @@ log = structlog.get_logger(__name__)
 
 Who = Callable[[Actor], Awaitable[Person | None]]
 
-_STRANGER: Final = "You are not among the people of Signoff here."
-_ASK: Final = "Ask your operator to add you, or your Slack id, to the directory."
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
 _LATER: Final = "This could not be recorded just now, and nothing was noted. Send it again."
 
@@ -54,7 +60,7 @@ class SlackLeavings:
         """
         person = await self._who(actor)
         if person is None:
-            return views.notice_view(_STRANGER, _ASK)
+            return views.notice_view(STRANGER, ASK_OPERATOR)
         now = await self._desk.ledger.now()
         directory = await self._desk.people.directory()
         absence = (directory.get(person.id) or person).absence(now)
@@ -70,7 +76,7 @@ class SlackLeavings:
         """
         person = await self._who(submission.actor)
         if person is None:
-            return instead(views.notice_view(_STRANGER, _ASK))
+            return instead(views.notice_view(STRANGER, ASK_OPERATOR))
         source = source_of(submission.actor, submission.view)
         if await self._seen(source):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from signoff.channels.slack.http import PATH
-from signoff.channels.slack.references import AWAY
+from signoff.channels.slack.references import AWAY, REQUESTS
 from signoff.channels.slack.web import SCOPES
 
 
@@ -33,7 +33,13 @@ def manifest(*, name: str, url: str) -> dict[str, Any]:
                     "type": "global",
                     "callback_id": AWAY,
                     "description": "Until when, and who decides instead of you",
-                }
+                },
+                {
+                    "name": "See what you asked for",
+                    "type": "global",
+                    "callback_id": REQUESTS,
+                    "description": "What waits, on whom; remind them, or withdraw it",
+                },
             ],
         },
         "oauth_config": {"scopes": {"bot": list(SCOPES)}},

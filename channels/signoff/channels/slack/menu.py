@@ -13,10 +13,11 @@ import structlog
 from slack_sdk.models.views import View
 
 from signoff.broker.desk import Desk
+from signoff.broker.listing import requests
 from signoff.channels.answer import Answer
 from signoff.channels.asides import Asides
 from signoff.channels.slack import views
-from signoff.channels.slack.acks import Ack
+from signoff.channels.slack.acks import ASK_OPERATOR, STRANGER, Ack
 from signoff.channels.slack.payloads import Actor, Submission
 from signoff.channels.slack.references import (
     ANSWER,
@@ -28,9 +29,9 @@ from signoff.channels.slack.references import (
     Reference,
 )
 from signoff.channels.slack.submitted import Misfilled, errors_at, given, text_in
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, State
 from signoff.core.asides import Aside, Does
-from signoff.core.card import card, shown
+from signoff.core.card import awaited_by, card, shown
 from signoff.core.durations import format_duration, parse_duration
 from signoff.core.errors import LedgerError, MoveRefused
 from signoff.core.people import Person
@@ -41,6 +42,9 @@ Who = Callable[[Actor], Awaitable[Person | None]]
 
 MODALS: Final = frozenset({ANSWER, COMMENT, REASSIGN, EXTEND, WITHDRAW})
 """The modals that are taken here, and the clicks that open them."""
+
+_LOOKED_AT: Final = 200
+"""Requests, the newest first; what waits for longer than so many others is not shown."""
 
 _AT: Final = {REASSIGN: views.TO, EXTEND: views.LENGTH}
 """Where it is said that a move is not possible; elsewhere at the words."""
@@ -60,6 +64,27 @@ class SlackMenu:
         self._desk = desk
         self._asides = Asides(desk)
         self._who = who
+
+    async def requests(self, actor: Actor) -> View:
+        """Return the modal that shows somebody what they have asked for and is not decided.
+
+        Raises:
+            SlackDeferred: Nobody can say who it was just now.
+            LedgerError: Nobody can say what they have asked for.
+        """
+        person = await self._who(actor)
+        if person is None:
+            return views.notice_view(STRANGER, ASK_OPERATOR)
+        found = await requests(self._desk.ledger, person, limit=_LOOKED_AT)
+        waiting = [one for _, one in found if one is not None and one.state is State.PENDING]
+        directory = self._desk.directory
+        return views.requests_view(
+            [
+                (card(one, directory), awaited_by(one, directory))
+                for one in waiting[: views.MOST_REQUESTS]
+            ],
+            more=len(waiting) > views.MOST_REQUESTS,
+        )
 
     async def chosen(
         self, action: str, approval: Approval, person: Person, about: Reference, answer: Answer

@@ -73,6 +73,7 @@ class _BlockActions(_Sent):
     trigger_id: str = Field(default="", max_length=255)
     channel: _Conversation | None = None
     message: _Message | None = None
+    view: _Part | None = None
     actions: list[_Action] = Field(min_length=1, max_length=25)
 
 
@@ -123,6 +124,7 @@ class Click:
         trigger: Opens one modal, within 3 seconds.
         message: Where the card stands; None for a button in a modal.
         about: The approval that the message's own metadata names, "" if it has none.
+        in_modal: Whether it was pressed in a modal; another one is then put on top of that.
     """
 
     actor: Actor
@@ -132,6 +134,7 @@ class Click:
     trigger: str
     message: Receipt | None
     about: str
+    in_modal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,7 @@ def _click(sent: _BlockActions) -> Click:
         trigger=sent.trigger_id,
         message=Receipt(sent.channel.id, message.ts) if at_home else None,  # type: ignore[union-attr]  # at_home says that both are there
         about=str(about),
+        in_modal=sent.view is not None,
     )
 
 

@@ -32,6 +32,9 @@ MENU: Final = frozenset({COMMENT, REASSIGN, EXTEND, REMIND, WITHDRAW})
 AWAY: Final = "signoff.away"
 """The global shortcut by which people say that they are away, and the modal that it opens."""
 
+REQUESTS: Final = "signoff.requests"
+"""The global shortcut that shows people what they have asked for and is not decided."""
+
 OPEN: Final = "signoff.open"
 """A button that is a link; Slack tells of the click, and there is nothing to do."""
 

@@ -10,7 +10,9 @@ from datetime import date
 from typing import Final
 
 from slack_sdk.models.blocks import (
+    ActionsBlock,
     Block,
+    ButtonElement,
     CheckboxesElement,
     ContextBlock,
     DatePickerElement,
@@ -36,10 +38,13 @@ from signoff.channels.slack.references import (
     EXTEND,
     REASSIGN,
     REJECT,
+    REMIND,
     WITHDRAW,
     Reference,
+    short,
 )
-from signoff.channels.slack.text import MODAL_TITLE, SECTION, plain
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, escape, markup, plain
+from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.card import Card, one_line
 from signoff.core.command import LONGEST_REASON
 from signoff.core.parts import Kind as Asks
@@ -62,7 +67,11 @@ STANDS_IN: Final = "delegate"
 BACK: Final = "back"
 """The block ids of what is said about being away; the last one's only option has its name, too."""
 
+MOST_REQUESTS: Final = 20
+"""Requests in one modal, of three blocks each."""
+
 _MOST_BLOCKS: Final = 100
+_ABOUT_WHOM: Final = 500
 _ABOUT: Final = 3
 _SHOWN_ROWS: Final = 8
 
@@ -196,6 +205,43 @@ def away_view(today: date, away: str = "") -> View:
         submit=plain("Save", MODAL_TITLE),
         close=plain("Cancel", MODAL_TITLE),
         blocks=form,
+    )
+
+
+def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) -> View:
+    """Return the modal that shows a person what they have asked for and is not decided.
+
+    Args:
+        waiting: Cards, each with whose answer is waited for; `MOST_REQUESTS` at most.
+        more: Whether there are others.
+    """
+    blocks: list[Block] = []
+    for card, awaited in waiting[:MOST_REQUESTS]:
+        reference = Reference(approval=card.approval, digest=short(card.digest)).text()
+        until = (
+            f" · answer until *{in_their_zone(card.deadline)}*" if card.deadline is not None else ""
+        )
+        whom = escape(awaited or "nobody can be asked yet", _ABOUT_WHOM)
+        blocks += [
+            SectionBlock(text=plain(card.title, SECTION)),
+            ContextBlock(elements=[markup(f"Waits for {whom}{until}")]),
+            ActionsBlock(
+                elements=[
+                    ButtonElement(text=plain("Remind"), action_id=REMIND, value=reference),
+                    ButtonElement(text=plain("Withdraw…"), action_id=WITHDRAW, value=reference),
+                ]
+            ),
+        ]
+    if not blocks:
+        blocks.append(SectionBlock(text=plain("Nothing that you have asked for waits.")))
+    if more:
+        blocks.append(ContextBlock(elements=[plain("… and more that are older")]))
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain("What you asked for", MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=blocks,
     )
 
 

@@ -189,6 +189,10 @@ class SlackWeb:
         """Open a modal (``views.open``); a trigger is good for one, within 3 seconds."""
         await self._call("views.open", trigger_id=trigger, view=view.to_dict())
 
+    async def push_view(self, trigger: str, view: View) -> None:
+        """Put a modal on top of the one that something was pressed in (``views.push``)."""
+        await self._call("views.push", trigger_id=trigger, view=view.to_dict())
+
     async def find_card(
         self, channel: str, payload: dict[str, str], since: float
     ) -> Receipt | None:

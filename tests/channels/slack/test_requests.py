@@ -1,0 +1,104 @@
+"""What people have asked for, in Slack: a shortcut shows what waits, to remind or to withdraw."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
+from channels.slack.test_away import shortcut
+from signoff.channels.slack.references import REQUESTS
+from signoff.core.approval import State
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def office(office: Office) -> Office:
+    """The office, where Riley has a Slack id."""
+    office.staff(
+        MARA.model_copy(update={"slack": MARA_AT}),
+        CLEO.model_copy(update={"slack": CLEO_AT}),
+        RILEY.model_copy(update={"slack": RILEY_AT}),
+    )
+    return office
+
+
+def pressed(view: Json, action: str, *, user: str = RILEY_AT, nth: int = 0) -> Json:
+    """Return what Slack sends when a button in a modal is pressed: no message, no channel."""
+    rows = [one for one in view["blocks"] if one["type"] == "actions"]
+    button = next(one for one in rows[nth]["elements"] if one["action_id"].endswith(action))
+    sent = block_actions(button, {"ts": "1.1", "channel": "D", "blocks": []}, user=user)
+    del sent["message"], sent["channel"]
+    return sent | {
+        "container": {"type": "view", "view_id": "V0MODAL"},
+        "view": {"id": "V0MODAL", "type": "modal", "callback_id": view["callback_id"]},
+    }
+
+
+async def shown(office: Office, user: str = RILEY_AT) -> Json:
+    """Choose the shortcut, and return the modal."""
+    await office.handler.handle(shortcut(user, callback=REQUESTS))
+    view: Json = office.workspace.views[-1]
+    return view
+
+
+async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> None:
+    """Riley sees the two that wait, the latest first, and nothing that is decided; Mara nothing."""
+    done = await office.open(args={"amount": 1})
+    await office.desk.approve(done.id, MARA, channel="cli")
+    await office.open(tool="refund")
+    office.clock.advance(timedelta(minutes=1))
+    await office.open(tool="reimburse")
+    view = await shown(office)
+    titles = [one["text"]["text"] for one in view["blocks"] if one["type"] == "section"]
+    assert [one.rpartition(" ")[2] for one in titles] == ["reimburse", "refund"]
+    assert "Waits for Mara Lind · answer until" in str(view)
+    nothing = await shown(office, MARA_AT)
+    assert "Nothing that you have asked for waits" in str(nothing)
+
+
+async def test_a_reminder_and_a_withdrawal_by_its_buttons(office: Office) -> None:
+    """Mara is reminded; the form for the reason is put on top, and her card says it is over."""
+    approval = await office.open()
+    view = await shown(office)
+    await office.handler.handle(pressed(view, "remind"))
+    await office.route()
+    await office.deliver()
+    assert "A reminder: reimburse waits" in str(office.workspace.cards("D0MARA"))
+    assert "A reminder about reimburse was sent" in str(office.workspace.cards("D0RILEY"))
+
+    await office.handler.handle(pressed(view, "withdraw"))
+    assert len(office.workspace.called("views.push")) == 1
+    assert await office.submit({"reason": {"value": "a mistake"}}, user=RILEY_AT) is None
+    after = await office.ledger.approval(approval.id)
+    assert after.decision is not None
+    assert (after.state, after.decision.reason) == (State.WITHDRAWN, "a mistake")
+    await office.deliver()
+    assert "signoff.approve" not in str(office.card()["blocks"])
+
+
+async def test_nobody_else_presses_them(office: Office) -> None:
+    """Cleo sends what Riley's modal would: nothing is withdrawn, nobody is reminded."""
+    approval = await office.open()
+    view = await shown(office)
+    opened = len(office.workspace.views)
+    for action in ("remind", "withdraw"):
+        await office.handler.handle(pressed(view, action, user=CLEO_AT))
+    await office.route()
+    await office.deliver()
+    assert len(office.workspace.views) == opened
+    assert "A reminder:" not in str(office.workspace.cards("D0MARA"))
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_stranger_is_told_so(office: Office) -> None:
+    """Somebody whom the directory does not know sees nothing of anybody."""
+    await office.open()
+    office.workspace.add("U0ELSE", "else@example.com")
+    view = await shown(office, "U0ELSE")
+    assert "You are not among the people of Signoff here" in str(view)
+    assert "reimburse" not in str(view)
