@@ -96,6 +96,8 @@ async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
     assert (await mara.extend(second.id, "1h", reason="away")).deadline > was
     handed = await mara.reassign(second.id, "cleo", reason="hers")
     assert handed.approvers == ("cleo",)
+    (outcome,) = await mara.approve_together([first])
+    assert (outcome.id, outcome.problem.status, outcome.approval) == (first.id, 403, None)
     done = await mara.approve(await mara.approval(first.id), reason="fine")
     assert (done.state, done.decision.by) == ("approved", "mara")
     cleo = holding(await person(ledger, "cleo"))

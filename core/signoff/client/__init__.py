@@ -8,16 +8,16 @@ from signoff.client.errors import ApiError, ApiUnreachable
 from signoff.client.models import (
     Approval,
     AuditLine,
-    Away,
+    Comment,
     Decision,
     Entry,
-    Grant,
     Me,
-    Person,
+    Outcome,
     Problem,
-    Queue,
     Run,
+    Vote,
 )
+from signoff.client.others import Away, Grant, Person, Queue
 from signoff.client.synchronous import Client
 
 __all__ = [
@@ -28,12 +28,15 @@ __all__ = [
     "AuditLine",
     "Away",
     "Client",
+    "Comment",
     "Decision",
     "Entry",
     "Grant",
     "Me",
+    "Outcome",
     "Person",
     "Problem",
     "Queue",
     "Run",
+    "Vote",
 ]

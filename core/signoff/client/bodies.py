@@ -55,6 +55,28 @@ class Approve(Reason):
     values: dict[str, JsonValue] | None = None
 
 
+class Shown(Taken):
+    """One of several calls that are approved together.
+
+    Attributes:
+        id: The approval.
+        digest: Of the call that the person was shown.
+    """
+
+    id: str = Field(min_length=1, max_length=128)
+    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+
+
+class Together(Taken):
+    """A yes to several calls, of those that their policy calls harmless.
+
+    Attributes:
+        approvals: The calls, 50 at most.
+    """
+
+    approvals: tuple[Shown, ...] = Field(min_length=1, max_length=50)
+
+
 class Reject(Reason):
     """A no.
 

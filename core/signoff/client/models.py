@@ -6,12 +6,13 @@ alone here. What it takes is in `signoff.client.bodies`.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from signoff.core.access import Scope
+from signoff.core.levels import Outcome as Verdict
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.parts import Kind
 from signoff.core.run import RunState
@@ -139,6 +140,56 @@ class Decision(Given):
     proposal: dict[str, JsonValue] | None = None
 
 
+class Claimed(Given):
+    """A decision that somebody has reserved.
+
+    Attributes:
+        id: The approval.
+        by: The id of the person.
+        until: When the claim ends by itself.
+    """
+
+    id: str
+    by: str
+    until: datetime
+
+
+class Vote(Given):
+    """An answer that by itself has not ended an approval.
+
+    Attributes:
+        by: The id of the person.
+        stands_for: The id of the person whose place it fills, where that is another.
+        verdict: ``approve`` or ``reject``.
+        at: When.
+        channel: How it came.
+        reason: In the person's own words.
+    """
+
+    by: str
+    stands_for: str = ""
+    verdict: Verdict
+    at: datetime
+    channel: str = ""
+    reason: str = ""
+
+
+class Comment(Given):
+    """What somebody has said about an approval, for all who see it.
+
+    Attributes:
+        by: The id of the person.
+        at: When.
+        sort: ``comment``, ``question`` to the requester, or the requester's ``answer``.
+        text: What.
+    """
+
+    by: str
+    at: datetime
+    sort: str
+    text: str
+
+
 class Approval(Given):
     """What is asked, of whom, until when, and what came of it.
 
@@ -150,6 +201,7 @@ class Approval(Given):
         call: The tool and its arguments.
         digest: SHA-256 over the canonical form of the call. Whoever approves sends it back.
         hint: The tool's own words for the approver.
+        said: What the agent said before the call, "" where it said nothing.
         template: The values that an approval may fill in; null where there are none.
         requester: The ADK user id of whoever asks.
         app: The agent's app.
@@ -159,6 +211,10 @@ class Approval(Given):
         policy: By which policy, "" until it has been routed.
         level: Which level is asked, counted from 0.
         approvers: The ids of those who are asked.
+        awaited: The ids of those of them whose answers are waited for.
+        claimed: Who has reserved the decision; null where nobody has.
+        votes: The answers that count and have not ended it.
+        comments: What was said about it, and what the requester was asked and has answered.
         two_steps: Whether a yes takes a second step on the inbox page, so that none counts here.
         opened_at: When it was opened.
         deadline: Until when the present level may answer; null until routed, or without an end.
@@ -174,6 +230,7 @@ class Approval(Given):
     call: Call
     digest: str
     hint: str = ""
+    said: str = ""
     template: JsonValue = None
     requester: str
     app: str
@@ -183,12 +240,30 @@ class Approval(Given):
     policy: str = ""
     level: int = 0
     approvers: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
+    claimed: Claimed | None = None
+    votes: tuple[Vote, ...] = ()
+    comments: tuple[Comment, ...] = ()
     two_steps: bool = False
     opened_at: datetime
     deadline: datetime | None = None
     decision: Decision | None = None
     supersedes: str = ""
     version: int
+
+
+class Outcome(Given):
+    """What became of one of several approvals that were answered together.
+
+    Attributes:
+        id: Its id.
+        approval: As it is now, where the answer counts.
+        problem: Why it does not, else.
+    """
+
+    id: str
+    approval: Approval | None = None
+    problem: Problem | None = None
 
 
 class Entry(Given):
@@ -233,126 +308,6 @@ class AuditLine(Given):
     id: str
     entry: AuditEvent
     link: str
-
-
-class Claimed(Given):
-    """An approval that somebody has reserved.
-
-    Attributes:
-        id: The approval.
-        by: The id of the person.
-        until: When the claim ends by itself.
-    """
-
-    id: str
-    by: str
-    until: datetime
-
-
-class Queue(Given):
-    """What waits in one queue, for one person, or altogether.
-
-    Attributes:
-        name: ``queue:finance``, the id of a person, or ``all``.
-        waiting: How many approvals wait.
-        oldest: When the one that has waited longest was opened.
-        next_due: The next deadline.
-        overdue: How many are beyond their deadlines and stay open.
-        on: The ids of those who may answer now, whoever may answer most of them first.
-        claimed: What somebody has claimed, the claim that ends first at the beginning.
-        questions: How many wait for an answer of the requester.
-    """
-
-    name: str
-    waiting: int = 0
-    oldest: datetime | None = None
-    next_due: datetime | None = None
-    overdue: int = 0
-    on: tuple[str, ...] = ()
-    claimed: tuple[Claimed, ...] = ()
-    questions: int = 0
-
-
-class Grant(Given):
-    """One person's yes to calls like one that they have approved.
-
-    Attributes:
-        id: Its id.
-        state: ``open``, ``revoked``, ``used up`` or ``expired``.
-        app: The agent's app.
-        agent: The agent that calls the tool.
-        tool: The tool.
-        requester: The ADK user id for whose calls it is.
-        policy: The policy under which the calls fall.
-        args: The arguments that have to be equal.
-        vary: The JSON types of the arguments whose values may differ, by name.
-        limits: CEL expressions that have to be true of each call.
-        by: The id of the person who has given it.
-        channel: How it came.
-        reason: In the person's own words.
-        at: When it was given.
-        expires_at: From when on it covers nothing.
-        uses: How many calls it covers.
-        used: How many it has covered.
-        approval: The approval that it came from.
-        revoked_at: When it was revoked, null while it was not.
-        revoked_by: Who has revoked it.
-        revoked_why: Why.
-    """
-
-    id: str
-    state: str
-    app: str
-    agent: str = ""
-    tool: str
-    requester: str
-    policy: str = ""
-    args: dict[str, JsonValue] = Field(default_factory=dict)
-    vary: dict[str, str] = Field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-    by: str
-    channel: str = ""
-    reason: str = ""
-    at: datetime
-    expires_at: datetime
-    uses: int
-    used: int = 0
-    approval: str
-    revoked_at: datetime | None = None
-    revoked_by: str = ""
-    revoked_why: str = ""
-
-
-class Away(Given):
-    """Days on which somebody is away.
-
-    Attributes:
-        start: The first day, in JSON ``from``.
-        end: The last day, in JSON ``to``.
-        delegate: The id or an address of whoever decides instead, "" for nobody.
-    """
-
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
-
-    start: date = Field(alias="from", description="The first day, where the person is.")
-    end: date = Field(alias="to", description="The last day.")
-    delegate: str = ""
-
-
-class Person(Given):
-    """Somebody of the directory, and when they are away.
-
-    Attributes:
-        id: The id.
-        name: The name that people read.
-        away_now: Whether they are away today.
-        away: Their absences, from today on; of several of one day the last one rules.
-    """
-
-    id: str
-    name: str = ""
-    away_now: bool = False
-    away: tuple[Away, ...] = ()
 
 
 class Page(Given, Generic[T]):

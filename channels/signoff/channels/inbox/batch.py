@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
+from signoff.broker.together import approve_together
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.lines import When, may_answer
 from signoff.channels.inbox.pages import page
@@ -27,7 +28,7 @@ from signoff.channels.inbox.visits import Route, Visits
 from signoff.core.approval import Approval
 from signoff.core.card import Card, card
 from signoff.core.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
-from signoff.core.events import Event, What
+from signoff.core.events import What
 from signoff.core.people import Person
 
 log = structlog.get_logger(__name__)
@@ -109,7 +110,7 @@ class BatchPages:
         }
         ids = _some(list(shown))
         # No second factor: what takes one is never approved with others.
-        more = {"batch": True, **await self._visits.evidence(visit)}
+        more = await self._visits.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], more) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
         return page(
@@ -132,18 +133,8 @@ class BatchPages:
         if digest != seen.digest:
             return Outcome(path, title, "It is another call than was shown: look at it again.")
 
-        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            # Judged here, where it is decided: who may, first, and then whether at once.
-            approval.may_decide(person, self._desk.directory, now=now)
-            if not approval.batchable:
-                raise DecisionRefused(
-                    f"Approval {approval.id} is not one of those that are approved together: "
-                    "open it, and answer it by itself."
-                )
-            return approval.approve(person, self._desk.directory, channel=CHANNEL, now=now)
-
         try:
-            after = await self._desk.move(seen.id, step, more=more)
+            after = await approve_together(self._desk, seen.id, person, channel=CHANNEL, more=more)
         except DecisionRefused as error:
             await self._refused(person, seen.id, error)
             return Outcome(path, title, str(error))

@@ -12,15 +12,18 @@ from pydantic import Field
 from signoff.broker import listing
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
+from signoff.broker.together import approve_together
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
 from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, same_call
 from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
+from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import responses
+from signoff.channels.rest.problems import problem_of, responses
 from signoff.client import bodies, models
 from signoff.core.access import Scope
 from signoff.core.approval import Approval, State
+from signoff.core.errors import ApprovalError
 from signoff.core.moves import QUEUE
 from signoff.core.people import Directory
 from signoff.core.search import Search
@@ -176,6 +179,34 @@ class Approvals:
 
         return await self._carrying.out(access, approval_id, request, response, move)
 
+    async def together(
+        self, access: Decider, body: bodies.Together, request: Request, response: Response
+    ) -> list[models.Outcome]:
+        """Approve several calls whose policy calls them harmless; each is decided by itself.
+
+        What cannot be approved so, or was another call than was shown, keeps none of the others.
+        """
+        person = self._carrying.person(access)
+        found = []
+        for one in body.approvals:
+            try:
+                seen = await self._carrying.seen(access, one.id)
+                same_call(seen, one.digest)
+                async with once(self._ledger, access, request, response, part=seen.id) as attempt:
+                    done = seen
+                    if not attempt.about:
+                        also = attempt.done(seen.id)
+                        done = await approve_together(
+                            self._desk, seen.id, person, channel=CHANNEL, also=also, more=by(access)
+                        )
+                found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
+            except Problem as problem:
+                found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
+            except ApprovalError as error:
+                found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))
+        log.info("rest.together", approvals=len(found), token=access.id)
+        return found
+
     async def withdraw(
         self,
         access: Withdrawer,
@@ -225,6 +256,13 @@ def make_approvals(desk: Desk) -> APIRouter:
         methods=["GET"],
         name="get_timeline",
         responses=responses(404),
+    )
+    add(
+        "/approvals/together",
+        routes.together,
+        methods=["POST"],
+        name="approve_together",
+        responses=responses(400, 408, 413, 415),
     )
     for verb in ("approve", "reject", "withdraw"):
         add(

@@ -18,7 +18,7 @@ from signoff.channels.rest.entrance import Decider, Handler, Reader
 from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
-from signoff.client import bodies, models
+from signoff.client import bodies, models, others
 from signoff.core.access import Access
 from signoff.core.approval import Approval
 from signoff.core.errors import GrantNotFound
@@ -52,7 +52,7 @@ class GrantRoutes:
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
-    ) -> models.Page[models.Grant]:
+    ) -> models.Page[others.Grant]:
         """List the grants that the token's person has given, the newest first."""
         now = await self._desk.ledger.now()
 
@@ -68,9 +68,9 @@ class GrantRoutes:
 
         found, then = await page(listed, keep, wanted)
         items = tuple(shapes.grant(one, now) for one in found)
-        return models.Page[models.Grant](items=items, next=then)
+        return models.Page[others.Grant](items=items, next=then)
 
-    async def show(self, access: Reader, grant_id: GrantId) -> models.Grant:
+    async def show(self, access: Reader, grant_id: GrantId) -> others.Grant:
         """Return one grant."""
         return await self._shown(await self._seen(access, grant_id))
 
@@ -99,7 +99,7 @@ class GrantRoutes:
         body: bodies.Give,
         request: Request,
         response: Response,
-    ) -> models.Grant:
+    ) -> others.Grant:
         """Approve a call, and calls like it for a while, as the token's person."""
         seen = await self._carrying.seen(access, approval_id)
         person = self._carrying.person(access)
@@ -131,7 +131,7 @@ class GrantRoutes:
         body: bodies.Revoke,
         request: Request,
         response: Response,
-    ) -> models.Grant:
+    ) -> others.Grant:
         """Take a grant back, at once: it decides nothing any more."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
@@ -165,7 +165,7 @@ class GrantRoutes:
             raise not_found("grant", name)
         return found
 
-    async def _shown(self, grant: Grant) -> models.Grant:
+    async def _shown(self, grant: Grant) -> others.Grant:
         return shapes.grant(grant, await self._desk.ledger.now())
 
 

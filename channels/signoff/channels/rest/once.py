@@ -63,9 +63,16 @@ class Once:
 
 @asynccontextmanager
 async def once(
-    ledger: Ledger, access: Access, request: Request, response: Response
+    ledger: Ledger, access: Access, request: Request, response: Response, *, part: str = ""
 ) -> AsyncIterator[Once]:
     """Take a request up, if nobody has it, and look whether it was carried out before.
+
+    Args:
+        ledger: Where it is noted.
+        access: Whose request it is.
+        request: The request.
+        response: Gets a header where it was carried out before.
+        part: Which of several things that the request wants, each of them noted by itself.
 
     Raises:
         Problem: 422 for a key that has another form or belongs to another request, 409 while the
@@ -79,7 +86,10 @@ async def once(
     if not _FORM.fullmatch(key):
         detail = f"{HEADER} has 1 to 255 visible ASCII characters."
         raise Problem(422, "idempotency-key", f"{HEADER} has the wrong form", detail)
-    name = "idempotent:" + hashlib.sha256(f"{access.id}\0{key}".encode()).hexdigest()
+    name = (
+        "idempotent:"
+        + hashlib.sha256("\0".join(filter(None, (access.id, key, part))).encode()).hexdigest()
+    )
     mark = hashlib.sha256(
         f"{request.method} {request.url.path}\n".encode() + await request.body()
     ).hexdigest()

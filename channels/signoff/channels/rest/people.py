@@ -15,7 +15,7 @@ from signoff.channels.rest.carrying import CHANNEL, by
 from signoff.channels.rest.entrance import Handler, Reader
 from signoff.channels.rest.once import once
 from signoff.channels.rest.problems import not_found, responses
-from signoff.client import bodies, models
+from signoff.client import bodies, others
 from signoff.core.access import Access
 from signoff.core.hours import Absence
 from signoff.core.people import Person
@@ -35,12 +35,12 @@ class People:
         self._desk = desk
         self._people = desk.people
 
-    async def search(self, access: Reader) -> list[models.Person]:
+    async def search(self, access: Reader) -> list[others.Person]:
         """List the people of the directory, and when they are away; without their addresses."""
         directory, now = await self._people.directory(), await self._desk.ledger.now()
         return [shapes.person(one, now) for one in directory if _may(access, one.id)]
 
-    async def show(self, access: Reader, person_id: PersonId) -> models.Person:
+    async def show(self, access: Reader, person_id: PersonId) -> others.Person:
         """Return when somebody is away."""
         return await self._shown(self._seen(access, person_id))
 
@@ -51,7 +51,7 @@ class People:
         body: bodies.Leave,
         request: Request,
         response: Response,
-    ) -> models.Person:
+    ) -> others.Person:
         """Note that somebody is away, in whole days where they are. It takes effect at once."""
         person = self._seen(access, person_id)
         start = body.start or person.day(await self._desk.ledger.now())
@@ -77,7 +77,7 @@ class People:
 
     async def come_back(
         self, access: Handler, person_id: PersonId, request: Request, response: Response
-    ) -> models.Person:
+    ) -> others.Person:
         """Note that somebody is back; absences that have not begun yet stay."""
         person = self._seen(access, person_id)
 
@@ -99,7 +99,7 @@ class People:
             raise not_found("person", person_id)
         return found
 
-    async def _shown(self, person: Person) -> models.Person:
+    async def _shown(self, person: Person) -> others.Person:
         directory = await self._people.directory()
         latest = directory.get(person.id) or person
         return shapes.person(latest, await self._desk.ledger.now())

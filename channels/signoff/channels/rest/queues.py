@@ -14,7 +14,7 @@ from signoff.channels.rest import shapes
 from signoff.channels.rest.entrance import Reader
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
-from signoff.client import models
+from signoff.client import models, others
 from signoff.core.access import Access
 from signoff.core.approval import Approval, State
 
@@ -34,7 +34,7 @@ class Queues:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def search(self, access: Reader) -> list[models.Queue]:
+    async def search(self, access: Reader) -> list[others.Queue]:
         """Sum up what waits: altogether, in each queue, and for each person who has anything.
 
         How many wait and since when is exact, unless the token is for some apps alone; the rest is

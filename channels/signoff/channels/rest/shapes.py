@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from signoff.client import models
+from signoff.channels.http import Problem
+from signoff.client import models, others
 from signoff.core.access import Access
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, State
 from signoff.core.events import Event
 from signoff.core.grants import Grant
 from signoff.core.hours import Absence
+from signoff.core.levels import Vote
 from signoff.core.people import Person
 from signoff.core.run import Run
 from signoff.core.waiting import Waiting
@@ -22,7 +24,8 @@ def run(one: Run) -> models.Run:
 
 def approval(one: Approval) -> models.Approval:
     """Return an approval, without the addresses of those who are asked."""
-    decided = one.decision
+    decided, claim = one.decision, one.claimed
+    pending = one.state is State.PENDING
     return models.Approval(
         id=one.id,
         state=one.state,
@@ -31,6 +34,7 @@ def approval(one: Approval) -> models.Approval:
         call=models.Call(tool=one.call.name, args=one.call.args),
         digest=one.digest,
         hint=one.hint,
+        said=one.said,
         template=one.template,
         requester=one.origin.user,
         app=one.origin.app,
@@ -40,6 +44,12 @@ def approval(one: Approval) -> models.Approval:
         policy=one.terms.policy if one.terms else "",
         level=one.level,
         approvers=tuple(sorted(one.approvers)),
+        awaited=tuple(sorted(one.ballot.awaited)) if pending else (),
+        claimed=None
+        if claim is None or not pending
+        else models.Claimed(id=one.id, by=claim.by, until=claim.until),
+        votes=tuple(_vote(vote) for vote in one.votes),
+        comments=tuple(models.Comment.model_validate(said.model_dump()) for said in one.comments),
         two_steps=one.in_two_steps,
         opened_at=one.opened_at,
         deadline=one.deadline,
@@ -49,21 +59,27 @@ def approval(one: Approval) -> models.Approval:
     )
 
 
+def _vote(one: Vote) -> models.Vote:
+    vote = models.Vote.model_validate(one.model_dump())
+    # Who votes for oneself stands for nobody else.
+    return vote.model_copy(update={"stands_for": ""}) if vote.stands_for == one.by else vote
+
+
 def entry(one: Event, *, details: bool) -> models.Entry:
     """Return what happened; details, which may have addresses in them, for those who may see."""
     more = one.more if details else {}
     return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
 
 
-def queue(one: Waiting) -> models.Queue:
+def queue(one: Waiting) -> others.Queue:
     """Return what waits in a queue."""
-    return models.Queue.model_validate(one.model_dump())
+    return others.Queue.model_validate(one.model_dump())
 
 
-def grant(one: Grant, now: datetime) -> models.Grant:
+def grant(one: Grant, now: datetime) -> others.Grant:
     """Return a grant, as it stands at a moment."""
     scope = one.scope
-    return models.Grant(
+    return others.Grant(
         **one.model_dump(exclude={"scope", "run", "version"}),
         state=one.state(now),
         app=scope.app,
@@ -77,10 +93,10 @@ def grant(one: Grant, now: datetime) -> models.Grant:
     )
 
 
-def person(one: Person, now: datetime) -> models.Person:
+def person(one: Person, now: datetime) -> others.Person:
     """Return when somebody is away, without addresses."""
     today = one.day(now)
-    return models.Person(
+    return others.Person(
         id=one.id,
         name=one.name,
         away_now=one.absence(now) is not None,
@@ -88,8 +104,13 @@ def person(one: Person, now: datetime) -> models.Person:
     )
 
 
-def _away(one: Absence) -> models.Away:
-    return models.Away.model_validate(one.model_dump(by_alias=True))
+def _away(one: Absence) -> others.Away:
+    return others.Away.model_validate(one.model_dump(by_alias=True))
+
+
+def problem(one: Problem) -> models.Problem:
+    """Return a problem as its document has it."""
+    return models.Problem.model_validate_json(bytes(one.response().body))
 
 
 def me(one: Access) -> models.Me:

@@ -1,0 +1,100 @@
+"""Several calls approved by one request, and what an approval shows of what was said of it."""
+
+from __future__ import annotations
+
+from builders import CLEO, paused
+from channels.rest.conftest import Office
+from signoff.broker.change import Change
+from signoff.core.approval import Approval
+
+
+async def harmless(office: Office, *, batch: bool = True, **parts) -> Approval:
+    """Return an approval that its policy calls harmless."""
+    _, (was,) = await paused(office.desk.ledger, **parts)
+    terms = was.terms.model_copy(update={"batch": batch})
+    await office.desk.ledger.commit(Change().put(was.model_copy(update={"terms": terms}), was=was))
+    return await office.desk.ledger.approval(was.id)
+
+
+async def test_each_of_several_calls_is_decided_by_itself(office, mara):
+    """What is not harmless, not hers, not there or another call keeps none of the others."""
+    first, last = await harmless(office), await harmless(office)
+    alone = await harmless(office, batch=False)
+    others = await harmless(office, asked=(CLEO,))
+    changed = await harmless(office)
+    wanted = [
+        (first.id, first.digest),
+        (alone.id, alone.digest),
+        (others.id, others.digest),
+        ("ap_nothing", first.digest),
+        (changed.id, "sha256:" + "0" * 64),
+        (last.id, last.digest),
+    ]
+    body = {"approvals": [{"id": name, "digest": digest} for name, digest in wanted]}
+    answer = await mara.post("approvals/together", json=body)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert [one["id"] for one in told] == [name for name, _ in wanted]
+    assert [one["approval"] and one["approval"]["state"] for one in told] == [
+        "approved",
+        None,
+        None,
+        None,
+        None,
+        "approved",
+    ]
+    kinds = [one["problem"] and one["problem"]["type"].rpartition(":")[2] for one in told]
+    assert kinds == [None, "refused", "not-found", "not-found", "digest", None]
+    for one in (alone, others, changed):
+        assert await office.desk.ledger.approval(one.id) == one
+    (event,) = [one for one in await office.desk.ledger.history(first.id) if one.what == "approved"]
+    assert (event.by, event.more["batch"], bool(event.more["token"])) == ("mara", True, True)
+
+
+async def test_several_that_are_sent_again_are_decided_once(office, mara):
+    """Under one key each of them is told as it is, without one as decided before."""
+    made = [await harmless(office) for _ in range(2)]
+    body = {"approvals": [{"id": one.id, "digest": one.digest} for one in made]}
+    for _ in range(2):
+        answer = await mara.post(
+            "approvals/together", json=body, headers={"Idempotency-Key": "all"}
+        )
+        assert [one["approval"]["state"] for one in answer.json()] == ["approved"] * 2
+    assert answer.headers["idempotent-replayed"] == "true"
+    again = await mara.post("approvals/together", json=body)
+    assert {one["problem"]["type"].rpartition(":")[2] for one in again.json()} == {
+        "already-decided"
+    }
+
+
+async def test_nobody_approves_several_without_the_right(office, admin, riley):
+    """It takes a person's token with the scope, and the requester is refused each of them."""
+    one = await harmless(office)
+    body = {"approvals": [{"id": one.id, "digest": one.digest}]}
+    reader = await office.holder(person="mara", scopes=["approvals:read"])
+    assert (await admin.post("approvals/together", json=body)).status_code == 403
+    assert (await reader.post("approvals/together", json=body)).status_code == 403
+    (told,) = (await riley.post("approvals/together", json=body)).json()
+    assert told["problem"]["status"] == 403
+    assert (await office.desk.ledger.approval(one.id)).state == "pending"
+    for wrong in ([], [{"id": one.id}], body["approvals"] * 51):
+        answer = await riley.post("approvals/together", json={"approvals": wrong})
+        assert answer.status_code == 422
+
+
+async def test_an_approval_shows_what_was_said_and_who_has_it(office, mara, riley):
+    """The claim, the comments with what they are, and whose answers are waited for."""
+    one = f"approvals/{(await harmless(office)).id}"
+    await mara.post(f"{one}/claim", json={"length": "1h"})
+    await mara.post(f"{one}/ask", json={"text": "For whom?"})
+    await riley.post(f"{one}/comment", json={"text": "For Sam."})
+    shown = (await mara.get(one)).json()
+    assert shown["claimed"]["by"] == "mara"
+    assert shown["awaited"] == ["cleo", "mara"]
+    assert [(each["by"], each["sort"], each["text"]) for each in shown["comments"]] == [
+        ("mara", "question", "For whom?"),
+        ("riley", "answer", "For Sam."),
+    ]
+    await mara.post(f"{one}/reject", json={})
+    over = (await mara.get(one)).json()
+    assert (over["claimed"], over["awaited"], len(over["comments"])) == (None, [], 2)
