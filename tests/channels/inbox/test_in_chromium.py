@@ -31,6 +31,8 @@ from signoff.cli.http import Server
 from signoff.core.approval import State
 from visitor import TWO_STEPS
 
+AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 PROVIDER = b'{"dependencies": {"oidc-provider": "9.6.0"}}'
 _DEVICE = {
     "protocol": "ctap2",
@@ -196,3 +198,45 @@ async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> No
         (session,) = await Sessions(channels.ledger, channels.inbox).open(MARA.id)
         assert session.how is How.OIDC
         assert session.browser == "Chrome on Linux"
+
+
+async def test_these_pages_are_for_everybody(channels, tmp_path: Path) -> None:
+    """No rule of axe is broken and nothing is cut off, at both widths, in light and dark."""
+    axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    oidc = OidcSettings(issuer="http://127.0.0.1:9", client_id="signoff", name="Example")
+    ways = ("oidc", "link", "code", "passkey")
+    found = []
+    async with desk_with(channels, tmp_path, sign_in=ways, oidc=oidc) as desktop:
+        tab, ledger = desktop.tab, channels.ledger
+
+        async def examine(name: str) -> None:
+            for width, dark in ((360, False), (360, True), (1280, False), (1280, True)):
+                await tab.shape(width, 740, dark=dark)
+                await tab.look(axe)
+                for one in (await tab.look("axe.run()"))["violations"]:
+                    places = [node["html"] for node in one["nodes"]]
+                    found.append((name, width, dark, one["id"], places))
+                assert not await tab.look(OVERFLOWS), (name, width)
+
+        await tab.do("Page.setBypassCSP", enabled=True)
+        await tab.open(f"{desktop.url}/inbox/sign-in")
+        await tab.find("button", "Sign in with a passkey")
+        await examine("sign-in")
+        await tab.write("#link-address", MARA.email)
+        await tab.click("button", "Mail me a link")
+        await tab.find("h1", "Look into your mail")
+        await examine("link-sent")
+        path, _ = await make_link(ledger, MARA.id, how=How.LOCAL, to="/inbox/security")
+        await tab.open(desktop.url + path)
+        await examine("link")
+        await tab.click("button", "Sign in")
+        await tab.write("#invitation", await invite(ledger, MARA.id, by="op"))
+        await tab.click("button", "Add a passkey")
+        await tab.find("button", "Use a passkey")
+        await examine("security, to be shown")
+        await tab.click("button", "Use a passkey")
+        await tab.find("button", "Remove")
+        await examine("security")
+        await tab.open(desktop.url + path)
+        await examine("gone")
+    assert found == []

@@ -95,7 +95,7 @@ async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
     assert (await add(browser, others, device, invitation=code)).status_code == 403
     browser.session = ""
     csrf = await signed_in(browser, office)
-    assert "one-time code" in (await browser.get(PAGE)).text
+    assert "One-time code" in (await browser.get(PAGE)).text
     for wrong in ("", "x", code[:-1]):
         assert (await add(browser, csrf, device, invitation=wrong)).status_code == 403
     assert (await add(browser, csrf, device, invitation=code.upper())).status_code == 303
@@ -251,6 +251,23 @@ async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device
     assert (await browser.post(REMOVE, form)).status_code == 303
     assert await passkeys_of(office.ledger, "mara") == []
     assert (await sign_in(browser, device)).status_code == 401
+
+
+async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, office, csrf):
+    """The page asks for a second factor first, and then for none."""
+    page = await browser.get(PAGE)
+    assert "Show that it is you" in page.text
+    assert REMOVE not in forms_of(page)
+    form = forms_of(page)["/inbox/security/proof"]
+    refused = await browser.post("/inbox/security/proof", form | {"code": "000000"})
+    assert refused.status_code == 403
+    assert 'role="alert"' in refused.text
+    right = form | {"code": await browser.code()}
+    assert (await browser.post("/inbox/security/proof", right)).headers["Location"] == PAGE
+    page = await browser.get(PAGE)
+    assert "Show that it is you" not in page.text
+    assert "invitation" not in forms_of(page)[ADD]
+    assert REMOVE in forms_of(page)
 
 
 async def test_an_operator_takes_all_away(browser, office, csrf, device):

@@ -70,6 +70,7 @@ class SecurityPages:
         )
         return (
             ("GET", HERE, self.security_page),
+            ("POST", "/security/proof", self.show_proof),
             ("POST", "/security/sessions/end", self.end_session),
             *(with_passkeys if self._visits.settings.has_passkeys else ()),
         )
@@ -77,6 +78,15 @@ class SecurityPages:
     async def security_page(self, request: Request) -> Response:
         """Show how somebody signs in, and where they are signed in."""
         return await self._shown(await self._visits.of(request))
+
+    async def show_proof(self, request: Request) -> Response:
+        """Take a second factor, without which nothing here is changed."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        visit, status, alert = await self._visits.proven(visit, form, strict=True)
+        if alert:
+            return await self._shown(visit, status=status, alert=alert)
+        return go(f"{ROOT}{HERE}")
 
     async def end_session(self, request: Request) -> Response:
         """End one of one's own sessions."""

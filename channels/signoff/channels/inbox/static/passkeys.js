@@ -72,6 +72,7 @@
     const credential = await signed(await send(`${root}/passkey/offer`, { csrf }));
     await send(`${root}/passkey/prove`, { csrf, credential });
     // The session has proven it: no form of this page asks any more.
+    if (form.hasAttribute("data-passkey-reload")) return location.reload();
     for (const field of document.querySelectorAll("[data-proof]")) {
       const told = document.createElement("p");
       told.className = "note";
