@@ -74,6 +74,7 @@ COMMANDS = {
     "people list",
     "people sign-out",
     "people unenroll",
+    "queue figures",
     "queue list",
     "queue show",
     "run",

@@ -72,6 +72,22 @@ def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None
     assert json.loads(invoke("queue", "show", "finance", "--json").output) == []
 
 
+def test_the_figures_say_how_long_it_took_and_what_came_of_it(
+    invoke: Invoke, queued: Approval
+) -> None:
+    """By queue, and by tool and week; before anything has ended it says so."""
+    assert "Nothing has ended" in invoke("queue", "figures").output
+    assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
+    found = json.loads(invoke("queue", "figures", "--json").output)
+    assert (found["count"], found["took"][0]["name"]) == (1, "queue:finance")
+    assert [(one["tool"], one["outcomes"]) for one in found["came"]] == [
+        ("reimburse", {"approved": 1})
+    ]
+    text = invoke("queue", "figures").output
+    assert "queue:finance" in text
+    assert "reimburse" in text
+
+
 def test_an_unknown_name_is_refused(invoke: Invoke, queued: Approval) -> None:
     """It says which queues there are."""
     assert queued.state == "pending"

@@ -124,6 +124,7 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
     grant = await mara.give(approval, "4h", uses=2, reason="conference")
     assert (grant.state, grant.uses, grant.approval) == ("open", 2, approval.id)
     second = await asked(ledger, "second")
+    assert (await admin.figures()).came[0].outcomes == {"approved": 2}
     assert [one.id async for one in mara.uses(grant.id)] == [second.id]
     assert [one.id async for one in mara.grants()] == [grant.id]
     assert (await admin.revoke(approval.id, reason="over")).revoked_why == "over"

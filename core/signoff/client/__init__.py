@@ -17,7 +17,7 @@ from signoff.client.models import (
     Run,
     Vote,
 )
-from signoff.client.others import Away, Grant, Person, Queue
+from signoff.client.others import Away, Figures, Grant, Person, Queue
 from signoff.client.synchronous import Client
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Comment",
     "Decision",
     "Entry",
+    "Figures",
     "Grant",
     "Me",
     "Outcome",

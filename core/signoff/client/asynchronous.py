@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from signoff.client.base_asynchronous import AsyncAsking
 from signoff.client.models import Approval, AuditLine, Entry, Me, Outcome, Run
-from signoff.client.others import Grant, Person, Queue
+from signoff.client.others import Figures, Grant, Person, Queue
 from signoff.client.reading import quoted, without_defaults
 from signoff.core.lifecycle import State
 from signoff.core.run import RunState
@@ -210,6 +210,10 @@ class AsyncClient(AsyncAsking):
         """Yield what waits in a queue, for a person or altogether (``all``), the newest first."""
         async for one in self._pages(f"/queues/{quoted(name)}", Approval, {"limit": 100}):
             yield one
+
+    async def figures(self) -> Figures:
+        """Return how long people took, and what came of the approvals that ended last."""
+        return Figures.model_validate_json((await self._send("GET", "/figures")).content)
 
     # -- grants --------------------------------------------------------------------------------
 

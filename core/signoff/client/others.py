@@ -1,12 +1,13 @@
-"""What the REST API gives beside runs, approvals and the audit: queues, grants and people."""
+"""What the REST API gives beside runs, approvals and the audit: queues, figures, grants, people."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from signoff.client.models import Claimed, Given
+from signoff.core.lifecycle import State
 
 
 class Queue(Given):
@@ -31,6 +32,52 @@ class Queue(Given):
     on: tuple[str, ...] = ()
     claimed: tuple[Claimed, ...] = ()
     questions: int = 0
+
+
+class Took(Given):
+    """How long people took to decide.
+
+    Attributes:
+        name: The queue, ``queue:finance``; "" for what no queue was asked.
+        count: How many decisions.
+        p50: Half of them took no longer.
+        p90: Nine of ten took no longer.
+    """
+
+    name: str
+    count: int
+    p50: timedelta
+    p90: timedelta
+
+
+class Came(Given):
+    """What came of the calls of one tool that ended in one week.
+
+    Attributes:
+        tool: The tool.
+        week: The Monday of the week (UTC).
+        outcomes: How many ended in each state.
+    """
+
+    tool: str
+    week: date
+    outcomes: dict[State, int]
+
+
+class Figures(Given):
+    """What can be said of the approvals that ended last.
+
+    Attributes:
+        count: How many there were.
+        since: When the first of them ended.
+        took: How long people took, in each queue.
+        came: What came of them, by tool and week, the latest week first.
+    """
+
+    count: int = 0
+    since: datetime | None = None
+    took: tuple[Took, ...] = ()
+    came: tuple[Came, ...] = ()
 
 
 class Grant(Given):

@@ -89,3 +89,24 @@ async def test_a_token_for_one_app_counts_what_is_of_that_app(office):
         rows = (await client.get("queues")).json()
         assert {one["name"]: one["waiting"] for one in rows}["queue:finance"] == count
         assert len((await client.get("queues/finance")).json()["items"]) == count
+
+
+async def test_the_figures_are_of_the_queues_that_one_is_in(office, admin, mara, riley):
+    """An administrator has those of everything; who is in no queue of it, none."""
+    first, other = await queued(office, "mara"), await queued(office, "mara", queue="it")
+    for one in (first, other):
+        body = {"digest": one.digest}
+        assert (await mara.post(f"approvals/{one.id}/approve", json=body)).is_success
+    found = (await admin.get("figures")).json()
+    assert (found["count"], [one["name"] for one in found["took"]]) == (
+        2,
+        ["queue:finance", "queue:it"],
+    )
+    assert [one["outcomes"] for one in found["came"]] == [{"approved": 2}]
+    for client, name in ((mara, "queue:finance"), (riley, "queue:it")):
+        (took,) = (await client.get("figures")).json()["took"]
+        assert (took["name"], took["count"]) == (name, 1)
+    system = await office.holder(users=("*",))
+    assert (await system.get("figures")).json()["count"] == 0
+    travel = await office.holder(person="mara", apps=("travel",))
+    assert (await travel.get("figures")).json()["count"] == 0

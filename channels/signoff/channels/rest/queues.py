@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
 
@@ -17,6 +17,10 @@ from signoff.channels.rest.problems import not_found, responses
 from signoff.client import models, others
 from signoff.core.access import Access
 from signoff.core.approval import Approval, State
+from signoff.core.figures import figures_of
+from signoff.core.moves import QUEUE
+
+_LOOKED: Final = 1_000
 
 Name = Annotated[
     str,
@@ -75,6 +79,19 @@ class Queues:
         items = tuple(shapes.approval(one) for one in found)
         return models.Page[models.Approval](items=items, next=then)
 
+    async def figures(self, access: Reader) -> others.Figures:
+        """Return how long people took, and what came of the 1,000 approvals that ended last.
+
+        Of the queues of the token's person; of everything for who sees everything.
+        """
+        directory = self._desk.directory
+        queues = None
+        if not access.sees_all(directory):
+            queues = [name for name in self._names(access) if name.startswith(QUEUE)]
+        ended = await self._desk.ledger.decided(limit=_LOOKED)
+        seen = (one for one in ended if access.may_use(one.origin.app) or access.is_admin)
+        return shapes.figures(figures_of(seen, queues=queues))
+
     def _names(self, access: Access) -> Sequence[str]:
         if access.sees_all(self._desk.directory):
             return names_of(self._desk.directory)
@@ -86,6 +103,7 @@ def make_queues(desk: Desk) -> APIRouter:
     routes = Queues(desk)
     router = APIRouter(tags=["queues"])
     add = router.add_api_route
+    add("/figures", routes.figures, methods=["GET"], name="get_figures", responses=responses())
     add("/queues", routes.search, methods=["GET"], name="list_queues", responses=responses())
     add(
         "/queues/{name}",

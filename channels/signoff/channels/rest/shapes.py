@@ -9,6 +9,7 @@ from signoff.client import models, others
 from signoff.core.access import Access
 from signoff.core.approval import Approval, State
 from signoff.core.events import Event
+from signoff.core.figures import Figures
 from signoff.core.grants import Grant
 from signoff.core.hours import Absence
 from signoff.core.levels import Vote
@@ -74,6 +75,11 @@ def entry(one: Event, *, details: bool) -> models.Entry:
 def queue(one: Waiting) -> others.Queue:
     """Return what waits in a queue."""
     return others.Queue.model_validate(one.model_dump())
+
+
+def figures(one: Figures) -> others.Figures:
+    """Return the figures of what has ended."""
+    return others.Figures.model_validate(one.model_dump())
 
 
 def grant(one: Grant, now: datetime) -> others.Grant:

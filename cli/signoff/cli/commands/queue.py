@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from signoff.broker.desk import Desk
     from signoff.core.approval import Approval
+    from signoff.core.figures import Figures
     from signoff.core.people import Directory
     from signoff.core.waiting import Waiting
 
@@ -69,6 +70,52 @@ def show(
         return _details(found, desk.directory, await ledger.now())
 
     _shown(ctx, look, watch=watch, as_json=as_json)
+
+
+@app.command()
+def figures(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Of how many approvals, those that ended last.")
+    ] = 1_000,
+    as_json: Json = False,
+) -> None:
+    """Show how long people took to decide, by queue, and what came of what was asked."""
+
+    async def work(desk: Desk) -> None:
+        from signoff.core.figures import figures_of  # noqa: PLC0415
+
+        found = figures_of(await desk.ledger.decided(limit=limit))
+        if as_json:
+            write_json(found.model_dump(mode="json"))
+        elif found.count:
+            _print_figures(found)
+        else:
+            typer.echo("Nothing has ended yet.")
+
+    with_desk(ctx, work)
+
+
+def _print_figures(found: Figures) -> None:
+    from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+    from signoff.core.durations import coarse  # noqa: PLC0415
+    from signoff.core.lifecycle import State  # noqa: PLC0415
+
+    out = shows.console()
+    out.print(f"{found.count:,} ended since {shows.moment(found.since)}.", style="bold")
+    took = shows.table("queue", "decisions", "half took", "nine of ten took")
+    for one in found.took:
+        shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
+    ends = [state for state in State if state is not State.PENDING]
+    came = shows.table("week", "tool", *(state.value.replace("_", " ") for state in ends))
+    for each in found.came:
+        counts = (f"{each.outcomes[state]:,}" if state in each.outcomes else "" for state in ends)
+        shows.add(came, each.week.isoformat(), each.tool, *counts)
+    for table in (took, came):
+        if table.row_count:
+            out.print()
+            out.print(table)
 
 
 def _named(directory: Directory, name: str) -> str:
