@@ -20,7 +20,7 @@ from signoff.broker.ledger import Ledger
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.sessions import How, Sessions
-from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.channels.inbox.settings import InboxSettings
 from signoff.cli.http import Server
 from signoff.core.approval import Approval
 from signoff.core.people import Directory
@@ -106,11 +106,43 @@ async def test_boxes_that_are_ticked_stay(inbox: Inbox) -> None:
     assert (await inbox.ledger.approval(first.id)).decision is not None
 
 
-async def test_who_is_signed_out_is_told(inbox: Inbox) -> None:
+@pytest.mark.parametrize("of_one", [False, True])
+async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
     """What they have on the screen stays there, and nothing more comes."""
     tab, first = inbox.tab, await inbox.asked()
-    await tab.open(inbox.url)
+    await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
+    directory = inbox.desk.directory
+    await inbox.desk.move(
+        first.id, lambda one, now: one.comment(MARA, directory, text="Which team?", now=now)
+    )
+    await tab.find("#news:not(:empty)")
     await tab.do("Network.clearBrowserCookies")
     await inbox.desk.approve(first.id, MARA, channel="email")
     await tab.find("#news", "You are signed out.")
-    assert page_of(first.id) in await tab.look("document.getElementById('list').innerHTML")
+    assert first.id in await tab.look("document.getElementById('main').innerHTML")
+    assert "reimburse" in await tab.text()
+
+
+async def test_what_a_page_fetches_by_itself_is_no_use_of_the_session(inbox: Inbox) -> None:
+    """It says so, whichever part it is; what a person opens does not."""
+    used: list[bool] = []
+    sessions = Sessions.find
+
+    async def find(self: Sessions, name: str, **how: bool) -> object:
+        used.append(how.get("used", True))
+        return await sessions(self, name, **how)
+
+    first = await inbox.asked()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sessions, "find", find)
+        await inbox.tab.open(inbox.url)
+        second = await inbox.asked()
+        await inbox.tab.find(f"#open-{second.id}")
+        assert used[0]
+        assert not any(used[1:])
+        used.clear()
+        await inbox.tab.open(inbox.url + f"approvals/{first.id}")
+        await inbox.desk.approve(first.id, MARA, channel="email")
+        await inbox.tab.find("h1", "Recorded: you approved")
+        assert used[0]
+        assert not any(used[1:])

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.desk import Desk
-from signoff.broker.waiting import names_for, names_of, summaries
+from signoff.broker.waiting import ALL, names_for, names_of, summaries
 from signoff.channels.inbox.lines import When
 from signoff.channels.inbox.pages import page
 from signoff.channels.inbox.visits import Route, Visits
@@ -112,7 +112,9 @@ class ChartPages:
         visit = await self._visits.of(request)
         person, ledger = visit.person, self._desk.ledger
         queues = self._queues(person)
-        waiting, now = await summaries(ledger, queues) if queues else ([], await ledger.now())
+        # Of everything only what is due next is read, however many queues there are.
+        waiting, now = await summaries(ledger, [ALL, *queues] if person.sees_all else queues)
+        waiting = [one for one in waiting if one.name != ALL]
         ended = await ledger.decided(limit=LOOKED) if queues or person.sees_all else []
         found = figures_of(ended, queues=None if person.sees_all else queues)
         return page(

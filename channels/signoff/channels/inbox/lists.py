@@ -13,7 +13,7 @@ from starlette.responses import Response
 from signoff.broker import listing
 from signoff.broker.desk import Desk
 from signoff.broker.listing import SCANNED, Place
-from signoff.broker.waiting import names_for, names_of, summaries
+from signoff.broker.waiting import ALL, names_for, names_of, summaries
 from signoff.channels.inbox.filters import (
     ANY,
     DUES,
@@ -202,14 +202,16 @@ class ListPages:
         """Show the queues of a person: how much waits in each, how long, and on whom."""
         visit = await self._visits.of(request)
         person, directory = visit.person, self._desk.directory
-        found, now = await summaries(self._ledger, self._queues(person))
+        # Of everything only what is due next is read, however many queues there are.
+        every = [ALL] if person.sees_all else []
+        found, now = await summaries(self._ledger, [*every, *self._queues(person)])
         return page(
             "queues",
             who=person,
             session=visit.session,
             here="/queues",
             live=Live("list", now),
-            rows=[_row(one, person, directory, now) for one in found],
+            rows=[_row(one, person, directory, now) for one in found if one.name != ALL],
         )
 
     def _asked_by(self, person: Person, one: Approval) -> bool:

@@ -89,6 +89,12 @@
     if (event.persisted) listen();
   });
 
+  // So that it counts as no use by a person, and is not answered with the page to sign in.
+  body.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.triggeringEvent?.type === "signoff:changed") {
+      event.detail.headers["Signoff-Live"] = "1";
+    }
+  });
   body.addEventListener("htmx:afterSwap", () => {
     const element = part();
     const told = (element && beside(element)) || element;
