@@ -12,7 +12,7 @@ from builders import NOON, make_approval, make_origin
 from signoff.core.approval import Approval, State
 from signoff.core.choosing import choose
 from signoff.core.errors import ApprovalError
-from signoff.core.escalation import advance
+from signoff.core.escalation import advance, pass_on
 from signoff.core.finding import find
 from signoff.core.levels import Earlier, Level, Order, Outcome
 from signoff.core.people import Directory, Person
@@ -33,15 +33,36 @@ LEVELS = st.builds(
     ).map(tuple),
     within=st.integers(10, 60).map(lambda minutes: f"{minutes}m"),
     remind=st.lists(st.integers(1, 70).map(lambda minutes: f"{minutes}m"), max_size=3).map(tuple),
-    quorum=st.sampled_from((1, 2, 3, "all", "majority")),
+    quorum=st.sampled_from((1, 2, 3, "all", "majority", "40%")),
     order=st.sampled_from(Order),
     veto=st.booleans(),
     earlier=st.sampled_from(Earlier),
 )
+
+
+def staged(levels: list[Level], stages: list[int]) -> tuple[Level, ...]:
+    """Return levels of so many stages, the levels of each standing together."""
+    named = zip(levels, sorted(stages), strict=False)
+    return tuple(level.model_copy(update={"stage": f"s{stage}"}) for level, stage in named)
+
+
+def silence(policy: Policy) -> Policy:
+    """Return a policy whose silence approves nothing where there are stages."""
+    if len({one.stage for one in policy.levels}) == 1:
+        return policy
+    return policy.model_copy(update={"on_timeout": OnTimeout.REJECT})
+
+
 POLICIES = st.builds(
-    Policy,
-    name=st.just("p"),
-    levels=st.lists(LEVELS, min_size=1, max_size=4).map(tuple),
+    # Checked as a whole only then: silence that approves cannot be said of stages.
+    lambda levels, **rules: silence(
+        Policy(name="p", levels=levels[:1], **rules).model_copy(update={"levels": levels})
+    ),
+    levels=st.builds(
+        staged,
+        st.lists(LEVELS, min_size=1, max_size=4),
+        st.just([0] * 4) | st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    ),
     repeat=st.integers(0, 2),
     on_timeout=st.sampled_from(OnTimeout),
     ceiling=st.sampled_from(("", "args.amount <= 200", "args.amount <= 5000", "args.nope < 1")),
@@ -69,19 +90,28 @@ class Story:
         self.steps += 1
         text = after.model_dump_json(exclude_defaults=True, exclude={"version"})
         assert Approval.model_validate_json(text) == after
-        voters = [vote.by for vote in after.votes]
+        assert after.terms is not None
+        stage = after.terms.stage_of
+        voters = [(stage(vote.level), vote.by) for vote in after.votes]
         assert len(set(voters)) == len(voters)
-        for one in (*voters, *after.decided_by):
+        for one in (*(by for _, by in voters), *after.decided_by):
             assert not any(self.directory.same(one, other) for other in self.never)
         if before.state is not State.PENDING:
             assert after.decision == before.decision
         elif after.state is State.APPROVED and after.decision is not None:
             if after.decision.by:
-                assert len(set(after.decided_by)) >= before.ballot.need
-                assert {*after.decided_by} <= {*before.ballot.own, *before.ballot.stay}
+                assert len({*before.ballot.yes, after.decision.by}) >= before.ballot.need
+                given_ = {stage(vote.level): vote.by for vote in after.given}
+                assert [*given_] == [*range(stage(after.level))]
+                assert stage(after.level) == len(after.terms.stages) - 1
+                assert {*after.decided_by} <= {
+                    *before.ballot.own,
+                    *before.ballot.stay,
+                    *(vote.by for vote in after.given),
+                }
             else:
-                assert after.terms is not None
                 assert after.terms.under_ceiling
+                assert len(after.terms.stages) == 1
                 assert after.terms.on_timeout is OnTimeout.APPROVE
                 assert not before.ballot.no
 
@@ -151,6 +181,10 @@ def test_over_any_policy_and_any_answers(
             continue
         assert person.id in {*here.ballot.own, *here.ballot.stay}
         story.become(after)
+        went = pass_on(after, directory, now=now)
+        if went is not None and went[1]:
+            assert after.ballot.reached
+            story.become(went[0])
     while (due := story.approval.next_due) is not None and story.approval.state is State.PENDING:
         now = max(now, due)
         story.tick(now)
