@@ -98,6 +98,8 @@ async def test_one_stage_after_the_other(browser, office):
     assert (await send(browser, approval, "approve")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
     assert "Recorded: you approved reimburse" in words
+    assert words.count("Who answered Mara Lind said yes by inbox") == 1
+    assert "Dan Roe said yes by inbox" in words
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 

@@ -218,6 +218,7 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
         said = f"said {'yes' if yes else 'no'}{for_whom} by {vote.channel}"
         yield Voice(names(vote.by), said, vote.at, shown(vote.reason))
     if approval.state is not State.PENDING:
+        yield from _decider(approval, names)
         return
     stands = {one.person: one.instead_of for one in approval.seats if one.instead_of}
     for one in ballot.awaited:
@@ -231,6 +232,20 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     following = next(terms.behind(approval.level, approval.round), None) if terms else None
     if terms is not None and following is not None:
         yield Voice(one_line(terms.called(following[0])), "is asked once that is approved")
+
+
+def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
+    """Say whose answer was the last one."""
+    decision = approval.decision
+    if decision is None or not decision.by or approval.state not in _ANSWERED:
+        return
+    said = "proposed other values" if decision.proposal is not None else _ANSWERED[approval.state]
+    yield Voice(
+        names(decision.by), f"{said} by {decision.channel}", decision.at, shown(decision.reason)
+    )
+
+
+_ANSWERED: Final = {State.APPROVED: "said yes", State.REJECTED: "said no"}
 
 
 def _sent(asked: Asked, names: _Names) -> Sent:

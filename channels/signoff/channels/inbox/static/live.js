@@ -9,6 +9,16 @@
 
 (() => {
   const body = document.body;
+
+  // A double click sends a form once. Where this file is not, what is sent twice counts once.
+  body.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.elements.once) return;
+    const now = Date.now();
+    if (now - (form.dataset.sent || 0) < 2000) event.preventDefault();
+    else form.dataset.sent = now;
+  });
+
   const url = body.dataset.live;
   const news = document.getElementById("news");
   if (!url || !news || !window.EventSource || !window.htmx) return;
