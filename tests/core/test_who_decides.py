@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, make_approval, make_origin, people
 from signoff.core.approval import Approval, Asked, Handoff, State
 from signoff.core.errors import ApprovalError
-from signoff.core.people import Directory, Person
+from signoff.core.people import Directory, Person, normal_address
 from signoff.core.policy import OnTimeout, Terms
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -118,3 +118,12 @@ def test_unknown_identities_are_only_themselves() -> None:
     assert directory.same("u-77", "U-77")
     assert not directory.same("u-77", "mara")
     assert not directory.same("mara@ехample.com", "mara@example.com")  # a Cyrillic e
+
+
+def test_a_look_alike_letter_is_another_address():
+    """No letter of another script is folded onto an ASCII one, whatever its case is."""
+    directory = Directory([Person(id="kim", email="kim@example.com")])
+    assert directory.find("KIM@Example.com") is not None
+    assert directory.find("\N{KELVIN SIGN}im@example.com") is None
+    others = (chr(point) for point in range(0x80, 0x110000) if not chr(point).isspace())
+    assert [one for one in others if normal_address(f"x{one}").isascii()] == []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,8 @@ from signoff.core.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.model import Value
 from signoff.core.queues import Queue
 from signoff.core.schedules import Schedule
+
+_KELVIN: Final = "\N{KELVIN SIGN}"
 
 
 def normal_address(address: str) -> str:
@@ -24,7 +26,8 @@ def normal_address(address: str) -> str:
     regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
     ones: a look-alike domain stays different.
     """
-    return address.strip().lower()
+    # The only letter of another script with an ASCII one in lower case.
+    return _KELVIN.join(part.lower() for part in address.strip().split(_KELVIN))
 
 
 class Role(StrEnum):
