@@ -117,7 +117,7 @@ class Pile:
         found = dict.fromkeys(PARTS, 0.0)
         prefix = self.ledger.store.prefix
         names = {"inbox": "index", "waiting": "index", "runs": "index", "sessions": "index"}
-        names |= {"items": "outbox"}
+        names |= {"items": "outbox", "queue": "index", "requests": "index"}
         for key in await self.ledger.store.keys(""):
             kind = key.partition(":")[0]
             kind = names.get(kind, kind)

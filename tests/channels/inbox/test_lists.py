@@ -15,6 +15,7 @@ from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.lists import SHOWN
 from signoff.channels.inbox.pages import ASSETS
 from signoff.core.durations import Span
+from signoff.core.errors import LedgerUnavailable
 from signoff.core.people import Directory, Role
 from signoff.core.policy import OnTimeout, Policy
 from signoff.core.queues import Queue
@@ -295,6 +296,20 @@ async def test_what_stays_open_is_overdue(browser, office):
     page = await browser.get("/inbox/?due=overdue")
     assert ids(page) == [approval.id]
     assert ">Overdue</span>" in page.text
+
+
+async def test_a_ledger_that_is_away(browser, office, monkeypatch):
+    """The page says so, and a part that is fetched for an open page is not put into it."""
+
+    async def away(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("Redis is away.")
+
+    await browser.sign_in()
+    monkeypatch.setattr(office.ledger.store, "behind", away)
+    for headers in ({}, {"Signoff-Live": "1"}):
+        page = await browser.http.get("/inbox/", headers=headers)
+        assert page.status_code == 503
+        assert "Signoff cannot reach its ledger." in page.text
 
 
 async def test_htmx_is_as_it_was_released():

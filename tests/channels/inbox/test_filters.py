@@ -1,0 +1,48 @@
+"""What an address asks of a list: read as it was written, and nothing else gets through."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from urllib.parse import parse_qsl
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.broker.listing import Place
+from signoff.channels.inbox.filters import Due, Sort, Standing, Wanted
+from signoff.channels.inbox.forms import BadForm
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).map(str.strip)
+PLACES = st.builds(
+    Place, st.integers(0, 10**16 - 1), st.from_regex(r"ap_[a-z2-7]{16}", fullmatch=True)
+)
+WANTED = st.builds(
+    Wanted,
+    q=TEXT,
+    state=st.none() | st.sampled_from(Standing),
+    queue=TEXT,
+    tool=TEXT,
+    app=TEXT,
+    person=TEXT,
+    due=st.none() | st.sampled_from(Due),
+    sort=st.sampled_from(Sort),
+)
+NAMES = st.sampled_from(
+    ["q", "state", "queue", "tool", "app", "person", "due", "sort", "after", "x"]
+)
+
+
+@given(WANTED, st.none() | PLACES)
+def test_an_address_says_what_it_was_made_of(wanted, place):
+    """Whatever is wanted, and whichever page of it, comes back from its address."""
+    query = dict(parse_qsl(wanted.query(place), strict_parsing=True))
+    found = Wanted.of(query, sort=Sort.OLDEST)
+    assert found.after == place
+    assert found.query() == wanted.query()
+
+
+@given(st.dictionaries(NAMES, st.text(max_size=300)))
+def test_any_other_address_is_refused_or_read(query):
+    """There is no third: what cannot be read is told, and nothing worse happens."""
+    with suppress(BadForm):
+        assert len(Wanted.of(query, sort=Sort.OLDEST).q) <= 200
