@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from datetime import timedelta
 from typing import Final
@@ -78,6 +79,11 @@ class Throttle:
             pipe.execute_command("PTTL", name)
             _, total, left = await pipe.execute()
         return int(total), max(int(left), 1) / 1000
+
+
+def hashed(text: str) -> str:
+    """Return what an address, a person or a peer is counted under."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def network_of(peer: str) -> str:

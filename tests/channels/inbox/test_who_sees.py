@@ -9,7 +9,7 @@ import pytest
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
-from signoff.channels.inbox.views import Stage, acting, may, may_see, view
+from signoff.channels.inbox.views import Stage, may, may_see, view
 from signoff.core.approval import Approval, State
 from signoff.core.levels import Level, Seat, Start
 from signoff.core.moves import Operator
@@ -78,8 +78,8 @@ def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
     origin = approval.origin.model_copy(update={"user": user})
     approval = approval.model_copy(update={"origin": origin})
     everybody = Directory([*CROWD, chief])
-    assert acting(approval, chief, everybody) is chief
-    assert isinstance(acting(approval, OLGA, everybody), Operator)
+    assert approval.acting(chief, everybody) is chief
+    assert isinstance(approval.acting(OLGA, everybody), Operator)
     allowed = may(approval, chief, everybody, NOON)
     assert not any((allowed.decide, allowed.hand_on, allowed.extend))
     assert allowed.withdraw is (how == "requester")

@@ -11,14 +11,13 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle
+from signoff.broker.throttle import Throttle, hashed
 from signoff.channels.email.render import LinkMail
 from signoff.channels.email.sender import EmailChannel
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.links import LASTS, make_link
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.inbox.signin import hashed
 from signoff.channels.outbox import backoff, drain
 from signoff.channels.port import Delivered, Result, Retry
 from signoff.core.errors import LeaseLost

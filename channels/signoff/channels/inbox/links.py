@@ -18,10 +18,10 @@ from typing import Final
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
-from signoff.broker.throttle import Throttle
+from signoff.broker.throttle import Throttle, hashed, network_of
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.signin import Rule, TooManyAttempts, hashed, limited, network_of
+from signoff.channels.inbox.signin import Rule, TooManyAttempts, limited
 from signoff.core.people import normal_address
 
 LASTS: Final = timedelta(minutes=10)

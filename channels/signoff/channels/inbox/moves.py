@@ -28,7 +28,6 @@ from signoff.channels.inbox.approvals import ApprovalPages, Tried
 from signoff.channels.inbox.filling import read_values
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.inbox.views import acting
 from signoff.channels.inbox.visits import Route, Visit, Visits, go
 from signoff.core.approval import Approval
 from signoff.core.command import LONGEST_REASON
@@ -145,7 +144,7 @@ class MovePages:
             return await self._pages.shown(visit, approval, status=status, tried=tried)
         also = Change().put_raw(guard, "1", ttl=_REMEMBERED)
         more = {"channel": CHANNEL, **await self._visits.evidence(visit)}
-        if isinstance(acting(approval, visit.person, self._desk.directory), Operator):
+        if isinstance(approval.acting(visit.person, self._desk.directory), Operator):
             more["role"] = Role.OPERATOR.value
         sent = Sent(visit, approval, form, Along(also=also, more=more))
         try:
@@ -236,7 +235,7 @@ class MovePages:
         await self._handling.claim(sent.approval.id, sent.person, along=sent.along)
 
     async def _release(self, sent: Sent) -> None:
-        who = acting(sent.approval, sent.person, self._desk.directory)
+        who = sent.approval.acting(sent.person, self._desk.directory)
         await self._handling.release(
             sent.approval.id, who, reason=sent.text("reason"), along=sent.along
         )
@@ -248,7 +247,7 @@ class MovePages:
         own = of.id == sent.person.id
         await self._handling.reassign(
             sent.approval.id,
-            sent.person if own else acting(sent.approval, sent.person, directory),
+            sent.person if own else sent.approval.acting(sent.person, directory),
             of=of,
             to=named(directory, sent.form.get("to", "").strip()),
             reason=sent.text("reason"),
@@ -256,7 +255,7 @@ class MovePages:
         )
 
     async def _comment(self, sent: Sent) -> None:
-        who = acting(sent.approval, sent.person, self._desk.directory)
+        who = sent.approval.acting(sent.person, self._desk.directory)
         await self._handling.comment(
             sent.approval.id, who, text=sent.text("text"), along=sent.along
         )
@@ -274,7 +273,7 @@ class MovePages:
     async def _withdraw(self, sent: Sent) -> None:
         """Take it back: as the requester, or as whoever runs Signoff."""
         approval, person, reason = sent.approval, sent.person, sent.text("reason")
-        if not isinstance(acting(approval, person, self._desk.directory), Operator):
+        if not isinstance(approval.acting(person, self._desk.directory), Operator):
             await self._handling.withdraw(approval.id, person, reason=reason, along=sent.along)
             return
         if not reason:
@@ -291,14 +290,14 @@ class MovePages:
     async def _extend(self, sent: Sent) -> None:
         await self._handling.extend(
             sent.approval.id,
-            acting(sent.approval, sent.person, self._desk.directory),
+            sent.approval.acting(sent.person, self._desk.directory),
             by=_duration(sent.form.get("by", ""), MoveRefused),
             reason=sent.text("reason"),
             along=sent.along,
         )
 
     async def _remind(self, sent: Sent) -> None:
-        who = acting(sent.approval, sent.person, self._desk.directory)
+        who = sent.approval.acting(sent.person, self._desk.directory)
         await self._handling.remind(sent.approval.id, who, along=sent.along)
 
 

@@ -11,14 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle
+from signoff.broker.throttle import Throttle, hashed, network_of
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.links import new_secret
 from signoff.channels.inbox.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.pages import page
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import OidcSettings
-from signoff.channels.inbox.signin import hashed, network_of
 from signoff.channels.inbox.visits import TOO_MANY, Route, Visits, go, peer_of
 
 log = structlog.get_logger(__name__)

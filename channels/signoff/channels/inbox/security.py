@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle
+from signoff.broker.throttle import Throttle, hashed, network_of
 from signoff.channels.inbox.browsers import browser_of
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.keys import invited, passkeys_of
@@ -18,7 +18,6 @@ from signoff.channels.inbox.pages import page
 from signoff.channels.inbox.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.signin import hashed, network_of
 from signoff.channels.inbox.visits import TOO_MANY, Route, Visit, Visits, go, peer_of
 from signoff.channels.phrases import moment
 from signoff.core.errors import Conflict

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import ipaddress
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
-from signoff.broker.throttle import Throttle
+from signoff.broker.throttle import Throttle, hashed, network_of
 from signoff.channels.inbox.factors import Factors
 from signoff.core.people import Directory, Person, normal_address
 
@@ -106,19 +104,3 @@ def _of_peer(peer: str) -> list[Rule]:
 def limited(key: str, limits: Sequence[tuple[int, timedelta]] = _LIMITS) -> list[Rule]:
     """Return the rules under which something is counted, by default those for codes."""
     return [(f"{key}:{window.days}d", most, window) for most, window in limits]
-
-
-def hashed(text: str) -> str:
-    """Return what an address, a person or a peer is counted under."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def network_of(peer: str) -> str:
-    """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6."""
-    try:
-        address = ipaddress.ip_address(peer)
-    except ValueError:
-        return peer
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return peer

@@ -122,20 +122,11 @@ def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
     return person.sees_all or approval.concerns(person, directory)
 
 
-def acting(approval: Approval, person: Person, directory: Directory) -> Who:
-    """Return as whom a person moves what is not theirs.
-
-    An operator puts right what waits, but not where they have an interest of their own: what they
-    have asked for, or what an agent of theirs asks for, they move like everybody else.
-    """
-    return approval.acting(person, directory)
-
-
 def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:
     """Return what a person may do now: whatever the approval itself would take from them."""
     if approval.state is not State.PENDING:
         return May()
-    who = acting(approval, person, directory)
+    who = approval.acting(person, directory)
     claim = approval.claim_at(now)
     several = bool(approval.queues) or len(approval.ballot.awaited) > 1
     decide = _taken(lambda: approval.may_decide(person, directory, now=now))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from datetime import timedelta
 from typing import Annotated, Final
@@ -17,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.access import holder
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, network_of
+from signoff.broker.throttle import Throttle, hashed, network_of
 from signoff.channels.http import Problem, read_body
 from signoff.channels.rest.problems import problem_of
 from signoff.core import access
@@ -107,9 +106,10 @@ class Entrance:
         if not given:
             return
         peer = network_of(request.client.host if request.client is not None else "")
-        hashed = hashlib.sha256(peer.encode()).hexdigest()[:32]
-        if wait := await self._throttle.pause(f"tries:token:{hashed}", _WRONG, _WHILE):
-            log.warning("rest.wrong_tokens", peer=peer)
+        key = f"tries:token:{hashed(peer)}"
+        if wait := await self._throttle.pause(key, _WRONG, _WHILE):
+            if await self._throttle.allow(f"{key}:told", 1, _WHILE):
+                log.warning("rest.wrong_tokens", peer=peer)
             raise _too_many("What is sent from here is no token, again and again.", wait)
 
 
