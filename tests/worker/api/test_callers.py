@@ -201,3 +201,27 @@ async def test_without_a_person_an_answer_is_refused_with_the_setting_to_set(
         refused = await here.answer("time_off", session, call, {"confirmed": False})
         assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:problem:nobody")
         assert "[gateway] local_person" in refused.json()["detail"]
+
+
+async def test_a_portal_asks_and_a_person_answers_with_tokens_of_their_own(tmp_path: Path) -> None:
+    """Each is good for its own part alone, and the audit names the token that has answered."""
+    async with site(tmp_path, gateway="adk = true\nlocal = false") as here:
+        desk = here.plant.parts.desk
+        both = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
+        portal = {"Authorization": await kept(desk, *both, users=("*",), apps=("time_off",))}
+        mara = {"Authorization": await kept(desk, Scope.APPROVALS_DECIDE, person="mara")}
+        assert (await here.http.get("/list-apps")).status_code == 401
+        assert (await here.http.get("/list-apps", headers=portal)).json() == ["time_off"]
+        session = await here.session("time_off", **portal)
+        (call,) = calls_of(await here.say("time_off", session, "I need 5 days off", **portal))
+        answer = {"confirmed": True, "payload": {"approved_days": 5}}
+        refused = await here.answer("time_off", session, call, answer, headers=portal)
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:problem:nobody")
+        assert "signoff tokens create" in refused.json()["detail"]
+        path = f"/apps/time_off/users/user/sessions/{session}"
+        assert (await here.http.get(path, headers=mara)).status_code == 403
+        done = await here.answer("time_off", session, call, answer, headers=mara)
+        assert done.status_code == 200, done.text
+        (approval,) = await desk.ledger.decided()
+        (event,) = [one for one in await desk.ledger.history(approval.id) if one.what == "approved"]
+        assert (event.by, event.more["token"]) == ("mara", mara["Authorization"].split("_")[1])
