@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from random import Random
 
 import pytest
 
@@ -221,6 +222,25 @@ async def test_every_move_wants_a_form_of_this_page(browser, office, asked):
         nobody = await browser.http.post(path, data=good, headers={"Origin": ORIGIN, "Cookie": ""})
         assert nobody.status_code in {303, 403}, move
     assert await office.ledger.approval(asked.id) == before
+
+
+async def test_whatever_is_sent_is_answered(browser, office):
+    """No form breaks the page, whatever its fields hold; seeded, so that it can be had again."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask(template={"days": 0, "day": "2026-11-21", "more": {"a": 1}})
+    await enter(browser, MARA)
+    texts = ("", " ", "x", "-1", "9" * 500, "\x00", "\u202e", "1e999", "[" * 3000, "NaN", "mara")
+    texts += ("cleo", "dan", "4h", "0s", "inf", "<b>", "🙂" * 400, "2026-02-30", "no", "#reason")
+    names = ("text", "reason", "to", "of", "by", "span", "mark", "code", "field.0", "field.1")
+    random = Random(7)
+    base = await hidden(browser, approval)
+    for move in MOVES * 8:
+        more = {name: random.choice(texts) for name in (*names, "field.2", "field.9")}
+        more["once"] = f"{random.getrandbits(64):016x}"
+        if random.random() < 0.7:
+            more |= {"mark": "", "span": ""}
+        answer = await browser.post(f"{page_of(approval.id)}/{move}", base | more)
+        assert answer.status_code in {303, 409, 422}, (move, more)
 
 
 async def test_what_was_decided_meanwhile(browser, office, asked):

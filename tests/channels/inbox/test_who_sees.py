@@ -176,6 +176,20 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(browser, office)
     assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
 
 
+async def test_an_operator_who_is_asked_decides_as_one_of_those(browser, office):
+    """Their yes is like any other; and what is decided is not taken back any more."""
+    office.policies = (PLAIN.model_copy(update={"ask": ("olga",)}),)
+    approval, _ = await office.ask()
+    await enter(browser, OLGA)
+    late = {"reason": "late"} | await hidden(browser, approval)
+    assert (await send(browser, approval, "approve")).status_code == 303
+    assert "role" not in (await office.events(approval))[-1].more
+    answer = await browser.post(f"{page_of(approval.id)}/withdraw", late)
+    assert answer.status_code == 409
+    assert "Recorded: you approved reimburse" in answer.text
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
 async def test_what_is_not_routed_yet(browser, office):
     """An operator and the requester see it, and that nobody is asked yet; both can take it back."""
     approval = await office.open()

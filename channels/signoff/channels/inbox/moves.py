@@ -33,6 +33,7 @@ from signoff.core.approval import Approval
 from signoff.core.command import LONGEST_REASON
 from signoff.core.durations import parse_duration
 from signoff.core.errors import (
+    ApprovalError,
     Conflict,
     DecisionRefused,
     GrantRefused,
@@ -59,6 +60,10 @@ _DECIDING: Final = frozenset({"approve", "reject"})
 _STRICT: Final = frozenset({"approve", "reassign"})
 """What takes a second factor where a yes does: a session alone hands on no more than it may decide.
 A no counts without, as by mail."""
+
+
+_OPERATED: Final = frozenset({"release", "reassign", "comment", "withdraw", "extend", "remind"})
+"""What an operator does as one; the rest they do like everybody who is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +149,13 @@ class MovePages:
             return await self._pages.shown(visit, approval, status=status, tried=tried)
         also = Change().put_raw(guard, "1", ttl=_REMEMBERED)
         more = {"channel": CHANNEL, **await self._visits.evidence(visit)}
-        if isinstance(approval.acting(visit.person, self._desk.directory), Operator):
+        operates = isinstance(approval.acting(visit.person, self._desk.directory), Operator)
+        if operates and move in _OPERATED:
             more["role"] = Role.OPERATOR.value
         sent = Sent(visit, approval, form, Along(also=also, more=more))
         try:
             await make(sent)
-        except (PayloadErrors, PayloadError, GrantRefused, DecisionRefused, Conflict) as error:
+        except (PayloadErrors, ApprovalError, Conflict) as error:
             # Who presses twice was heard the first time.
             if await self._ledger.raw(guard) is not None:
                 return there
@@ -165,11 +171,11 @@ class MovePages:
         """
         if isinstance(error, Conflict):
             raise error
-        refused = isinstance(error, DecisionRefused)
+        wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
         if isinstance(error, DecisionRefused) and move in _DECIDING:
             await self._note_refusal(sent, error)
         tried = Tried(move, sent.form, *_told(error))
-        status = 409 if refused else 422
+        status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
     async def _note_refusal(self, sent: Sent, error: DecisionRefused) -> None:
