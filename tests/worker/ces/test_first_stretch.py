@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -250,3 +251,43 @@ async def test_a_callback_repeats_nothing_either(
         assert "cannot wait for somebody to look" in run.problem
     else:
         assert run.state is RunState.COMPLETED
+
+
+WEB = """
+def web() -> dict:
+    ces_requests.post("URL/pay", json={"a": 1})
+    return {"seen": ces_requests.get("URL/look").text}
+"""
+
+
+@pytest.mark.parametrize("step", range(3, 8))
+async def test_a_request_that_changes_something_is_sent_once(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """A POST is sent once or asked about; a GET changes nothing, and may be sent again."""
+    seen: list[str] = []
+
+    async def answer_it(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        seen.append(" ".join(head.split(" ")[:2]))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer_it, "127.0.0.1", 0) as server:
+        where = "127.0.0.1:{1}".format(*server.sockets[0].getsockname())
+        rules = Rules(key=KEY, internal_hosts=(where,))
+        app = shop(rules, "web", web=WEB.replace("URL", f"http://{where}"))
+        run = await office.desk.submit(app, "go", user="riley@example.com")
+        await die(office, monkeypatch, stages.run(app), step, after=False)
+        await office.crew.drain(stages.run(app))
+        run = await office.ledger.run(run.id)
+        if run.state is RunState.PAUSED:
+            one = await waiting(office, run)
+            assert (one.call.name, one.call.args["host"]) == ("ces_requests.post", "127.0.0.1")
+            assert "Look first" in one.hint
+            run = await answer(office, run, yes=False)
+            assert "may or may not have happened" in run.text
+        else:
+            assert run.text == "{'seen': 'ok'}"
+    assert seen.count("POST /pay") == 1

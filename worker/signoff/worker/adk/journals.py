@@ -137,15 +137,6 @@ def first_id(call_id: str) -> str:
     return base if again and number.isdecimal() else call_id
 
 
-def is_said_again(response: LlmResponse) -> bool:
-    """Say whether a response is one that was said again."""
-    return any(
-        part.function_call is not None
-        and (part.function_call.id or "") != first_id(part.function_call.id or "")
-        for part in (response.content.parts or [] if response.content else [])
-    )
-
-
 def _session_of(context: CallbackContext) -> _Session:
     session = context.session
     return (session.app_name, session.user_id, session.id)
