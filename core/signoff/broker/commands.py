@@ -7,6 +7,7 @@ redis-py annotates every reply as "bytes or text, old or new protocol". With
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, overload
 
@@ -45,6 +46,8 @@ class Commands(Protocol):
     async def config_get(self, pattern: str) -> dict[str, str]: ...
 
     async def delete(self, *names: str) -> int: ...
+
+    async def expire(self, name: str, time: timedelta) -> bool: ...
 
     async def get(self, name: str) -> str | None: ...
 

@@ -11,6 +11,7 @@ from signoff.broker.ledger import Ledger
 from signoff.core.errors import Conflict
 
 _KEYS = "snapshot:"
+_SHARED = "sandbox:"
 _KEPT = timedelta(days=400)
 """A run that nobody resumes any more leaves its last snapshot behind for so long."""
 
@@ -18,12 +19,24 @@ _KEPT = timedelta(days=400)
 async def keep(ledger: Ledger, sealed: str) -> str:
     """Keep a sealed snapshot, and return its name: a function of it, so that twice is once.
 
+    Its first line is kept by itself. Each further one is kept under its own name: many snapshots
+    have the same, so there is one for each version of the sandbox, and it outlives them.
+
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    name = hashlib.sha256(sealed.encode()).hexdigest()
+    own, *shared = sealed.split("\n")
+    names = [_name(one) for one in shared]
+    async with ledger.store.translated_client() as client:
+        there = [await client.expire(ledger.store.prefix + _SHARED + one, _KEPT) for one in names]
+    for name, text, kept in zip(names, shared, there, strict=True):
+        if not kept:
+            with suppress(Conflict):
+                await ledger.commit(Change().put_raw(_SHARED + name, text, ttl=_KEPT))
+    name = _name(sealed)
     with suppress(Conflict):
-        await ledger.commit(Change().put_raw(_KEYS + name, sealed, ttl=_KEPT))
+        text = "\n".join([own, *names])
+        await ledger.commit(Change().put_raw(_KEYS + name, text, ttl=_KEPT))
     return name
 
 
@@ -34,7 +47,11 @@ async def fetch(ledger: Ledger, name: str) -> str:
         LedgerUnavailable: Redis cannot be reached.
     """
     [record] = await ledger.store.read([_KEYS + name])
-    return "" if record is None else record[1]
+    if record is None:
+        return ""
+    own, *names = record[1].split("\n")
+    shared = await ledger.store.read([_SHARED + one for one in names])
+    return "\n".join([own, *(one[1] for one in shared if one is not None)])
 
 
 async def drop(ledger: Ledger, name: str) -> None:
@@ -45,3 +62,7 @@ async def drop(ledger: Ledger, name: str) -> None:
     """
     with suppress(Conflict):
         await ledger.commit(Change().put_raw(_KEYS + name, "", was=1))
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

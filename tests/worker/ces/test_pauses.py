@@ -197,7 +197,7 @@ async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
     return asked.suspended.ref, await snapshots.fetch(office.ledger, asked.suspended.ref)
 
 
-@pytest.mark.parametrize("how", ["changed", "gone", "another key"])
+@pytest.mark.parametrize("how", ["changed", "gone", "not whole", "another key"])
 async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
     office: Office, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -207,11 +207,15 @@ async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
     assert len(sealed) < 64_000
     async with office.ledger.store.translated_client() as client:
         key = office.ledger.store.prefix + "snapshot:" + name
+        assert await client.strlen(key) < 10_000
         if how == "changed":
             found = await client.get(key)
             await client.set(key, found.replace("o1", "o9"))
         elif how == "gone":
             await client.delete(key)
+        elif how == "not whole":
+            [shared] = await client.keys(office.ledger.store.prefix + "sandbox:*")
+            await client.delete(shared)
         else:
             monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
     run = await answer(office, run)
@@ -237,10 +241,10 @@ async def test_a_snapshot_of_another_version_says_so(
 async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any) -> None:
     """What does not fit into the bound is one failed call that says so, and nobody is asked."""
     app = shop(
-        Rules(key=KEY, snapshot=20_000),
+        Rules(key=KEY, snapshot=2_000),
         "big",
         big="def big() -> dict:\n    tools.pay({'who': 'a'})\n    return {}\n",
     )
     run = await office.submit(app, "go")
     assert run.state is RunState.COMPLETED
-    assert "20000 are allowed" in run.text
+    assert "2000 are allowed" in run.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signoff.worker.ces.delta import pack, unpack
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Held
@@ -72,3 +74,35 @@ def test_a_body_with_a_signature_of_another_key_is_refused() -> None:
     forged = seal(Rules(key="x" * 32), HELD, at())[:64] + json.dumps(body, sort_keys=True)
     with pytest.raises(SnapshotRefused, match="changed, or signed with another key"):
         unseal(RULES, forged, at())
+
+
+def test_what_many_snapshots_share_is_taken_out_and_put_back() -> None:
+    """It stands behind the first line, once, and a snapshot without it is refused."""
+    inner = {"engine": "e", "state": "in", "base": "b" * 5_000, "kept": {}}
+    beside = {"held": {"frames": [dict(inner)]}}
+    outer = {"engine": "e", "state": "out", "base": "b" * 5_000, "kept": {"results": beside}}
+    sealed = seal(RULES, Held("refund", {"order": "o1"}, (outer, inner)), at())
+    own, shared = sealed.split("\n")
+    assert shared == "b" * 5_000
+    assert len(own) < 1_000
+    assert unseal(RULES, sealed, at(), CALL) == [outer, inner]
+    for broken in (own, f"{own}\n{shared[1:]}"):
+        with pytest.raises(SnapshotRefused, match="not whole"):
+            unseal(RULES, broken, at(), CALL)
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 300))
+def test_what_is_packed_beside_something_comes_back(new: bytes, base: bytes, place: int) -> None:
+    """Whatever was changed, put in or taken away, the very bytes come back."""
+    for data in (new, base + new, base[:place] + new + base[place:], base[place:] + base[:place]):
+        for other in (base, base * 3, b""):
+            assert unpack(pack(data, other), other) == data
+
+
+def test_little_is_left_of_what_is_mostly_the_same() -> None:
+    """A copy that was changed in two places packs into a few bytes."""
+    base = random.Random(1).randbytes(50_000)
+    data = base[:100] + b"new" + base[100:40_000] + b"more" + base[40_500:]
+    assert len(pack(data, base)) < 100
+    with pytest.raises(ValueError, match="incorrect header"):
+        unpack(b"nothing of ours", base)

@@ -27,6 +27,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
+from signoff.worker.ces.delta import pack, unpack
 from signoff.worker.ces.errors import CodeFailed, CodeRefused, SnapshotRefused
 from signoff.worker.ces.lowering import Code
 from signoff.worker.ces.rules import Rules
@@ -40,6 +41,9 @@ _HOST = "signoff_host"
 _VOCABULARY = files("signoff.worker.ces").joinpath("vocabulary.monty").read_text("utf-8")
 _USERS_FEED = "<python-input-2>"
 """The vocabulary is fed first, then the context, then the code, then the call."""
+
+_OWN: Final = 1024
+"""The end of a session is not the same in any two processes: it has their clocks."""
 
 _SLEEPS: Final = frozenset({"system.sleep", "system.async_sleep"})
 _LACKS = "NotImplementedError: The monty syntax parser does not yet support "
@@ -121,8 +125,9 @@ class Sandbox:
             CodeFailed: It raised, broke a limit, or crashed.
         """
         waits = "await " if type(code.functions[function]).__name__ == "AsyncFunctionDef" else ""
+        base = await _base(self.rules)
         async with self._session(code) as (session, printed):
-            await session.load_session(await _base(self.rules))
+            await session.load_session(base)
             await session.feed_run(
                 "_signoff_objects = _signoff_begin(_signoff_setup)",
                 inputs={"_signoff_setup": setup},
@@ -135,7 +140,7 @@ class Sandbox:
             snapshot = await session.feed_start(
                 call, inputs={"_signoff_args": args}, print_callback=printed
             )
-            return await self._to_end(code, snapshot, host, settle)
+            return await self._to_end(code, snapshot, base[:-_OWN], host, settle)
 
     async def resume(
         self,
@@ -153,7 +158,10 @@ class Sandbox:
             CodeFailed: The code raised, broke a limit, or crashed.
         """
         require_readable(frame)
-        state = zlib.decompress(base64.b64decode(frame["state"]))
+        packed = base64.b64decode(frame["state"])
+        base = zlib.decompress(base64.b64decode(frame["base"])) if "base" in frame else b""
+        # A frame without one was made before there were any.
+        state = unpack(packed, base) if base else zlib.decompress(packed)
         async with self._session(code) as (session, printed):
             try:
                 snapshot = await session.load_snapshot(state, print_callback=printed)
@@ -163,14 +171,14 @@ class Sandbox:
                 raise SnapshotRefused(f"{code.name} cannot be resumed: {error}") from error
             if not isinstance(snapshot, AsyncFunctionSnapshot):
                 raise SnapshotRefused(f"{code.name} is not suspended at a call.")
-            return await self._to_end(
-                code, await snapshot.resume({"return_value": answer}), host, settle
-            )
+            goes_on = await snapshot.resume({"return_value": answer})
+            return await self._to_end(code, goes_on, base, host, settle)
 
     async def _to_end(
         self,
         code: Code,
         snapshot: object,
+        base: bytes,
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
     ) -> Done | Held:
@@ -178,8 +186,13 @@ class Sandbox:
         if isinstance(ended, tuple):
             suspended, held = ended
             kept = await settle()
-            packed = base64.b64encode(zlib.compress(suspended.dump())).decode()
-            frame = {"engine": ENGINE, "code": code.name, "state": packed, "kept": kept}
+            frame = {
+                "engine": ENGINE,
+                "code": code.name,
+                "state": base64.b64encode(pack(suspended.dump(), base)).decode(),
+                "base": base64.b64encode(zlib.compress(base, 9)).decode(),
+                "kept": kept,
+            }
             return replace(held, frames=(frame, *held.frames))
         output = ended.output
         if len(json.dumps(output, default=str)) > self.rules.output:

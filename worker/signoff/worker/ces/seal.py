@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,11 +18,15 @@ from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Held
 
-_FORM: Final = 1
+_FORM: Final = 2
+_FORMS: Final = frozenset({1, _FORM})
 
 
 def seal(rules: Rules, held: Held, context: Context) -> str:
     """Return suspended code as a text that only holders of the key can make.
+
+    Its first line is the code's own. The lines behind it are what it was packed beside: the same
+    for all code that was suspended by workers of one version, so that they need be kept once.
 
     Args:
         rules: The key and the bound.
@@ -30,6 +36,14 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
     Raises:
         SnapshotRefused: It is larger than the rules allow.
     """
+    bases: dict[str, str] = {}
+
+    def taken_out(base: str) -> str:
+        name = _name(base)
+        bases[name] = base
+        return name
+
+    frames = _with_bases(list(held.frames), taken_out)
     body = json.dumps(
         {
             "form": _FORM,
@@ -37,7 +51,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             "nonce": secrets.token_hex(8),
             "where": _where(context),
             "call": [held.tool, held.args],
-            "frames": held.frames,
+            "frames": frames,
         },
         sort_keys=True,
     )
@@ -46,7 +60,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             f"The code is suspended at {held.tool} with {len(body)} bytes, and {rules.snapshot} "
             "are allowed ([ces] snapshot). Keep less in its variables."
         )
-    return _mac(rules, body) + body
+    return "\n".join([_mac(rules, body) + body, *bases.values()])
 
 
 def unseal(
@@ -63,7 +77,8 @@ def unseal(
     Raises:
         SnapshotRefused: It was changed, belongs to another call, or is not there.
     """
-    mac, body = sealed[:64], sealed[64:]
+    own, *bases = sealed.split("\n")
+    mac, body = own[:64], own[64:]
     if not body:
         raise SnapshotRefused("The snapshot of this code is gone; it has to be started again.")
     if not hmac.compare_digest(_bytes(mac), _bytes(_mac(rules, body))):
@@ -72,13 +87,19 @@ def unseal(
             "It was not resumed."
         )
     said = json.loads(body)
-    if said["form"] != _FORM:
+    if said["form"] not in _FORMS:
         raise SnapshotRefused(
             f"The snapshot of this code has form {said['form']}, and this worker reads {_FORM}."
         )
     if said["where"] != _where(context) or (call is not None and said["call"] != list(call)):
         raise SnapshotRefused("The snapshot of this code belongs to another call.")
-    frames: list[dict[str, Any]] = said["frames"]
+    named = {_name(one): one for one in bases}
+    try:
+        frames: list[dict[str, Any]] = _with_bases(said["frames"], named.__getitem__)
+    except KeyError:
+        raise SnapshotRefused(
+            "The snapshot of this code is not whole; it has to be started again."
+        ) from None
     return frames
 
 
@@ -95,6 +116,23 @@ def own_key(rules: Rules, file: Path) -> Rules:
         with os.fdopen(descriptor, "w") as made:
             made.write(secrets.token_hex(32))
     return rules.model_copy(update={"key": SecretStr(file.read_text("ascii"))})
+
+
+def _with_bases(value: Any, change: Callable[[str], str]) -> Any:
+    """Return frames with something else in the place of what each was packed beside."""
+    if isinstance(value, list | tuple):
+        return [_with_bases(one, change) for one in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: _with_bases(one, change) for key, one in value.items()}
+    # A frame, also of code that was called beside and has stopped too.
+    if "engine" in made and isinstance(made.get("base"), str):
+        made["base"] = change(made["base"])
+    return made
+
+
+def _name(base: str) -> str:
+    return hashlib.sha256(base.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _where(context: Context) -> list[str]:
