@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from pydantic import ConfigDict, Field, JsonValue
 
@@ -40,14 +40,14 @@ class Took(Given):
     Attributes:
         name: The queue, ``queue:finance``; "" for what no queue was asked.
         count: How many decisions.
-        p50: Half of them took no longer.
-        p90: Nine of ten took no longer.
+        p50: Half of them took no longer, in seconds.
+        p90: Nine of ten took no longer, in seconds.
     """
 
     name: str
     count: int
-    p50: timedelta
-    p90: timedelta
+    p50: float
+    p90: float
 
 
 class Came(Given):

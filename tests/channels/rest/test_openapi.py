@@ -33,7 +33,7 @@ CHECKS = [
     response_schema_conformance,
     status_code_conformance,
 ]
-EXAMPLES = 4
+EXAMPLES = 3
 
 ALL = frozenset({*Scope} - {Scope.ADMIN})
 ROLES: dict[str, dict[str, Any]] = {

@@ -79,7 +79,17 @@ def queue(one: Waiting) -> others.Queue:
 
 def figures(one: Figures) -> others.Figures:
     """Return the figures of what has ended."""
-    return others.Figures.model_validate(one.model_dump())
+    took = tuple(
+        others.Took(
+            name=each.name,
+            count=each.count,
+            p50=each.p50.total_seconds(),
+            p90=each.p90.total_seconds(),
+        )
+        for each in one.took
+    )
+    came = tuple(others.Came.model_validate(each.model_dump()) for each in one.came)
+    return others.Figures(count=one.count, since=one.since, took=took, came=came)
 
 
 def grant(one: Grant, now: datetime) -> others.Grant:
