@@ -209,6 +209,25 @@ async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
     assert {one.handoff for one in ended} <= {Handoff.RESUMED, Handoff.IN_DOUBT}
 
 
+@pytest.mark.parametrize(("step", "done"), [(3, []), (4, ["a"])], ids=["not made", "made"])
+async def test_a_no_to_what_is_in_doubt_is_the_truth(
+    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, done: list[str]
+) -> None:
+    """A call that was made stays made, and the code is told; one that nobody knows of raises."""
+    source = "def one() -> dict:\n    try:\n        return tools.note({'what': 'a'}).json()\n    except PermissionError as error:\n        return {'why': str(error)}\n"
+    app = shop(Rules(key=KEY, needs_approval=('tool == "note"',)), "one", one=source)
+    run = await office.submit(app, "go")
+    for one in await office.ask(run, InDoubt.ASK):
+        await office.desk.approve(one.id, MARA, channel="test")
+    assert await die(office, monkeypatch, stages.resume(app), step, after=True)
+    run = await office.resume(run)
+    assert noted(office) == done
+    run = await answer(office, run, yes=False)
+    assert noted(office) == done
+    assert ("may or may not have happened" in run.text) == (not done)
+    assert (run.text == "{'noted': 'a'}") == bool(done)
+
+
 CALLBACKS = """
 def before_model_callback(callback_context, llm_request):
     said = [one for one in callback_context.parts() if one.has_function_call("quiet")]
