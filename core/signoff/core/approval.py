@@ -117,9 +117,10 @@ class Approval(Counted):
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        # Whoever is asked now could not be reached, and may still answer elsewhere.
+        # Whoever is asked now could not be reached, and may still answer elsewhere; a stage that
+        # has approved has said what it had to say.
         others = terms is not self.terms and start is not None
-        seats = self.lasting_seats if others else self.seats
+        seats = (() if self.passed else self.lasting_seats) if others else self.seats
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
