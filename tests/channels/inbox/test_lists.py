@@ -78,7 +78,7 @@ async def test_for_me(browser, office):
         "asks to run reimburse",
         "amount: 250, purpose: train",
         "Asked for by Riley Voss",
-        '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (0 s ago)',
+        '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (just now)',
         '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
         "Waits on Mara Lind",
         'aria-current="page">For me</a>',

@@ -33,6 +33,8 @@ class When:
         if at is None:
             return None
         about = f"{roughly(now - at)} ago" if at <= now else f"in {roughly(at - now)}"
+        if timedelta() <= now - at < timedelta(minutes=1):
+            about = "just now"
         return cls(at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), moment(at), about)
 
 
