@@ -35,7 +35,14 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )
 _PATIENCE = 60.0
-_KEYS = {"Tab": 9, "Enter": 13}
+_KEYS = {"Tab": 9, "Enter": 13, " ": 32}
+_TOLD = (
+    "Log.entryAdded",
+    "Runtime.exceptionThrown",
+    "Network.requestWillBeSent",
+    "Network.loadingFinished",
+    "Page.javascriptDialogOpening",
+)
 _FIND = """
 [...document.querySelectorAll({selector})].filter(
   e => e.checkVisibility() && (e.innerText || '').includes({text})).pop()"""
@@ -52,12 +59,17 @@ _PLACE = """
 
 
 class Tab:
-    """One tab."""
+    """One tab.
+
+    Attributes:
+        told: What the browser has told of requests, errors and dialogs since `listen`.
+    """
 
     def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
         self._socket = socket
         self._sent = 0
         self._loads = 0
+        self.told: list[dict[str, Any]] = []
 
     async def do(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a command and return its result; page loads meanwhile are counted."""
@@ -69,6 +81,18 @@ class Tab:
             if message.get("id") == mine:
                 assert "error" not in message, f"{method}: {message}"
                 return dict(message["result"])
+
+    async def listen(self) -> None:
+        """Have the browser tell of each request, of each error, and of what a policy has blocked.
+
+        Chromium says the latter in its log, as it does to whoever opens the developer tools.
+        """
+        for domain in ("Log", "Runtime", "Network"):
+            await self.do(f"{domain}.enable")
+
+    def news(self, method: str) -> list[dict[str, Any]]:
+        """Return what was told by events of one kind."""
+        return [one["params"] for one in self.told if one["method"] == method]
 
     async def open(self, url: str) -> None:
         """Go to an address and wait until it is there."""
@@ -139,8 +163,10 @@ class Tab:
 
     async def key(self, name: str) -> None:
         """Press a key."""
-        about = {"key": name, "code": name, "windowsVirtualKeyCode": _KEYS[name]}
-        more = {"text": "\r"} if name == "Enter" else {}
+        code = "Space" if name == " " else name
+        about = {"key": name, "code": code, "windowsVirtualKeyCode": _KEYS[name]}
+        text = {"Enter": "\r", " ": " "}.get(name)
+        more = {"text": text} if text else {}
         await self.do("Input.dispatchKeyEvent", type="keyDown", **about, **more)
         await self.do("Input.dispatchKeyEvent", type="keyUp", **about)
 
@@ -151,10 +177,16 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.do("Emulation.setEmulatedMedia", features=[scheme])
 
-    async def picture(self) -> bytes:
-        """Return a picture of the whole page, as WebP."""
+    async def picture(self, *, most: int = 4_000) -> bytes:
+        """Return a picture of the page, as WebP; of a long one its beginning, `most` pixels."""
+        size = (await self.do("Page.getLayoutMetrics"))["cssContentSize"]
+        part = {"x": 0, "y": 0, "width": size["width"], "scale": 1}
         shot = await self.do(
-            "Page.captureScreenshot", format="webp", quality=75, captureBeyondViewport=True
+            "Page.captureScreenshot",
+            format="webp",
+            quality=70,
+            captureBeyondViewport=True,
+            clip={**part, "height": min(size["height"], most)},
         )
         return base64.b64decode(shot["data"])
 
@@ -174,7 +206,10 @@ class Tab:
     async def _message(self) -> dict[str, Any]:
         async with asyncio.timeout(_PATIENCE):
             message = json.loads(await self._socket.recv())
-        self._loads += message.get("method") == "Page.loadEventFired"
+        method = message.get("method", "")
+        self._loads += method == "Page.loadEventFired"
+        if method in _TOLD:
+            self.told.append(message)
         return dict(message)
 
 

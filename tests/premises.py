@@ -1,0 +1,250 @@
+"""The inbox page as it is in use: served on a port, an agent at work, mail, and a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyotp
+import uvicorn
+from aiosmtpd.smtp import SMTP
+from pydantic import SecretStr
+
+from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels, Sink
+from chromium import Tab, chromium
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import free_port
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.channels.email.sender import EmailChannel
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.link_mails import LinkMails
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.cli.http import Server
+from signoff.core.approval import Approval
+from signoff.core.people import Directory, Person, Role
+from signoff.core.policy import Policy
+from signoff.core.queues import Queue
+from signoff.testing import FakeChannel
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+
+_TOGETHER = 500
+AGENTS = Path(__file__).parents[1] / "examples" / "agents"
+OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com", roles=(Role.OPERATOR,))
+NAMED = Person(id="named", name="<img src=/hacked onerror=hacked()>", email="named@example.com")
+STAFF = Directory(
+    [MARA, CLEO, RILEY, OLGA, NAMED],
+    queues=[
+        Queue(name="finance", members=("mara", "cleo")),
+        Queue(name="travel", members=("cleo", "mara", "olga")),
+    ],
+)
+POLICIES = (
+    Policy(
+        name="large expenses",
+        when='tool == "reimburse" && args.amount > 5000',
+        ask=("mara",),
+        within="4h",
+        second_step="true",
+    ),
+    Policy(
+        name="harmless",
+        when='tool == "remind_customer"',
+        ask=("mara",),
+        within="2d",
+        batch=True,
+    ),
+    Policy(name="expenses", ask=("queue:finance",), within="4h"),
+)
+
+
+@dataclass
+class Premises:
+    """All of it."""
+
+    office: Channels
+    inbox: InboxSettings
+    crew: Crew
+    journal: Path
+    mails: Sink
+    links: LinkMails
+    tab: Tab
+    apps: dict[str, pyotp.OTP] = field(default_factory=dict)
+    used: int = 0
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where all of it is."""
+        return self.office.ledger
+
+    async def sweep(self) -> None:
+        """Begin anew: nothing is in the ledger, and nobody is signed in."""
+        await self.tab.open("about:blank")
+        await self.tab.do("Network.clearBrowserCookies")
+        await self.tab.do("Emulation.setScriptExecutionDisabled", value=False)
+        await self.tab.do("Page.setBypassCSP", enabled=False)
+        store = self.ledger.store
+        keys = [store.prefix + key for key in await store.keys("")]
+        if keys:
+            await store.client.delete(*keys)
+        self.journal.unlink(missing_ok=True)
+        self.apps.clear()
+        self.tab.told.clear()
+
+    async def ask(self, **parts: Any) -> Approval:
+        """Open a request, route it and deliver its cards."""
+        approval, _ = await self.office.ask(**parts)
+        return approval
+
+    async def amend(self, approval: Approval, **parts: Any) -> Approval:
+        """Let an approval be another one in some parts: what a test has no agent or time for."""
+        await self.ledger.commit(Change().put(approval.model_copy(update=parts), was=approval))
+        return await self.ledger.approval(approval.id)
+
+    async def heap(self, approval: Approval, count: int) -> None:
+        """Have so many copies of an approval wait: the same commit with other ids."""
+        change = Change().put(approval, was=None)
+        text, own = change.to_json(), approval.id.removeprefix("ap_")
+        for start in range(0, count, _TOGETHER):
+            calls = [
+                (
+                    text.replace(own, secrets.token_hex(len(own))[: len(own)]).replace(
+                        change.mark, secrets.token_hex(len(change.mark))[: len(change.mark)]
+                    ),
+                    0,
+                )
+                for _ in range(min(_TOGETHER, count - start))
+            ]
+            replies = await self.ledger.store.scripts("commit", calls)
+            assert all(one[0] == "ok" for one in replies)
+
+    async def ask_by_agent(self, app: str, message: str) -> Approval:
+        """Have an agent work until its call waits, and ask about it."""
+        run = await self.office.desk.submit(app, message, user="riley")
+        await self.crew.drain(stages.run(app))
+        await self.office.router.drain()
+        await self.office.delivery.drain()
+        (waiting,) = (await self.ledger.run(run.id)).waiting
+        return await self.ledger.approval(waiting)
+
+    async def come_in(self, person: Person) -> None:
+        """Let the browser have a session of somebody, without the way there."""
+        sessions = Sessions(self.ledger, self.inbox)
+        name = await sessions.begin(person.id, how=How.LINK, also=Change())
+        cookie = {"name": "signoff", "value": name, "domain": "127.0.0.1", "path": "/"}
+        await self.tab.do("Network.setCookie", **cookie)
+
+    async def enrol(self, person: Person) -> None:
+        """Give somebody an authenticator app."""
+        factors = Factors(self.ledger, self.inbox.secret_key)
+        self.apps[person.id] = pyotp.parse_uri(await factors.enroll(person, by="test"))
+
+    async def code(self, person: Person = MARA) -> str:
+        """Return a code that was not used yet."""
+        self.used = max(int((await self.ledger.now()).timestamp()) // 30, self.used + 1)
+        return str(self.apps[person.id].generate_otp(self.used))
+
+    async def mailed(self) -> str:
+        """Have the link mailed that was asked for, and return it as it stands in the mail."""
+        await self.links.drain()
+        text = self.mails.mails[-1].get_body(("plain",)).get_content()
+        return re.findall(r"http://\S+", text)[0]
+
+    async def open(self, path: str | Approval = "/inbox/") -> None:
+        """Open a page."""
+        where = page_of(path.id) if isinstance(path, Approval) else path
+        await self.tab.open(f"{self.inbox.url}{where}")
+
+    async def press(self, selector: str) -> None:
+        """Go to a button or link by Tab, press Enter, and wait for the page behind it."""
+        await self.tab.tab_to(selector)
+        await self.tab.enter()
+
+    async def put(self, selector: str, text: str) -> None:
+        """Go to a field by Tab and type into it, in place of what it holds."""
+        await self.tab.tab_to(selector)
+        await self.tab.look("document.activeElement.select?.()")
+        await self.tab.type(text)
+
+
+@asynccontextmanager
+async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[Premises]:
+    """Open them; the journal of the finance agent is ``journal.jsonl`` in the folder."""
+    port = free_port()
+    inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
+    async with AsyncExitStack() as stack:
+        ledger = Ledger(Store.open(redis_url, prefix=prefix))
+        stack.push_async_callback(ledger.close)
+        office = Channels(ledger, Desk(ledger, STAFF), STAFF, FakeChannel(), POLICIES)
+        office.inbox = inbox
+        guard = GuardPlugin(ledger)
+        apps = Apps(AGENTS, session_service(f"sqlite:///{folder}/s.db", AGENTS), lambda: guard)
+        stack.push_async_callback(apps.close)
+        sink = await stack.enter_async_context(_mail_server())
+        await stack.enter_async_context(_served(office, inbox, port))
+        yield Premises(
+            office,
+            inbox,
+            Crew(ledger, AdkRuntime(apps, guard)),
+            folder / "journal.jsonl",
+            sink,
+            LinkMails(office.desk, EmailChannel(sink.settings()), inbox),
+            await stack.enter_async_context(_browser(folder)),
+        )
+
+
+@asynccontextmanager
+async def _browser(folder: Path) -> AsyncIterator[Tab]:
+    async with chromium(folder, scripts=True) as tab:
+        await tab.listen()
+        yield tab
+        # What a page listens to ends before the server does.
+        await tab.do("Page.navigate", url="about:blank")
+
+
+@asynccontextmanager
+async def _served(office: Channels, inbox: InboxSettings, port: int) -> AsyncIterator[None]:
+    gateway = make_gateway(office.ledger)
+    gateway.include_router(make_inbox_router(office.desk, inbox))
+    listening = asyncio.Event()
+    config = uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off")
+    server = Server(config, lambda _: listening.set())
+    serving = asyncio.create_task(server._serve())
+    await listening.wait()
+    yield
+    server.should_exit = True
+    await serving
+
+
+@asynccontextmanager
+async def _mail_server() -> AsyncIterator[Sink]:
+    sink, sessions = Sink(), list[SMTP]()
+    loop = asyncio.get_running_loop()
+
+    def session() -> SMTP:
+        sessions.append(SMTP(sink, hostname="sink.example", loop=loop))
+        return sessions[-1]
+
+    server = await loop.create_server(session, "127.0.0.1", 0)
+    sink.port = server.sockets[0].getsockname()[1]
+    yield sink
+    server.close()
+    for one in sessions:
+        if one.transport is not None:
+            one.transport.close()
+    await asyncio.sleep(0)

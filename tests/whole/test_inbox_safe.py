@@ -1,0 +1,95 @@
+"""The inbox page against what is written to do harm, and under a heap of requests."""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+
+from builders import CLEO, MARA
+from premises import NAMED, OLGA, Premises, premises
+from signoff.core.approval import Approval
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MANY = 10_000
+MOST_BYTES = 100_000
+HARM = (
+    '"><script>hacked()</script><img src=/hacked onerror=hacked()>'
+    "'><svg onload=hacked()></textarea></title></style><iframe src='javascript:hacked()'>"
+    "<a href='javascript:hacked()' onfocus=hacked() autofocus>x</a>{{ 7 * 7 }}"
+)
+"""What would run wherever it is written into a page as it is."""
+
+TRAP = "window.harm = 0; window.hacked = () => { window.harm += 1; };"
+SHOWN = ("/inbox/queues", "/inbox/charts", "/inbox/all", "/inbox/away", f"/inbox/?q={quote(HARM)}")
+OURS = """
+[...document.querySelectorAll('script, img, iframe, svg, a, [autofocus]')].filter((e) =>
+  !(e.matches('script') && e.src.startsWith(location.origin + '/inbox/') && !e.text)
+  && !(e.matches('a') && (e.getAttribute('href') || '').startsWith('/inbox/')
+       || e.matches('a[href^="#"]'))
+  && !e.matches('svg.chart')).map((e) => e.outerHTML)"""
+"""What a page has that is not of the kinds that we write."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(redis_url, tmp_path_factory):
+    """One gateway and one browser for all of these tests."""
+    folder = tmp_path_factory.mktemp("safe")
+    async with premises(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def at(place: Premises) -> Premises:
+    """Them, with nothing in the ledger and nobody signed in."""
+    await place.sweep()
+    return place
+
+
+async def harmful(at: Premises) -> tuple[Approval, Approval]:
+    """Return a request that waits and one that is over, with harm wherever somebody writes."""
+    parts = {"tool": HARM[:60], "hint": HARM, "user": "named", HARM: HARM, "amount": 1}
+    waits = await at.ask(template={"note": HARM, HARM: HARM}, **parts)
+    over = await at.ask(**parts)
+    waits, over = await at.amend(waits, said=HARM), await at.amend(over, said=HARM)
+    desk, staff = at.office.desk, at.office.directory
+    await desk.move(waits.id, lambda one, now: one.comment(NAMED, staff, text=HARM, now=now))
+    await desk.move(waits.id, lambda one, now: one.ask_back(MARA, staff, text=HARM, now=now))
+    return waits, await desk.reject(over.id, CLEO, channel="email", reason=HARM)
+
+
+async def test_nothing_that_was_written_runs(at: Premises) -> None:
+    """Even without the Content-Security-Policy all of it is text, on every page that shows it."""
+    await at.tab.do("Page.setBypassCSP", enabled=True)
+    await at.tab.do("Page.addScriptToEvaluateOnNewDocument", source=TRAP)
+    waits, over = await harmful(at)
+    seen = 0
+    for person in (MARA, NAMED, OLGA):
+        await at.come_in(person)
+        for path in (waits, over, "/inbox/", "/inbox/asked", "/inbox/ended", *SHOWN):
+            await at.open(path)
+            seen += await at.tab.look("document.body.textContent.split('hacked()').length - 1")
+            assert await at.tab.look(OURS) == [], path
+            assert await at.tab.look("window.harm") == 0, path
+    assert seen > 50
+    wanted = [one["request"]["url"] for one in at.tab.news("Network.requestWillBeSent")]
+    assert not [one for one in wanted if one.endswith("/hacked")]
+    assert at.tab.news("Page.javascriptDialogOpening") == []
+
+
+async def test_the_first_page_is_light_however_much_waits(at: Premises) -> None:
+    """With 10,000 requests the list comes in under 100 KB, scripts and style in it."""
+    await at.heap(await at.ask(amount=2500, purpose="The conference"), MANY - 1)
+    await at.come_in(MARA)
+    await at.tab.shape(360, 740, dark=False)
+    await at.tab.do("Network.setCacheDisabled", cacheDisabled=True)
+    at.tab.told.clear()
+    await at.open()
+    await at.tab.find("p", "10,000 wait for you.")
+    loaded = at.tab.news("Network.loadingFinished")
+    assert len(loaded) >= len(("page", "style.css", "htmx.min.js", "live.js"))
+    assert sum(one["encodedDataLength"] for one in loaded) < MOST_BYTES
+    assert await at.tab.look("document.querySelectorAll('.list > li').length") == 25

@@ -1,0 +1,224 @@
+"""The whole way on the inbox page, as people go it: by keyboard, on a phone, without scripts."""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+import pytest
+import pytest_asyncio
+
+from builders import CLEO, MARA, RILEY
+from premises import Premises, premises
+from signoff.broker import stages
+from signoff.core.approval import State
+from signoff.core.run import RunState
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PHONE, DESK = 360, 1280
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(redis_url, tmp_path_factory):
+    """One gateway and one browser for all of these tests."""
+    folder = tmp_path_factory.mktemp("way")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(folder / "journal.jsonl"))
+        patch.delenv("GOOGLE_API_KEY", raising=False)
+        async with premises(redis_url, folder, f"{{way-{secrets.token_hex(4)}}}:") as made:
+            yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def at(place: Premises) -> Premises:
+    """Them, with nothing in the ledger and nobody signed in."""
+    await place.sweep()
+    return place
+
+
+async def begin(at: Premises, *, width: int, scripts: bool) -> None:
+    """Be a screen of some width, with scripts or without."""
+    await at.tab.shape(width, 740, dark=False)
+    await at.tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+async def test_from_a_link_by_mail_to_the_end_of_the_run(
+    at: Premises, width: int, scripts: bool
+) -> None:
+    """By Tab and Enter alone: a link, the list, the request, a yes; then the tool has run."""
+    await begin(at, width=width, scripts=scripts)
+    approval = await at.ask_by_agent("finance", "Please reimburse me $2500 for the conference")
+    await at.open()
+    await at.put("#link-address", MARA.email)
+    await at.press("form[action$='/sign-in/link'] button")
+    assert "Look into your mail" in await at.tab.text()
+    await at.tab.open(await at.mailed())
+    assert "Sign in as Mara Lind" in await at.tab.text()
+    await at.press("button.yes")
+
+    assert "What waits for you" in await at.tab.text()
+    assert not await at.tab.look(OVERFLOWS)
+    await at.press(f"#open-{approval.id}")
+    text = await at.tab.text()
+    for words in ("finance asks to run reimburse", "2500", "the conference", approval.digest):
+        assert words in text
+    assert not await at.tab.look(OVERFLOWS)
+    await at.put("#reason", "a good conference")
+    await at.press("form[aria-label='Your answer'] button.yes")
+    assert "Recorded: you approved reimburse" in await at.tab.text()
+
+    await at.crew.drain(stages.resume("finance"))
+    assert (await at.ledger.run(approval.origin.run)).state is RunState.COMPLETED
+    assert json.loads(at.journal.read_text())["amount"] == 2500
+    await at.open(approval)
+    text = await at.tab.text()
+    assert "The agent went on with the answer." in text
+    assert "reimbursed" in text
+    assert not await at.tab.look(OVERFLOWS)
+    await at.press("form.out button")
+    await at.open(approval)
+    assert "Sign in" in await at.tab.text()
+    assert "2500" not in await at.tab.text()
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, True), (DESK, False)])
+async def test_a_no_reaches_the_agent_with_its_reason(
+    at: Premises, width: int, scripts: bool
+) -> None:
+    """The reason of a rejection is what the agent reads, and nothing was paid."""
+    await begin(at, width=width, scripts=scripts)
+    approval = await at.ask_by_agent("finance", "Please reimburse me $2500 for the conference")
+    await at.come_in(MARA)
+    await at.open(approval)
+    await at.put("#reason", "the budget is spent")
+    await at.press("button.no")
+    assert "you rejected reimburse" in await at.tab.text()
+    await at.crew.drain(stages.resume("finance"))
+    run = await at.ledger.run(approval.origin.run)
+    assert run.state is RunState.COMPLETED
+    assert "the budget is spent" in run.text
+    assert not at.journal.exists()
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> None:
+    """What is wrong is said at its field and loses nothing; what is right reaches the tool."""
+    await begin(at, width=width, scripts=scripts)
+    approval = await at.ask_by_agent("time_off", "I want 5 days off")
+    await at.come_in(MARA)
+    await at.open(approval)
+    await at.put("#field-0", "three")
+    await at.put("#reason", "not in March")
+    await at.press("form[aria-label='Your answer'] button.yes")
+    assert await at.tab.look("document.activeElement.id") == "alert"
+    assert await at.tab.look("document.getElementById('field-0').value") == "three"
+    kept = await at.tab.look("document.getElementById('reason').value")
+    assert kept.strip() == "not in March"
+    assert (await at.ledger.approval(approval.id)).state is State.PENDING
+    await at.put("#field-0", "3")
+    await at.press("form[aria-label='Your answer'] button.yes")
+    assert "Recorded" in await at.tab.text()
+    await at.crew.drain(stages.resume("time_off"))
+    assert "3" in (await at.ledger.run(approval.origin.run)).text
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> None:
+    """Claim, comment, ask, have it answered, and release: all of it by keyboard."""
+    await begin(at, width=width, scripts=scripts)
+    approval = await at.ask()
+    await at.come_in(MARA)
+    await at.open(approval)
+    await at.press("form[action$='/claim'] button")
+    assert "Claimed by Mara Lind" in await at.tab.text()
+    for move, words in (("comment", "I look at it today"), ("ask", "Which conference?")):
+        await at.tab.tab_to(f"summary:has(+ form[action$='/{move}'])")
+        await at.tab.key("Enter")
+        await at.put(f"#{move}-text", words)
+        await at.press(f"form[action$='/{move}'] button")
+        assert words in await at.tab.text()
+    await at.come_in(RILEY)
+    await at.open(approval)
+    assert "Which conference?" in await at.tab.text()
+    assert await at.tab.look("document.querySelectorAll('button.no[formaction]').length") == 0
+    await at.put("#answer-text", "The one in Lisbon")
+    await at.press("form[action$='/answer'] button")
+    await at.come_in(MARA)
+    await at.open(approval)
+    assert "The one in Lisbon" in await at.tab.text()
+    assert not await at.tab.look(OVERFLOWS)
+    await at.press("form[action$='/release'] button")
+    after = await at.ledger.approval(approval.id)
+    assert after.claim_at(await at.ledger.now()) is None
+    assert after.state is State.PENDING
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
+    """What is harmless is ticked, seen in full, and approved together; one of them is too late."""
+    await begin(at, width=width, scripts=scripts)
+    asked = [await at.ask(tool="remind_customer", customer=f"c-{one}") for one in range(3)]
+    serious = await at.ask()
+    await at.come_in(MARA)
+    await at.open()
+    assert await at.tab.look(f"document.getElementById('pick-{serious.id}')") is None
+    for one in asked:
+        await at.tab.tab_to(f"#pick-{one.id}")
+        await at.tab.key(" ")
+    await at.press("#batch button")
+    text = await at.tab.text()
+    assert "Approve 3 together" in text
+    assert all(f"c-{one}" in text for one in range(3))
+    assert not await at.tab.look(OVERFLOWS)
+    await at.office.desk.reject(asked[1].id, MARA, channel="email", reason="not this one")
+    await at.press("button.yes")
+    assert "2 of 3 recorded" in await at.tab.text()
+    assert not await at.tab.look(OVERFLOWS)
+    states = [one.state for one in await at.ledger.approvals([one.id for one in asked])]
+    assert states == [State.APPROVED, State.REJECTED, State.APPROVED]
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: bool) -> None:
+    """A yes by mail waits for its confirmation here, which counts with the right code only."""
+    await begin(at, width=width, scripts=scripts)
+    await at.enrol(MARA)
+    approval = await at.ask(amount=9000, purpose="the fair")
+    await at.office.desk.approve(approval.id, MARA, channel="email", reason="it pays")
+    await at.come_in(MARA)
+    await at.open(approval)
+    assert "You said yes" in await at.tab.text()
+    await at.put("#code", "000000")
+    await at.press("form[aria-label='Your answer'] button.yes")
+    assert await at.tab.look("document.activeElement.id") == "alert"
+    assert (await at.ledger.approval(approval.id)).state is State.PENDING
+    await at.put("#code", await at.code())
+    await at.press("form[aria-label='Your answer'] button.yes")
+    assert "Recorded: you approved reimburse" in await at.tab.text()
+    assert (await at.ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
+    """The list loses what was decided by mail, the request says who decided, without a reload."""
+    await begin(at, width=DESK, scripts=True)
+    first, second = await at.ask(), await at.ask(amount=30)
+    await at.come_in(MARA)
+    await at.open()
+    await at.tab.look("window.loaded = 'once'")
+    await at.tab.find(f"#open-{first.id}")
+    await at.office.desk.approve(first.id, CLEO, channel="email")
+    await at.tab.find("#news", "1 waits for you")
+    assert await at.tab.look(f"document.getElementById('open-{first.id}')") is None
+    assert await at.tab.look("window.loaded") == "once"
+
+    await at.open(second)
+    await at.tab.look("window.loaded = 'once'")
+    await at.tab.write("#reason", "I was about to say")
+    await at.office.desk.reject(second.id, CLEO, channel="email", reason="no room")
+    await at.tab.find("#news", "Cleo Park rejected reimburse")
+    kept = await at.tab.look("document.getElementById('reason').value")
+    assert kept.strip() == "I was about to say"
+    assert await at.tab.look("window.loaded") == "once"
