@@ -1,0 +1,215 @@
+"""Every page of the inbox: for everybody, narrow and wide, light and dark, and how it looks."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from builders import CLEO, MARA, RILEY
+from npm import packages
+from premises import OLGA, Premises, premises
+from signoff.core.approval import Approval
+
+DOCS = Path(__file__).parents[2] / "docs"
+IMAGES = DOCS / "images" / "inbox"
+AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
+ALL = "axe.run({resultTypes: ['violations']})"
+SEEN = """axe.run({resultTypes: ['violations'], runOnly: [
+  'color-contrast', 'link-in-text-block', 'target-size', 'scrollable-region-focusable']})"""
+"""The rules that are about sizes and colours, which alone differ from shape to shape."""
+OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+SHAPES = {"phone": 360, "phone-dark": 360, "wide": 1280, "wide-dark": 1280}
+SMALL = """
+[...document.querySelectorAll('a, button, input, select, textarea, summary')]
+  .filter((e) => e.checkVisibility() && e.type !== 'hidden' && !e.closest('p, .skip, .plainly'))
+  .map((e) => [e.outerHTML.slice(0, 90), e.getBoundingClientRect()])
+  .filter(([, box]) => box.height && (box.height < 24 || box.width < 24)).map(([e]) => e)"""
+"""What a finger is to hit and is under 24 pixels (WCAG 2.2, 2.5.8); links in a line may be."""
+
+MOST_BYTES = 60_000
+TALLEST = 1_200
+"""The pixels of a long page that a picture shows."""
+
+COMPARED = "I have compared three hotels, and took the one next to the venue. The fee is included."
+SAID = (
+    "The fair in Lisbon takes place in May. Two colleagues have spoken there before, and the early "
+    "booking ends tonight, so I would book the stand now."
+)
+KEPT = ("sign-in", "list", "approval", "form", "confirm", "over", "batch", "queues", "charts")
+KEPT += ("security", "away", "all")
+"""The pages whose pictures the documentation has."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(redis_url, tmp_path_factory):
+    """One gateway and one browser for all of these tests."""
+    folder = tmp_path_factory.mktemp("looks")
+    async with premises(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def at(place: Premises) -> Premises:
+    """Them, with nothing in the ledger and nobody signed in."""
+    await place.sweep()
+    return place
+
+
+def ago(approval: Approval, hours: int) -> datetime:
+    """Return when an approval was opened, if that was some hours before."""
+    return approval.opened_at - timedelta(hours=hours)
+
+
+async def history(at: Premises) -> None:
+    """Let some requests have ended."""
+    for hours in range(1, 10):
+        approval = await at.ask(amount=100 * hours, purpose="taxi")
+        approval = await at.amend(approval, opened_at=ago(approval, hours))
+        answer = at.office.desk.reject if hours % 4 == 0 else at.office.desk.approve
+        await answer(approval.id, CLEO if hours % 2 else MARA, channel="email", reason="as agreed")
+
+
+async def tour(at: Premises) -> AsyncIterator[str]:
+    """Go to page after page, and say which it is."""
+    tab, office = at.tab, at.office
+    await at.enrol(MARA)
+    await at.open()
+    yield "sign-in"
+    await at.put("#link-address", MARA.email)
+    await at.press("form[action$='/sign-in/link'] button")
+    yield "link-sent"
+    link = await at.mailed()
+    await tab.open(link)
+    yield "link"
+    await at.press("button.yes")
+    yield "list-empty"
+    await tab.open(link)
+    yield "link-used"
+
+    await history(at)
+    big = await at.ask(amount=9000, purpose="A stand at the fair in Lisbon", cost_centre="EU-114")
+    await at.amend(big, opened_at=ago(big, 2), said=SAID)
+    for customer in ("Hansen & Sons", "Gómez S.L."):
+        await at.ask(tool="remind_customer", customer=customer, invoice="2026-0417")
+    plain = await at.ask(amount=2500, purpose="The conference of the finance department")
+    plain = await at.amend(plain, opened_at=ago(plain, 1), said=COMPARED)
+    days = await at.ask(
+        tool="request_time_off",
+        template={"approved_days": 0, "from": "2026-12-01", "paid": True, "note": ""},
+        hint="May this employee take 5 days off? Say how many days you approve.",
+        days=5,
+    )
+    long = await at.ask(tool="send_letter", text="Dear customer, " * 200, key="x" * 300)
+    await at.open()
+    await tab.find("h1", "What waits for you")
+    yield "list"
+    await at.open("/inbox/?q=nothing-like-it&sort=due")
+    yield "list-nothing-fits"
+    await at.open(plain)
+    yield "approval"
+    await tab.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    yield "approval-unfolded"
+    await at.open(days)
+    yield "form"
+    await at.put("#field-0", "many")
+    await at.press("form[aria-label='Your answer'] button.yes")
+    yield "form-wrong"
+    await at.open(long)
+    yield "approval-long"
+    await office.desk.approve(big.id, MARA, channel="email", reason="It pays for itself")
+    await at.open(big)
+    yield "confirm"
+    await office.desk.reject(big.id, MARA, channel="email", reason="Not before the budget is out")
+    await at.open(big)
+    yield "over"
+    await at.open()
+    await tab.look("document.querySelectorAll('.pick input').forEach((e) => { e.checked = true; })")
+    await at.press("#batch button")
+    yield "batch"
+    await at.press("button.yes")
+    yield "batch-done"
+    for path in ("queues", "queues/finance", "ended", "away", "charts", "security"):
+        await at.open(f"/inbox/{path}")
+        yield path.replace("/", "-")
+    await at.open("/inbox/approvals/x")
+    yield "not-found"
+    await at.come_in(RILEY)
+    await at.open("/inbox/asked")
+    yield "asked"
+    await at.open(plain)
+    yield "requester"
+    await at.come_in(OLGA)
+    for path in ("all", "queues", "charts"):
+        await at.open(f"/inbox/{path}")
+        yield path if path == "all" else f"{path}-operator"
+    await at.open(plain)
+    yield "operator"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_every_page(at: Premises) -> None:
+    """No rule of axe is broken, nothing is too small or over the edge, blocked or from elsewhere.
+
+    With SIGNOFF_WRITE_DOCS=1 the pictures of the documentation are taken on the way.
+    """
+    script = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    tab, found, drawn = at.tab, [], bool(os.environ.get("SIGNOFF_WRITE_DOCS"))
+    await tab.shape(360, 740, dark=False)
+    async for name in tour(at):
+        await tab.look(script)
+        for shape, width in SHAPES.items():
+            await tab.shape(width, 740, dark=shape.endswith("dark"))
+            if drawn and name in KEPT:
+                picture = await tab.picture(most=TALLEST)
+                (IMAGES / f"{name}-{shape}.webp").write_bytes(picture)
+            report = await tab.look(ALL if shape == "phone" else SEEN)
+            for one in report["violations"]:
+                places = [node["html"] for node in one["nodes"]]
+                found.append((name, shape, one["id"], one["impact"], places))
+            if await tab.look(OVERFLOWS):
+                found.append((name, shape, "overflows"))
+            found += [(name, shape, "small", one) for one in await tab.look(SMALL)]
+    assert found == []
+    assert blocked(at) == []
+    assert fetched_elsewhere(at) == []
+
+
+def blocked(at: Premises) -> list[str]:
+    """Return what the browser complained of, besides statuses of ours that are errors."""
+    entries = [one["entry"]["text"] for one in at.tab.news("Log.entryAdded")]
+    thrown = [str(one) for one in at.tab.news("Runtime.exceptionThrown")]
+    ours = ("status of 404", "status of 410", "status of 422")
+    return [one for one in entries if not any(status in one for status in ours)] + thrown
+
+
+def fetched_elsewhere(at: Premises) -> list[str]:
+    """Return the addresses that were asked for outside of our pages; Chromium's icons are data."""
+    ours = (f"{at.inbox.url}/inbox", "about:", "data:image/svg+xml;base64,")
+    asked = {one["request"]["url"] for one in at.tab.news("Network.requestWillBeSent")}
+    return sorted(one for one in asked if not one.startswith(ours))
+
+
+def test_the_documentation_shows_every_picture() -> None:
+    """Each is small and in the how-to, narrow or wide, light with its dark one, and described."""
+    text = (DOCS / "how-to" / "use-the-inbox.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r'<picture><source media="\(prefers-color-scheme: dark\)" '
+        r'srcset="../images/inbox/([a-z-]+)-dark.webp">'
+        r'<img src="../images/inbox/([a-z-]+).webp" width="\d+" alt="([^"]+)"></picture>',
+        text,
+    )
+    assert all(dark == light for dark, light, _ in found)
+    shown = {light for _, light, _ in found}
+    assert shown == {f"{name}-{shape}" for name in KEPT for shape in ("phone", "wide")}
+    sizes = {one.stem: one.stat().st_size for one in IMAGES.glob("*.webp")}
+    assert max(sizes.values()) < MOST_BYTES
+    assert set(sizes) == {f"{name}-{shape}" for name in KEPT for shape in SHAPES}
+    assert min(len(alt) for _, _, alt in found) > len("A page of the inbox.")
