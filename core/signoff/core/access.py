@@ -17,8 +17,7 @@ from pydantic import Field, model_validator
 from signoff.core.approval import Approval
 from signoff.core.grants import Grant
 from signoff.core.model import Value
-from signoff.core.moves import QUEUE
-from signoff.core.people import Directory, Person
+from signoff.core.people import Directory
 from signoff.core.run import Run
 
 ANYBODY: Final = "*"
@@ -146,7 +145,6 @@ class Access(Value):
             self.sees_all(directory)
             or self.has_asked(approval.origin.user, directory)
             or (person is not None and approval.concerns(person, directory))
-            or _in_queue(approval, person, directory)
         )
         return concerned and self.may_use(approval.origin.app)
 
@@ -158,12 +156,3 @@ class Access(Value):
     def revokes(self, grant: Grant) -> bool:
         """Say whether its holder may take a grant back: who has given it, and administrators."""
         return self.is_admin or (bool(self.person) and grant.by == self.person)
-
-
-def _in_queue(approval: Approval, person: Person | None, directory: Directory) -> bool:
-    """Say whether a person is in a queue that an approval waits in, or has waited in."""
-    if person is None:
-        return False
-    names = {one.via.removeprefix(QUEUE) for one in approval.seats if one.via.startswith(QUEUE)}
-    queues = (directory.queues.get(one) for one in names)
-    return any(one is not None and person.id in one.members for one in queues)

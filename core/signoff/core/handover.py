@@ -12,7 +12,7 @@ from signoff.core.events import Event, What
 from signoff.core.handling import Handled
 from signoff.core.levels import Seat
 from signoff.core.model import Value
-from signoff.core.moves import MOST_COMMENTS, Comment, Operator, Who, cleaned
+from signoff.core.moves import MOST_COMMENTS, QUEUE, Comment, Operator, Who, cleaned
 from signoff.core.people import Directory, Person, Role
 
 REMIND_EVERY: Final = timedelta(hours=1)
@@ -141,11 +141,18 @@ class HandedOn(Handled):
             raise MoveRefused(f"Approval {self.id} was handed on often enough. Decide it.")
 
     def concerns(self, person: Person, directory: Directory) -> bool:
-        """Say whether a person is asked or was, has decided it beforehand, or has asked for it."""
+        """Say whether a person may know of it, without any role.
+
+        That is who is asked or was, who has decided it beforehand, who has asked for it, and the
+        others of the queues that it was put into.
+        """
         if self.decision is not None and self.decision.by == person.id:
             return True
         asked = {*self.approvers, *(one.of for one in self.handovers)}
         asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
+        ways = {one.via.removeprefix(QUEUE) for one in self.seats if one.via.startswith(QUEUE)}
+        queues = (directory.queues.get(one) for one in ways)
+        asked |= {member for one in queues if one is not None for member in one.members}
         return person.id in asked or self.is_requester(person, directory)
 
     def acting(self, person: Person, directory: Directory) -> Who:

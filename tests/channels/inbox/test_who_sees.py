@@ -15,6 +15,7 @@ from signoff.core.levels import Level, Seat, Start
 from signoff.core.moves import Operator
 from signoff.core.people import Directory, Person, Role
 from signoff.core.policy import Policy, Terms
+from signoff.core.queues import Pick, Queue
 
 HOUR = timedelta(hours=1)
 
@@ -50,6 +51,18 @@ def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
         "later": {"mara", "cleo", "riley", "olga", "ada"},
         "given": {"mara", "dan", "riley", "olga", "ada"},
     }
+
+
+def test_the_others_of_a_queue_see_what_waits_in_it_and_decide_nothing_of_it() -> None:
+    """Where one member in turn is asked, the rest look on; nobody outside of the queue does."""
+    queue = Queue(name="finance", members=("mara", "dan"), pick=Pick.ROUND_ROBIN)
+    crowd = Directory([*CROWD], queues=[queue])
+    approval = asked(MARA)
+    seats = (Seat(person="mara", via="queue:finance"),)
+    approval = approval.model_copy(update={"seats": seats})
+    assert may_see(approval, DAN, crowd)
+    assert not may_see(approval, CLEO, crowd)
+    assert not may(approval, DAN, crowd, NOON).decide
 
 
 def test_what_each_may_do() -> None:

@@ -138,7 +138,7 @@ class ListPages:
         return await self._shown(visit, source, lambda one: not self._asked_by(visit.person, one))
 
     async def queue(self, request: Request) -> Response:
-        """Show what waits in a queue, as far as the person may see it."""
+        """Show what waits in a queue, to its members and to those who see all."""
         visit = await self._visits.of(request)
         name = str(request.path_params["name"])
         queue = self._desk.directory.queues.get(name)
@@ -150,7 +150,7 @@ class ListPages:
             index=f"{QUEUE}{name}",
             orders=_OF_ONE,
             states=WAITING,
-            empty="Nothing waits in this queue that you are asked about.",
+            empty="Nothing waits in this queue.",
             counts="in this queue",
             section="/queues",
         )

@@ -117,7 +117,8 @@ class View:
 def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval.
 
-    Whoever is asked or was, whoever has asked for it, and operators and auditors may.
+    Whoever is asked or was, whoever has asked for it, the others of its queues, and operators and
+    auditors may.
     """
     return person.sees_all or approval.concerns(person, directory)
 
