@@ -1,4 +1,4 @@
-"""The page of an approval in a real browser: kept up to date, and for everybody."""
+"""The page of an approval in a real browser: kept up to date while somebody fills it in."""
 
 from __future__ import annotations
 
@@ -16,19 +16,15 @@ from pydantic import SecretStr
 from builders import CLEO, MARA, RILEY
 from channels.inbox.crowd import CROWD, PLAIN
 from chromium import Tab, chromium
-from npm import packages
 from signoff.broker.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.cli.http import Server
-from signoff.core.approval import State
 from signoff.core.grantrules import GrantRules
 from signoff.core.people import Person
 
-AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
-OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 
 
@@ -117,44 +113,3 @@ async def test_an_untouched_form_goes_when_it_is_decided(seat: Desk) -> None:
     await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
     await seat.tab.find("h1", "Cleo Park rejected reimburse")
     assert await seat.tab.look("document.querySelectorAll('form.sheet').length") == 0
-
-
-async def test_for_everybody(seat: Desk) -> None:
-    """No rule of axe is broken, narrow and light, wide and dark; nothing goes over the edge."""
-    script = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    tab, found = seat.tab, []
-    await tab.do("Page.setBypassCSP", enabled=True)
-
-    async def examine(name: str) -> None:
-        await tab.look("document.querySelectorAll('details').forEach(one => one.open = true)")
-        for width, dark in ((360, False), (1280, True)):
-            await tab.shape(width, 740, dark=dark)
-            await tab.look(script)
-            report = await tab.look("axe.run()")
-            assert len(report["passes"]) > 10
-            for one in report["violations"]:
-                places = [node["html"] for node in one["nodes"]]
-                found.append((name, width, dark, one["id"], one["impact"], places))
-            assert not await tab.look(OVERFLOWS), (name, width)
-
-    approval, _ = await seat.office.ask(
-        template=TEMPLATE, tool="request_time_off", why="long " * 300, key="x" * 300
-    )
-    await seat.sign_in(MARA)
-    await seat.open(approval)
-    await examine("form")
-    await tab.write("#field-0", "many")
-    await tab.tab_to("button.yes")
-    await tab.enter()
-    await tab.find(".alert", "Look at what is marked.")
-    assert await tab.look("document.activeElement.id") == "alert"
-    await examine("errors")
-    plain, _ = await seat.office.ask()
-    await seat.office.desk.approve(plain.id, CLEO, channel="email", reason="fine")
-    await seat.open(plain)
-    await examine("over")
-    assert (await seat.office.ledger.approval(approval.id)).state is State.PENDING
-    await seat.sign_in(RILEY)
-    await seat.open(approval)
-    await examine("requester")
-    assert found == []
