@@ -229,9 +229,15 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
         assert not left
 
 
-async def test_up_leaves_nothing_behind_when_it_is_killed(file: Path) -> None:
-    """`kill -9` of `signoff up` takes its processes with it."""
+async def test_up_runs_once_in_a_folder_and_leaves_nothing_behind_when_it_is_killed(
+    file: Path, supervisor: Supervisor
+) -> None:
+    """A second one would ruin the first one's Redis; `kill -9` takes its processes with it."""
     async with _up(file) as (child, processes):
+        second = await supervisor.signoff("second", "--config", str(file), "up")
+        await second.ended.wait()
+        assert second.code == 2
+        assert "runs already" in second.tail[-1]
         os.kill(child.pid, signal.SIGKILL)
         _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
@@ -247,15 +253,6 @@ async def test_up_stops_everything_when_a_process_dies(file: Path) -> None:
         assert any("channels was ended by signal 9" in line for line in child.tail)
         _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert not left
-
-
-async def test_up_runs_once_in_a_folder(file: Path, supervisor: Supervisor) -> None:
-    """A second one is refused: it would ruin the first one's Redis."""
-    async with _up(file):
-        second = await supervisor.signoff("second", "--config", str(file), "up")
-        await second.ended.wait()
-        assert second.code == 2
-        assert "runs already" in second.tail[-1]
 
 
 def test_a_broker_that_is_away_is_told_without_its_password() -> None:

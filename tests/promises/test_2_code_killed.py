@@ -64,9 +64,8 @@ class Manager:
 
 def kills(stop: int, number: int) -> list[tuple[int, bool]]:
     """Return the steps to be killed at, before or after; each second round has the other halves."""
-    if stop == 0:
-        return [(step, after) for step in FIRST for after in (False, True)]
-    return [(step, bool((step + number) % 2)) for step in OTHERS]
+    steps = OTHERS if stop else FIRST
+    return [(step, bool((step + number) % 2)) for step in steps]
 
 
 async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from pathlib import Path
 
@@ -13,13 +14,13 @@ from signoff.broker import audit
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff, State
 
-RUNS = 200
+RUNS = 120 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 KILLS = 9
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(400)
-async def test_kill_9_at_random_during_two_hundred_runs(tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+async def test_kill_9_at_random_during_a_hundred_runs(tmp_path: Path) -> None:
     """Every run ends, no tool has run twice, no acknowledged answer is lost, the chain verifies."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 -- to have the same order of kills again

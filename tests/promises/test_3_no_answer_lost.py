@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import os
 import time
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from signoff.cli import devmail
 from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 
-RUNS = 500
+RUNS = 200 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(400)
-async def test_purging_the_broker_in_the_middle_of_five_hundred_runs(tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+async def test_purging_the_broker_in_the_middle_of_hundreds_of_runs(tmp_path: Path) -> None:
     """Every doorbell in flight is thrown away, again and again, and every run still completes."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))

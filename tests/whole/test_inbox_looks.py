@@ -171,6 +171,8 @@ async def test_every_page(at: Premises) -> None:
                 picture = await tab.picture(most=TALLEST)
                 (IMAGES / f"{name}-{shape}.webp").write_bytes(picture)
             report = await tab.look(ALL if shape == "phone" else SEEN)
+            # A run that has looked at nothing finds nothing.
+            assert len(report["passes"]) > (10 if shape == "phone" else 0), (name, shape)
             for one in report["violations"]:
                 places = [node["html"] for node in one["nodes"]]
                 found.append((name, shape, one["id"], one["impact"], places))
