@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -110,3 +111,9 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 
     yield read
     client.close()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is loaded by now out of every garbage collection: it is large, and stays."""
+    gc.collect()
+    gc.freeze()

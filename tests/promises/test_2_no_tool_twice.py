@@ -15,7 +15,7 @@ from signoff.core.events import What
 from signoff.core.lifecycle import Handoff, State
 
 RUNS = 120 * int(os.environ.get("SIGNOFF_KILLS", "1"))
-KILLS = 9
+KILLS = 6
 
 
 @pytest.mark.promise

@@ -26,7 +26,9 @@ from signoff.core.errors import (
 log = structlog.get_logger(__name__)
 
 BATCH: Final = 100
-LEASE: Final = 30.0
+LEASE: Final = 10.0
+"""Seconds for which items are somebody's; what a dead process held waits no longer than that."""
+
 MOST_ATTEMPTS: Final = 13
 """With `backoff`, about an hour."""
 
