@@ -79,7 +79,7 @@ def entries_below(lines: tuple[str, ...], template: JsonValue) -> Entries:
         found += [pair] if pair else []
         taken += 1
     rest = lines[taken:]
-    if rest and (meant := _misspelt(plain_line(rest[0]), template)):
+    if rest and (meant := misspelt(plain_line(rest[0]), template)):
         problem = f'I read "{brief(rest[0])}"; did you mean "{meant}"? {_names(template)}'
         return Entries(other_lines=rest, problem=problem)
     for line in rest:
@@ -149,7 +149,7 @@ def _assignments(given: str, template: JsonValue) -> Entries:
     return Entries(tuple(found))
 
 
-def _misspelt(line: str, template: JsonValue) -> str:
+def misspelt(line: str, template: JsonValue) -> str:
     """Return the field that the name on a line nearly is, or nothing."""
     name = _split(line)[0].strip(" *_`").casefold().replace(" ", "_")
     known = {field.casefold()[:_LONGEST_NAME]: field for field in fields_of(template)}
