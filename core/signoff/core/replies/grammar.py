@@ -401,7 +401,7 @@ class Reader:
                     yield from self._values(found.end)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
-                case Role.COURTESY:
+                case Role.THANKS | Role.COURTESY:
                     yield from self._courtesy(piece, state)
                 case Role.AFTER if state is State.AFTER:
                     yield _Edge(found.end, state, piece)
@@ -423,10 +423,13 @@ class Reader:
         return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
 
     def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
-        """Yield a courtesy by itself and with the name of whom it is for: "thanks, Anna"."""
+        """Yield a courtesy by itself and with the name of whom it is for: "thanks Anna"."""
         yield _Edge(piece.end, state, piece)
         tokens = self.text.tokens
         comma = piece.end < len(tokens) and tokens[piece.end].text == ","
+        if not comma and piece.role != Role.THANKS:
+            # "Prima Tom" is "great, Tom" to one reader and "Tom first" to another.
+            return
         for end in self.addressed(piece.end + comma, greeted=False):
             yield _Edge(end, state, piece._replace(end=end))
 
@@ -441,7 +444,7 @@ class Reader:
     def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
         """Yield what stands below a closing."""
         for found in self.phrases(at):
-            if found.role in (Role.CLOSING, Role.COURTESY) and self.text.is_boundary(found.end):
+            if found.role in (Role.CLOSING, Role.COURTESY, Role.THANKS) and self.text.is_boundary(found.end):
                 piece = Piece(found.role, at, found.end)
                 yield _Edge(found.end, State.CLOSED, piece)
         for end in self.names(at):

@@ -36,6 +36,7 @@ class Role(StrEnum):
     DETERMINER = "determiner"
     FOR_ME = "for_me"
     AFTER = "after"
+    THANKS = "thanks"
     COURTESY = "courtesy"
     GREETING = "greeting"
     ADDRESS = "address"
@@ -78,6 +79,7 @@ class _Answers(_Table):
     determiner: _Patterns
     for_me: _Patterns = Field(min_length=1)
     after: _Patterns = Field(min_length=1)
+    thanks: _Patterns = Field(min_length=1)
     courtesy: _Patterns = Field(min_length=1)
     greeting: _Patterns = Field(min_length=1)
     address: _Patterns = Field(min_length=1)
