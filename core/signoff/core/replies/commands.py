@@ -49,6 +49,13 @@ _ROLES: Final = (
     *(Role.CLAIM, Role.RELEASE, Role.REASSIGN, Role.ASK, Role.COMMENT, Role.EXTEND, Role.REMIND),
     *(Role.WITHDRAW, Role.REVOKE, Role.AWAY, Role.BACK),
 )
+_BARE: Final = frozenset({Role.CLAIM, Role.REMIND, Role.AWAY, Role.BACK})
+_SPOKEN: Final[dict[Role, type[Ask | Comment]]] = {Role.ASK: Ask, Role.COMMENT: Comment}
+_REASONED: Final[dict[Role, type[Release | Withdraw | Revoke]]] = {
+    Role.RELEASE: Release,
+    Role.WITHDRAW: Withdraw,
+    Role.REVOKE: Revoke,
+}
 _ASKS: Final = "?¿"
 _LONGEST_NAME: Final = 254
 
@@ -76,46 +83,54 @@ def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None
 
 
 def _command(reader: Reader, match: Match) -> Reply | None:
+    """Return the command that a phrase is, by what stands behind it; None if that makes it none."""
+    role = Role(match.role)
+    if role in _BARE:
+        return _bare(reader, match) if _is_all(reader, match.end) else None
     colon = _is_colon(reader, match.end)
-    ends = _ends_line(reader, match.end)
-    reason = _rest(reader, match.end)
-    slots = {slot: (start, end) for slot, start, end in match.slots}
+    if not colon and (role in _SPOKEN or not _ends_line(reader, match.end)):
+        return None
+    text = _rest(reader, match.end)
+    if role in _SPOKEN:
+        return _said(_SPOKEN[role], text, f"{role}:")
+    if role in _REASONED:
+        return _REASONED[role](reason=text)
+    return (
+        _extension(reader, match, text)
+        if role is Role.EXTEND
+        else _reassignment(reader, match, text)
+    )
+
+
+def _bare(reader: Reader, match: Match) -> Reply:
+    """Return a command beside which nothing else may be said."""
     match match.role:
-        case Role.CLAIM if _is_all(reader, match.end):
-            return Claim(length=_duration(reader, slots))
-        case Role.REMIND if _is_all(reader, match.end):
+        case Role.CLAIM:
+            return Claim(length=_duration(reader, match))
+        case Role.REMIND:
             return Remind()
-        case Role.BACK if _is_all(reader, match.end):
-            return Back()
-        case Role.AWAY if _is_all(reader, match.end):
+        case Role.AWAY:
             return _away(reader, match)
-        case Role.RELEASE if colon or ends:
-            return Release(reason=reason)
-        case Role.WITHDRAW if colon or ends:
-            return Withdraw(reason=reason)
-        case Role.REVOKE if colon or ends:
-            return Revoke(reason=reason)
-        case Role.ASK if colon:
-            return _said(Ask, reason, "ask:")
-        case Role.COMMENT if colon:
-            return _said(Comment, reason, "comment:")
-        case Role.EXTEND if colon or ends:
-            length = _duration(reader, slots)
-            if length is None or not length:
-                return None
-            if not reason:
-                why = 'More time needs a reason: "extend 4h: waiting for the vendor".'
-                return Unclear(problem=why)
-            return Extend(length=length, reason=reason)
-        case Role.REASSIGN if colon or ends:
-            name = _name(reader, slots)
-            if not name:
-                return None
-            if not reason:
-                example = f'"forward to {brief(name)}: why"'
-                return Unclear(problem=f"Handing it on needs a reason: {example}.")
-            return Reassign(to=name, reason=reason)
-    return None
+    return Back()
+
+
+def _extension(reader: Reader, match: Match, reason: str) -> Reply | None:
+    length = _duration(reader, match)
+    if not length:
+        return None
+    if not reason:
+        return Unclear(problem='More time needs a reason: "extend 4h: waiting for the vendor".')
+    return Extend(length=length, reason=reason)
+
+
+def _reassignment(reader: Reader, match: Match, reason: str) -> Reply | None:
+    name = _name(reader, match)
+    if not name:
+        return None
+    if not reason:
+        example = f'"forward to {brief(name)}: why"'
+        return Unclear(problem=f"Handing it on needs a reason: {example}.")
+    return Reassign(to=name, reason=reason)
 
 
 def _said(kind: type[Ask | Comment], text: str, word: str) -> Reply:
@@ -158,15 +173,17 @@ def _rest(reader: Reader, at: int) -> str:
     return clean_text(reader.text.words(at, end)).strip()
 
 
-def _duration(reader: Reader, slots: dict[str, tuple[int, int]]) -> timedelta | None:
-    if "duration" not in slots:
-        return None
-    start, end = slots["duration"]
-    return dict(reader.durations(start)).get(end)
+def _slots(match: Match) -> dict[str, tuple[int, int]]:
+    return {slot: (start, end) for slot, start, end in match.slots}
 
 
-def _name(reader: Reader, slots: dict[str, tuple[int, int]]) -> str:
-    start, end = slots["person"]
+def _duration(reader: Reader, match: Match) -> timedelta | None:
+    start, end = _slots(match).get("duration", (0, 0))
+    return dict(reader.durations(start)).get(end) if end else None
+
+
+def _name(reader: Reader, match: Match) -> str:
+    start, end = _slots(match).get("person", (0, 0))
     return reader.text.words(start, end).strip(" .,;:!*_`\"'“”‘’«»「」")[:_LONGEST_NAME]
 
 
@@ -179,9 +196,7 @@ def _away(reader: Reader, match: Match) -> Reply:
     first, last = (days[0] if len(days) > 1 else None), days[-1]
     if first is not None and last < first:
         return Unclear(problem=f"It would end on {last}, before it begins on {first}.")
-    named = any(slot == "person" for slot, _, _ in match.slots)
-    slots = {slot: (start, end) for slot, start, end in match.slots}
-    return Away(start=first, end=last, delegate=_name(reader, slots) if named else "")
+    return Away(start=first, end=last, delegate=_name(reader, match))
 
 
 def _half_away(reader: Reader) -> Reply | None:

@@ -30,7 +30,7 @@ from signoff.core.payload import fields_of, parse_values
 from signoff.core.replies.languages import TOPIC, Language, Role, language, stems
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
-from signoff.core.replies.text import Asked, Text, names_of
+from signoff.core.replies.text import Names, ReplyContext, Text
 from signoff.core.replies.tokens import MARKS, NEWLINE, phrase_tokens
 from signoff.core.text import plain_line
 
@@ -91,19 +91,19 @@ class Reader:
 
     Args:
         text: The text.
-        asked: What it answers.
+        context: What is known about the request that it answers.
         code: The language.
     """
 
-    def __init__(self, text: Text, asked: Asked, code: str) -> None:
+    def __init__(self, text: Text, context: ReplyContext, code: str) -> None:
         self.text = text
-        self.asked = asked
+        self.context = context
         self.languages: tuple[Language, ...] = (language("en"),)
         if code != "en":
             self.languages += (language(code),)
-        self._author = names_of(asked.author)
-        self._people = names_of(asked.people) | self._author
-        self._called = {one for name in asked.called for one in phrase_tokens(name)} - MARKS
+        self._author = (context.author,)
+        self._people = (*context.people, context.author)
+        self._called = {one for name in context.called for one in phrase_tokens(name)} - MARKS
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
 
@@ -177,25 +177,16 @@ class Reader:
         known = stems().get(topic.removeprefix(TOPIC), ())
         return not self._called or any(word.startswith(known) for word in self._called)
 
-    def names(self, at: int, known: frozenset[tuple[str, ...]] | None = None) -> Iterator[int]:
+    def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
         """Yield where names of one person may end that begin at a token."""
-        tokens = self.text.tokens
-        names = self._people if known is None else known
-        end = at
+        tokens, end = self.text.tokens, at
         for _ in range(_MOST_NAMES):
-            found = max(
-                (
-                    len(name)
-                    for name in names
-                    if tuple(token.text for token in tokens[end : end + len(name)]) == name
-                ),
-                default=0,
-            )
+            found = max(one.word_at(tokens, end) for one in known or self._people)
             if not found:
                 return
             end += found
             yield end
-            # An initial or a hyphen between two names.
+            # A hyphen between two names.
             if end + 1 < len(tokens) and tokens[end].text == "-":
                 end += 1
 
@@ -321,7 +312,9 @@ class Reader:
                 for edge in self._edges(at, here, step):
                     problem = problem or edge.problem
                     _improve(best, (at, here), step, edge)
-        ends = [(best[count, one], one) for one in (State.AFTER, State.CLOSED) if (count, one) in best]
+        ends = [
+            (best[count, one], one) for one in (State.AFTER, State.CLOSED) if (count, one) in best
+        ]
         if not ends:
             return None
         last = min(ends, key=lambda end: end[0][:2])
@@ -329,9 +322,7 @@ class Reader:
 
     def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         token = self.text.tokens[at]
-        if token.text in MARKS and not self._is_hesitation(at):
-            yield _Edge(at + 1, state)
-        elif token.text == NEWLINE:
+        if (token.text in MARKS and not self._is_hesitation(at)) or token.text == NEWLINE:
             yield _Edge(at + 1, state)
         else:
             yield _Edge(at + 1, state, Piece(LEFT_OVER, at, at + 1), cost=1)
@@ -351,24 +342,25 @@ class Reader:
         run = at
         while run > 0 and tokens[run - 1].text == tokens[at].text == ".":
             run -= 1
-        return all(
-            run + more < len(tokens) and tokens[run + more].text == "." for more in range(3)
-        )
+        return all(run + more < len(tokens) and tokens[run + more].text == "." for more in range(3))
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the lines that are read as a whole."""
         end = self.text.line_end(at)
-        if state is State.AFTER and assignment(plain_line(self.text.line(at)), self.asked.fields):
-            yield _Edge(end, state, Piece(VALUE, at, end))
-        for note in self.phrases(at):
-            colon = note.end < end and self.text.tokens[note.end].text == ":"
-            if note.role == Role.NOTE and colon:
-                yield _Edge(end, state, Piece(Role.NOTE, note.end + 1, end))
+        notes = [
+            note.end
+            for note in self.phrases(at)
+            if note.role == Role.NOTE and note.end < end and self.text.tokens[note.end].text == ":"
+        ]
+        for colon in notes:
+            yield _Edge(end, state, Piece(Role.NOTE, colon + 1, end))
+        # "note: …" is a remark, unless the request itself asks for a note.
+        asked = state is State.AFTER and not (notes and self.context.proposes)
+        if asked and assignment(plain_line(self.text.line(at)), self.context.fields):
+            yield _Edge(end, state, Piece(VALUE, at, end), length=-1)
         if state is not State.BEFORE:
             line = self.text.line(at)
-            if is_device_line(line):
-                yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
-            elif is_disclaimer(self._paragraph(at)):
+            if is_device_line(line) or is_disclaimer(self._paragraph(at)):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
 
     def _paragraph(self, at: int) -> str:
@@ -444,7 +436,9 @@ class Reader:
     def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
         """Yield what stands below a closing."""
         for found in self.phrases(at):
-            if found.role in (Role.CLOSING, Role.COURTESY, Role.THANKS) and self.text.is_boundary(found.end):
+            if found.role in (Role.CLOSING, Role.COURTESY, Role.THANKS) and self.text.is_boundary(
+                found.end
+            ):
                 piece = Piece(found.role, at, found.end)
                 yield _Edge(found.end, State.CLOSED, piece)
         for end in self.names(at):
@@ -452,14 +446,14 @@ class Reader:
         if self._stands_alone(at):
             end = self.text.line_end(at)
             first = step.piece is not None and step.piece.role == Role.CLOSING
-            if is_signature_line(self.text.line(at), self._author, first=first):
+            if is_signature_line(self.text.line(at), self.context.author, first=first):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
 
     # -- values -----------------------------------------------------------------------------------
 
     def _values(self, at: int) -> Iterator[_Edge]:
         """Yield the values that may stand on the line of a yes, behind it."""
-        if not fields_of(self.asked.fields):
+        if not fields_of(self.context.fields):
             return
         tokens, end = self.text.tokens, self.text.line_end(at)
         while at < end and tokens[at].text in MARKS and not self._is_sign(at):
@@ -483,11 +477,11 @@ class Reader:
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
 
     def _given(self, at: int, end: int) -> Entries:
-        return entries_on_line(plain_line(self.text.words(at, end)), self.asked.fields)
+        return entries_on_line(plain_line(self.text.words(at, end)), self.context.fields)
 
     def _misfit(self, found: Iterable[tuple[str, str]]) -> str:
         try:
-            parse_values(self.asked.fields, dict(found))
+            parse_values(self.context.fields, dict(found))
         except PayloadError as error:
             return str(error)
         return ""
@@ -510,6 +504,7 @@ class _Edge(NamedTuple):
     piece: Piece | None = None
     cost: int = 0
     problem: str = ""
+    length: int = 0
 
 
 class _Step(NamedTuple):
@@ -523,15 +518,13 @@ def _improve(
     best: dict[tuple[int, State], _Step], here: tuple[int, State], step: _Step, edge: _Edge
 ) -> None:
     cost = step.cost + edge.cost
-    length = step.length + (edge.piece is not None)
+    length = step.length + (edge.piece is not None) + edge.length
     known = best.get((edge.end, edge.state))
     if known is None or (cost, length) < known[:2]:
         best[edge.end, edge.state] = _Step(cost, length, here, edge.piece)
 
 
-def _pieces(
-    best: dict[tuple[int, State], _Step], end: tuple[int, State]
-) -> tuple[Piece, ...]:
+def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tuple[Piece, ...]:
     found: list[Piece] = []
     at: tuple[int, State] | None = end
     while at is not None:

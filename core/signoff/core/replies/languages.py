@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from signoff.core.replies.patterns import Phrases
 from signoff.core.replies.tokens import phrase_tokens
 
-CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
+CODES: Final = ("en", "de")
 """The languages there are, English first: its words are known in every other one."""
 
 
@@ -186,8 +186,10 @@ class Language:
     def units(self) -> dict[tuple[str, ...], int]:
         """The units of time, as tokens, and the minutes that each has."""
         values = self.file.values
-        sizes = ((values.minutes, 1), (values.hours, 60), (values.days, 1440))
-        sizes = (*sizes, (values.weeks, 10_080))
+        sizes = (
+            *((values.minutes, 1), (values.hours, 60)),
+            *((values.days, 1_440), (values.weeks, 10_080)),
+        )
         return {phrase_tokens(word): size for words, size in sizes for word in words}
 
 
@@ -201,17 +203,45 @@ def language(code: str) -> Language:
     Raises:
         ValueError: Its file cannot be read; the message says where.
     """
-    text = resources.files(__package__).joinpath("lexicon").joinpath(f"{code}.toml").read_text("utf-8")
+    text = (
+        resources.files(__package__).joinpath("lexicon").joinpath(f"{code}.toml").read_text("utf-8")
+    )
     return Language(code, LexiconFile.model_validate(tomllib.loads(text)))
 
 
 def languages() -> Iterator[Language]:
     """Yield the words of every language, English first."""
-    return (language(code) for code in CODES if (resources.files(__package__) / "lexicon" / f"{code}.toml").is_file())
+    return (
+        language(code)
+        for code in CODES
+        if (resources.files(__package__) / "lexicon" / f"{code}.toml").is_file()
+    )
 
 
 @lru_cache
 def stems() -> dict[str, tuple[str, ...]]:
     """Return how the words begin by which a tool shows what it is about, by topic."""
-    text = resources.files(__package__).joinpath("lexicon").joinpath("topics.toml").read_text("utf-8")
+    text = (
+        resources.files(__package__).joinpath("lexicon").joinpath("topics.toml").read_text("utf-8")
+    )
     return {name: tuple(words) for name, words in tomllib.loads(text).items()}
+
+
+def is_true(word: str) -> bool:
+    """Say whether a case-folded word is true where a field asks for yes or no."""
+    return word in _words("true")
+
+
+def is_false(word: str) -> bool:
+    """Say whether a case-folded word is false where a field asks for yes or no."""
+    return word in _words("false")
+
+
+def leads_values(word: str) -> bool:
+    """Say whether a word may lead values in: the "with" of "approve with amount=900"."""
+    return word.casefold() in _words("with_")
+
+
+@lru_cache
+def _words(table: str) -> frozenset[str]:
+    return frozenset(word for one in languages() for word in getattr(one.file.values, table))

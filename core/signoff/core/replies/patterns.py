@@ -90,6 +90,10 @@ class Phrases:
                         kind = self._slots if node.slot else self._words
                         kind.setdefault(node.word, []).append(node)
 
+    def __contains__(self, word: str) -> bool:
+        """Say whether a phrase begins with this word."""
+        return word in self._words
+
     def single_words(self, roles: Collection[str]) -> set[str]:
         """Return the words that are a whole phrase of one of these roles."""
         return {

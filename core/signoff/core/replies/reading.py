@@ -1,30 +1,28 @@
-"""What a person's own words mean: a decision, a command, or something that has to be asked back.
+"""What a person's own words mean: a decision, a command, or something that is asked back.
 
-A yes decides only if everything in the text is known to be harmless (`signoff.core.replies.grammar`).
-What follows a no is its reason, unless it takes the no back. A text that is neither may be a command
-(`signoff.core.replies.commands`). Everything else is unclear, decides nothing and is asked back.
+A yes decides only if everything in the text is known to be harmless (`replies.grammar`).
+What follows a no is its reason, unless it takes the no back. A text that is neither may be a
+command (`replies.commands`). Everything else is unclear and decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from signoff.core.entries import assignment, entries_on_line, misspelt
 from signoff.core.errors import PayloadError
-from signoff.core.payload import example_value, fields_of, missing_fields, parse_values
+from signoff.core.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
-from signoff.core.replies.languages import CODES, Role
+from signoff.core.replies.languages import CODES, Role, languages
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
-from signoff.core.replies.text import Asked, Text
+from signoff.core.replies.text import ReplyContext, Text
 from signoff.core.replies.tokens import MARKS, NEWLINE
-from signoff.core.text import brief, clean_text, plain_line
-
-LONGEST_REASON: Final = 2_000
-"""Characters of a reason or a note that are kept."""
+from signoff.core.text import LONGEST_REASON, brief, clean_text, plain_line
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
@@ -33,21 +31,21 @@ _CLEARLY_A_YES: Final = 12
 """Tokens left over up to which a text with a word in front of its yes is called one."""
 
 
-def read_reply(text: str, asked: Asked | None = None) -> Reply:
+def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
     """Read a person's reply to a request.
 
     Args:
         text: The person's own words; quoted mail is cut by the channel.
-        asked: What is known about the request.
+        context: What is known about the request.
 
     Returns:
         What it means. No text makes this raise: what cannot be read is `Unclear`.
     """
-    asked = asked or Asked()
+    context = context or ReplyContext()
     words = Text(text)
     if all(token.text in MARKS | {NEWLINE} for token in words.tokens):
         return Unclear(problem=f"I found no words of yours. {_ALONE}")
-    readers = [Reader(words, asked, code) for code in CODES]
+    readers = [Reader(words, context, code) for code in CODES]
     decision, near = _decision(readers)
     if decision is not None:
         return decision
@@ -58,20 +56,23 @@ def read_reply(text: str, asked: Asked | None = None) -> Reply:
     return _unclear(words, near)
 
 
-def example_of_yes(template: JsonValue = None) -> str:
-    """Return a reply that would approve a request with this template, for help texts.
+@lru_cache(maxsize=8_192)
+def is_reply(line: str) -> bool:
+    """Say whether a line by itself would decide or do something.
 
-    Only the fields that have to be filled are named.
+    None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
     """
-    fields = fields_of(template)
-    names = missing_fields(template, None)
-    return "\n".join(["approve", *(f"{name}: {example_value(fields[name])}" for name in names)])
+    words = Text(line)
+    first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
+    if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
+        return False
+    return not isinstance(read_reply(line), Unclear)
 
 
 def _decides(line: str) -> bool:
     """Say whether a line by itself is a yes or a no."""
     words = Text(line)
-    readers = [Reader(words, Asked(), code) for code in CODES]
+    readers = [Reader(words, ReplyContext(), code) for code in CODES]
     return isinstance(_decision(readers)[0], Approve | Reject)
 
 
@@ -128,8 +129,12 @@ def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | N
         if piece.role != VALUE:
             continue
         line = plain_line(reader.text.words(piece.start, piece.end))
-        pair = assignment(line, reader.asked.fields) if reader.text.begins_line(piece.start) else None
-        found += [pair] if pair else entries_on_line(line, reader.asked.fields).found
+        pair = (
+            assignment(line, reader.context.fields)
+            if reader.text.begins_line(piece.start)
+            else None
+        )
+        found += [pair] if pair else entries_on_line(line, reader.context.fields).found
     if not found:
         return None
     values = dict(found)
@@ -138,7 +143,7 @@ def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | N
         twice = next(name for name in names if names.count(name) > 1)
         message = f'"{twice}" was given twice; give it once'
         raise PayloadError(message, key=twice, read=brief(values[twice]), example=f"{twice}: …")
-    return parse_values(reader.asked.fields, values)
+    return parse_values(reader.context.fields, values)
 
 
 def _grant(reader: Reader, piece: Piece) -> Grant:
@@ -219,7 +224,11 @@ def _rejection(refusal: _Refusal) -> Reply:
     if begin > end and reader.text.tokens[begin - 1].text in "\"'“‘(-" and begin < stop:
         glued = reader.text.tokens[begin - 1].end == reader.text.tokens[begin].start
         begin -= glued and reader.text.tokens[begin - 1].text not in "-("
-    note = next((n for n in reader.phrases(begin) if n.role == Role.NOTE), None) if begin < stop else None
+    note = (
+        next((n for n in reader.phrases(begin) if n.role == Role.NOTE), None)
+        if begin < stop
+        else None
+    )
     if note is not None and note.end < stop and reader.text.tokens[note.end].text == ":":
         begin = note.end + 1
     reason = reader.text.words(begin, stop)
@@ -297,8 +306,8 @@ def _beside_a_yes(
     said = brief(reader.text.words(yes.start, yes.end))
     for start, _ in spans:
         line = plain_line(reader.text.line(start))
-        if reader.text.begins_line(start) and (meant := misspelt(line, reader.asked.fields)):
-            names = ", ".join(fields_of(reader.asked.fields))
+        if reader.text.begins_line(start) and (meant := misspelt(line, reader.context.fields)):
+            names = ", ".join(fields_of(reader.context.fields))
             return f'I read "{brief(line)}"; did you mean "{meant}"? Its fields: {names}.'
     shown = ", ".join(f"“{words}”" for words in left[:_MOST_QUOTED])
     shown += " and more" if len(left) > _MOST_QUOTED else ""
@@ -311,16 +320,21 @@ def _beside_a_yes(
 
 
 def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]:
-    """Return the runs of tokens that are left over, with the marks between them."""
+    """Return the clauses in which something is left over, as runs of tokens."""
+    pieces = tuple(pieces)
+    tokens = reader.text.tokens
+    said = {at for one in pieces if one.role == Role.YES for at in range(one.start, one.end)}
+    ends = {at for at, token in enumerate(tokens) if token.text in MARKS | {NEWLINE}} | said
     runs: list[tuple[int, int]] = []
     for piece in pieces:
-        if piece.role != LEFT_OVER:
+        if piece.role != LEFT_OVER or (runs and piece.start < runs[-1][1]):
             continue
-        between = reader.text.tokens[runs[-1][1] : piece.start] if runs else ()
-        if runs and all(token.text in MARKS for token in between):
-            runs[-1] = (runs[-1][0], piece.end)
-        else:
-            runs.append((piece.start, piece.end))
+        start, end = piece.start, piece.end
+        while start > 0 and start - 1 not in ends:
+            start -= 1
+        while end < len(tokens) and end not in ends:
+            end += 1
+        runs.append((start, end))
     return runs
 
 

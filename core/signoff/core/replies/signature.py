@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from signoff.core.replies.languages import languages
+from signoff.core.replies.text import Names
 from signoff.core.replies.tokens import is_spaceless, phrase_tokens
 from signoff.core.text import plain_line
 
@@ -20,7 +21,19 @@ _MOST_WORDS: Final = 14
 _PHONE_DIGITS: Final = 6
 _LONGEST_SPACELESS: Final = 24
 _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
-_FOREIGN_COMPANIES: Final = ("gmbh", "ag", "kg", "se", "sa", "sas", "sarl", "srl", "spa", "bv", "nv")
+_FOREIGN_COMPANIES: Final = (
+    "gmbh",
+    "ag",
+    "kg",
+    "se",
+    "sa",
+    "sas",
+    "sarl",
+    "srl",
+    "spa",
+    "bv",
+    "nv",
+)
 
 
 def is_device_line(line: str) -> bool:
@@ -45,12 +58,12 @@ def is_disclaimer(paragraph: str) -> bool:
     return len(phrases) > 1 or any(folded.startswith(phrase) for phrase in phrases)
 
 
-def is_signature_line(line: str, names: frozenset[tuple[str, ...]], *, first: bool) -> bool:
+def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     """Say whether a line has the form of a line of a signature.
 
     Args:
         line: The line, or what stands on it after a closing or a name.
-        names: The names of the person who writes, as tokens.
+        names: The names of the person who writes.
         first: Whether it is the first below a closing, where a bare name stands.
     """
     plain = plain_line(line[: LONGEST_LINE + 1])
@@ -108,9 +121,7 @@ def _is_titled(bare: str, *, first: bool) -> bool:
     return True
 
 
-def _names_a_place(
-    bare: str, tokens: tuple[str, ...], names: frozenset[tuple[str, ...]]
-) -> bool:
+def _names_a_place(bare: str, tokens: tuple[str, ...], names: Names) -> bool:
     """Say whether a line of Chinese, Japanese or Korean names a person, a firm or a post."""
     if any(mark in "。、，！？!?" for mark in bare):
         return False

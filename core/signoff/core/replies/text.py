@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -19,23 +19,58 @@ MOST_TOKENS: Final = 1_500
 """How much of an answer is parsed; what is beyond is left over."""
 
 
+class Names:
+    """Names of people, to be found in a text word by word.
+
+    Args:
+        names: Whole names; initials are left out.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._words: dict[str, set[tuple[str, ...]]] = {}
+        for name in names:
+            for word in (*name.split(), *name.replace(".", " ").replace("-", " ").split()):
+                tokens = tuple(one for one in phrase_tokens(word) if one not in MARKS)
+                if sum(map(len, tokens)) > 1:
+                    self._words.setdefault(tokens[0], set()).add(tokens)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """Yield the words of the names, each as its tokens."""
+        return (word for words in self._words.values() for word in words)
+
+    def word_at(self, tokens: Sequence[Token], at: int) -> int:
+        """Return how many tokens a word of a name has that begins at one; 0 where none does."""
+        if at >= len(tokens):
+            return 0
+        return max(
+            (
+                len(word)
+                for word in self._words.get(tokens[at].text, ())
+                if tuple(token.text for token in tokens[at : at + len(word)]) == word
+            ),
+            default=0,
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is known about a request, for reading an answer to it.
+class ReplyContext:
+    """What is known about a request, for reading a reply to it.
 
     Attributes:
         fields: What a yes may fill in: the payload template, or the arguments that a person may
             propose to change. None where there is nothing.
+        proposes: Whether these are arguments.
         called: What the card calls the request: the tool, the agent, the title. Empty where it is
             not known; then every usual noun is taken to mean it.
-        people: The names that an answer may address: of the directory and of the agent.
-        author: The names of the person who answers.
+        people: The names that a reply may address: of the directory, of the agent.
+        author: The names of the person who replies.
     """
 
     fields: JsonValue = None
+    proposes: bool = False
     called: tuple[str, ...] = ()
-    people: tuple[str, ...] = ()
-    author: tuple[str, ...] = ()
+    people: tuple[Names, ...] = ()
+    author: Names = field(default_factory=Names)
 
 
 class Text:
@@ -91,14 +126,3 @@ class Text:
         start = self.tokens[at].start
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
-
-
-def names_of(people: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """Return the words of names, each as its tokens, without initials."""
-    found: set[tuple[str, ...]] = set()
-    for person in people:
-        for word in (*person.split(), *person.replace(".", " ").replace("-", " ").split()):
-            tokens = tuple(one for one in phrase_tokens(word) if one not in MARKS)
-            if sum(map(len, tokens)) > 1:
-                found.add(tokens)
-    return frozenset(found)

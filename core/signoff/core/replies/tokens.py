@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """Split text into tokens.
+    r"""Split text into tokens.
 
     Letters of alphabets are one token a word, apostrophes left out ("don't" is ``dont``); digits
     are one a number. Of Chinese, Japanese and Korean each character is a token, because spaces
@@ -43,7 +43,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
     seen is left out.
 
     Args:
-        text: With line ends as ``\\n``; composed (NFC), or accents are tokens of their own.
+        text: With line ends as ``\n``; composed (NFC), or accents are tokens of their own.
     """
     found: list[Token] = []
     word: list[str] = []
@@ -133,8 +133,4 @@ def is_spaceless(mark: str) -> bool:
 
 def _is_unseen(mark: str) -> bool:
     # Variation selectors and skin tones: every thumb is one thumb. Signs of gender follow a joiner.
-    return (
-        mark in _UNSEEN
-        or "\ufe00" <= mark <= "\ufe0f"
-        or "\U0001f3fb" <= mark <= "\U0001f3ff"
-    )
+    return mark in _UNSEEN or "\ufe00" <= mark <= "\ufe0f" or "\U0001f3fb" <= mark <= "\U0001f3ff"
