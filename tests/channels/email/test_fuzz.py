@@ -19,7 +19,7 @@ from channels.email.clients import WORDS, marked
 from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
 from signoff.channels.email.explain import explain_mail
 from signoff.channels.email.render import html, render
-from signoff.core.command import Verdict
+from answered import Verdict
 from signoff.core.errors import UnreadableMail
 
 MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "3000"))

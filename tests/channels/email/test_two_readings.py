@@ -11,7 +11,7 @@ from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
 from signoff.channels.email.reading import TWO_TEXTS, read_mail
-from signoff.core.command import Verdict
+from answered import Verdict
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"

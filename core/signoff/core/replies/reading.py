@@ -87,17 +87,19 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
     """Return the yes or no that a text is, and else the nearest thing to a yes."""
     near: _Near | None = None
     for reader in readers:
-        parse = reader.parse()
+        parse = reader.parse() if not reader.text.cut else None
         if parse is None:
             continue
-        if not parse.cost and not reader.text.cut:
+        if not parse.cost:
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
             near = _Near(reader, parse)
     refusals = [refusal for reader in readers if (refusal := _refusal(reader)) is not None]
     if refusals:
-        # "No" is a word of many languages, "no lo apruebo" of one.
-        longest = max(refusals, key=lambda one: (one.end, -one.alone))
+        # "No" is a word of many languages, "no lo apruebo" of one; so is the closing below it.
+        longest = max(
+            refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
+        )
         return _rejection(longest), near
     return None, near
 
@@ -249,19 +251,25 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
         before = tokens[at - 1].text
         if at > refusal.end and before.isalnum():
             continue
-        direct = at == refusal.end
         if reader.longest(at, Role.TAKE_BACK) is not None:
             return at
-        if (refusal.alone or direct) and reader.longest(at, Role.UNSURE) is not None:
+        # "I can't approve this until Monday" is no refusal; "no, not before Monday" is one.
+        if at == refusal.end and reader.longest(at, Role.UNSURE) is not None:
             return at
-        yes = reader.longest(at, Role.YES)
-        if yes is not None and (
-            refusal.alone
-            or before in {NEWLINE, ".", "!", "。", "/"}
-            or reader.text.is_boundary(yes.end)
-        ):
+        if _begins_a_yes(refusal, at, before):
             return at
     return None
+
+
+def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
+    """Say whether a clause behind a no begins with a yes."""
+    reader = refusal.reader
+    yes = reader.longest(at, Role.YES)
+    no = reader.longest(at, Role.NO, Role.NO_ALONE)
+    if yes is None or (no is not None and no.end > yes.end):
+        return False
+    sentence = before in {NEWLINE, ".", "!", "。", "/"}
+    return refusal.alone or sentence or reader.text.is_boundary(yes.end)
 
 
 def _clause(reader: Reader, start: int, at: int) -> int:
@@ -276,6 +284,8 @@ def _clause(reader: Reader, start: int, at: int) -> int:
 
 def _unclear(words: Text, near: _Near | None) -> Unclear:
     first = brief(words.line(0))
+    if words.cut:
+        return Unclear(problem=f"Your answer is too long to be read as a whole. {_ALONE}")
     if near is None:
         if any(mark in _QUESTION_MARKS for mark in words.line(0)):
             return Unclear(problem=f'I read a question: "{first}". {_ALONE}')
@@ -289,8 +299,6 @@ def _unclear(words: Text, near: _Near | None) -> Unclear:
         return Unclear(problem=f'I could not read "{first}" as a yes or a no. {_ALONE}')
     spans = _left_over(reader, parse.pieces)
     left = tuple(brief(reader.text.words(start, end)) for start, end in spans)
-    if not left:
-        return Unclear(problem=f"Your answer is too long to be read as a whole. {_ALONE}")
     return Unclear(
         problem=_beside_a_yes(reader, yes, spans, left),
         seems="approve",

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from signoff.core.replies.tokens import MARKS, NEWLINE, Token, phrase_tokens, tokenize, unwrapped
 
-LONGEST_TEXT: Final = 64 * 1024
+LONGEST_TEXT: Final = 16 * 1024
 MOST_LINES: Final = 200
 MOST_TOKENS: Final = 1_500
 """How much of an answer is parsed; what is beyond is left over."""
