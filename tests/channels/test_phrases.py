@@ -2,10 +2,10 @@
 
 import pytest
 
+from answered import Verdict, verdict_of
 from builders import CLEO, MARA, NOON, asked_approval, make_call, people
 from signoff.channels import phrases
 from signoff.core.approval import State
-from answered import Verdict, verdict_of
 
 
 def ended(state, *, by=MARA, reason="", values=None, **parts):

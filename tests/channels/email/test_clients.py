@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
 from channels.email.clients import PHONE, WORDS, Style, styles
 from signoff.channels.email.quoting import read_reply
@@ -16,7 +17,6 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import new_token
 from signoff.core.card import card
-from answered import Verdict, verdict_of
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
 from channels.email.test_clients import NUMBER, SETTINGS
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.quoting import read_reply
 from signoff.channels.email.render import html
-from answered import Verdict, verdict_of
 
 OURS = html(NUMBER, SETTINGS)
 BODY = OURS[OURS.index("<body") : OURS.index("</body")].replace("<body", "<div") + "</div>"

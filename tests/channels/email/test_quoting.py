@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.channels.email.quoting import CUT_MARKER, own_text, read_reply
 from answered import Verdict, verdict_of
+from signoff.channels.email.quoting import CUT_MARKER, own_text, read_reply
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(

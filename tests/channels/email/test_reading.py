@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from signoff.channels.email.mime import DEEPEST, LARGEST_MAIL, MOST_PARTS
 from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
-from answered import Verdict, verdict_of
 from signoff.core.errors import MailTooLarge, UnreadableMail
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"

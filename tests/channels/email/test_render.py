@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
-from signoff.channels import phrases
 from signoff.channels.email.ids import message_id
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
@@ -29,9 +29,8 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import new_token
 from signoff.core.card import Row, card
-from answered import Verdict, verdict_of
-from signoff.core.replies.reading import is_reply
 from signoff.core.errors import MailRefused
+from signoff.core.replies.reading import is_reply
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)

@@ -17,7 +17,6 @@ from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
 from signoff.core.replies.tokens import tokenize
 
-
 MARA = ReplyContext(author=Names(["Mara"]))
 
 

@@ -66,7 +66,12 @@ def is_reply(line: str) -> bool:
     first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
     if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
         return False
-    return not isinstance(read_reply(line), Unclear)
+    if not isinstance(read_reply(line), Unclear):
+        return True
+    # "approve: 5" is an answer where a number was asked for.
+    readers = (Reader(words, ReplyContext(), code) for code in CODES)
+    yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
+    return any(one is not None and words.is_boundary(one.end) for one in yes)
 
 
 def _decides(line: str) -> bool:
