@@ -72,7 +72,7 @@ def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
 
 
 def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
-    """ "note:" is a remark, unless the request itself asks for a note."""
+    """A line with "note:" is a remark, unless the request itself asks for a note."""
     call = make_approval().call.model_copy(update={"args": {"amount": 2500, "note": "travel"}})
     approval = make_approval().model_copy(update={"call": call})
     reply = read_reply("approve\nnote: checked", context_of(approval, MARA, people()))

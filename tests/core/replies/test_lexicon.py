@@ -121,7 +121,7 @@ def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("table", ["take_back", "unsure", "condition"])
 def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: str) -> None:
-    """ "Wait", "not yet" and "only if" beside a yes are left over."""
+    """Beside a yes, "wait", "not yet" and "only if" are left over."""
     file = language(code).file
     for text in samples(getattr(file.after_a_no, table), file):
         assert not isinstance(read_reply(f"approve, {text}"), Approve), text
@@ -129,7 +129,7 @@ def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: s
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None:
-    """ "Claim", "remind" and "withdraw" are read as such, in every language."""
+    """The words for "claim", "remind" and "withdraw" are read as such in every language."""
     file = language(code).file
     for role in ("claim", "release", "remind", "withdraw", "revoke", "back"):
         for text in samples(getattr(file.commands, role), file):
@@ -139,7 +139,7 @@ def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_note_can_be_declared(code: str) -> None:
-    """ "note:" in every language, and in English in each of them."""
+    """Every language has its words for "note:"."""
     file = language(code).file
     for word in samples(file.answers.note, file):
         reply = read_reply(f"approve\n{word}: X 1")

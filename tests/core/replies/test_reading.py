@@ -249,8 +249,7 @@ SIGNATURES = [
     "Mara\nSent from my iPhone",
     "Get Outlook for iOS",
     "Cheers\nM. Lind\nHauptstraße 5, 10115 Berlin",
-    "This e-mail is confidential and intended solely for the addressee.\nIf you have received "
-    "this e-mail in error, tell us.",
+    "This e-mail is confidential and intended solely for the addressee.\nReceived in error? Bin it.",
 ]
 
 

@@ -390,12 +390,13 @@ class Reader:
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield what stands around a verdict."""
+        if state is State.AFTER and step.last == Role.YES:
+            yield from self._values(at)
         for found in self.phrases(at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
                 case Role.YES:
                     yield _Edge(found.end, State.AFTER, piece)
-                    yield from self._values(found.end)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
                 case Role.THANKS | Role.COURTESY:
@@ -457,13 +458,11 @@ class Reader:
     # -- values -----------------------------------------------------------------------------------
 
     def _values(self, at: int) -> Iterator[_Edge]:
-        """Yield the values that may stand on the line of a yes, behind it."""
+        """Yield the values that may stand behind a yes."""
         if not fields_of(self.context.fields):
             return
         tokens, end = self.text.tokens, self.text.line_end(at)
-        while at < end and tokens[at].text in MARKS and not self._is_sign(at):
-            at += 1
-        if at >= end:
+        if at >= end or (tokens[at].text in MARKS and not self._is_sign(at)):
             return
         given = self._given(at, end)
         if given.problem or not given.found:

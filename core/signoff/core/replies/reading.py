@@ -188,13 +188,7 @@ def _refusal(reader: Reader) -> _Refusal | None:
         found = reader.longest(at, Role.NO_ALONE)
         if found is None:
             continue
-        tokens = reader.text.tokens
-        separated = reader.text.is_boundary(found.end) and not (
-            found.end + 1 < len(tokens)
-            and tokens[found.end].text == "-"
-            and tokens[found.end].end == tokens[found.end + 1].start
-        )
-        if separated or _is_harmless(reader, found.end):
+        if reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
             return _Refusal(reader, at, found.end, alone=True)
     return None
 
