@@ -49,11 +49,10 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
     decision, near = _decision(readers)
     if decision is not None:
         return decision
-    for reader in readers:
-        command = read_command(reader, _decides)
-        if command is not None:
-            return command
-    return _unclear(words, near)
+    commands = [read for one in readers if (read := read_command(one, _decides)) is not None]
+    # "Absent" is a word of several languages; only one of them knows the words behind it.
+    whole = next((one for one in commands if not isinstance(one, Unclear)), None)
+    return whole or next(iter(commands), None) or _unclear(words, near)
 
 
 @lru_cache(maxsize=8_192)
@@ -105,7 +104,10 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
         longest = max(
             refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
         )
-        return _rejection(longest), near
+        # What takes it back may be of any of these languages, too.
+        rivals = [one for one in refusals if (one.end, one.alone) == (longest.end, longest.alone)]
+        doubts = (one for one in map(_rejection, rivals) if isinstance(one, Unclear))
+        return next(doubts, None) or _rejection(longest), near
     return None, near
 
 

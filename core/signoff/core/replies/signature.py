@@ -13,7 +13,7 @@ from typing import Final
 from signoff.core.replies.languages import languages
 from signoff.core.replies.text import Names
 from signoff.core.replies.tokens import is_spaceless, phrase_tokens
-from signoff.core.text import plain_line
+from signoff.core.text import plain_line, unaccented
 
 LONGEST_LINE: Final = 200
 _LONGEST_NAME: Final = 24
@@ -106,7 +106,7 @@ def _is_titled(bare: str, *, first: bool) -> bool:
     if not words or len(words) > _MOST_WORDS or bare.endswith("...") or "…" in bare:
         return False
     _, _, _, known, small = _data()
-    folded = [word.casefold().replace(".", "") for word in words]
+    folded = [unaccented(word.casefold()).replace(".", "") for word in words]
     if folded[0] in _AFTERTHOUGHTS or any(_is_loaded(word) for word in folded):
         return False
     titled = all(
@@ -160,7 +160,7 @@ def _data() -> tuple[
         tuple(one for table in tables for one in table.ends),
         tuple(one for table in tables for one in table.excuses),
         frozenset(words | set(_FOREIGN_COMPANIES)),
-        frozenset(word for table in tables for word in table.small),
+        frozenset(unaccented(word) for table in tables for word in table.small),
     )
 
 
