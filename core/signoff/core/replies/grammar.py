@@ -31,7 +31,7 @@ from signoff.core.replies.languages import TOPIC, Language, Role, language, stem
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, phrase_tokens
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_hiragana, phrase_tokens
 from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
@@ -40,6 +40,7 @@ _MOST_WORDS_OF_A_DAY: Final = 8
 _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
+_POINTS: Final = ".。・、"
 
 
 class State(IntEnum):
@@ -194,12 +195,13 @@ class Reader:
         """Return where the author's own name ends that begins at a token, None for another's."""
         return max(self.names(at, self._author), default=None)
 
-    def addressed(self, at: int, *, greeted: bool) -> Iterator[int]:
+    def addressed(self, at: int, *, greeted: bool, opens: bool = False) -> Iterator[int]:
         """Yield where the names of those may end who are addressed at a token.
 
         Args:
             at: The token.
             greeted: Whether a greeting stands before it, behind which any name may stand.
+            opens: Whether it begins a reply, where any name with an honorific may stand.
         """
         ends = set(self.names(at))
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
@@ -207,7 +209,8 @@ class Reader:
             ends |= set(self.names(titled)) | set(self._capitalised(titled))
         if greeted:
             ends |= set(self._capitalised(at))
-        ends |= set(self._honoured(at))
+        if greeted or opens:
+            ends |= set(self._honoured(at))
         for end in ends:
             for after in (end, *(one.end for one in self.phrases(end) if one.role == Role.TITLE)):
                 if self.text.is_boundary(after):
@@ -223,10 +226,13 @@ class Reader:
             yield end
 
     def _honoured(self, at: int) -> Iterator[int]:
-        """Yield where a name with an honorific may end that nobody knows."""
+        """Yield where a name with an honorific may end that nobody knows.
+
+        No name with hiragana is one: "確認は田中さん" is a sentence.
+        """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
-            if token.text in MARKS or token.text == NEWLINE:
+            if token.text in MARKS | {NEWLINE} or is_hiragana(token.text[0]):
                 return
             if token.text[0] < "\u1100":
                 continue
@@ -338,11 +344,14 @@ class Reader:
 
     def _is_hesitation(self, at: int) -> bool:
         """Say whether a mark is one of several points: "ok …" is half an answer."""
-        tokens = self.text.tokens
+        tokens, point = self.text.tokens, self.text.tokens[at].text
         run = at
-        while run > 0 and tokens[run - 1].text == tokens[at].text == ".":
+        while run > 0 and tokens[run - 1].text == point:
             run -= 1
-        return all(run + more < len(tokens) and tokens[run + more].text == "." for more in range(3))
+        count = len(tokens)
+        return point in _POINTS and all(
+            run + more < count and tokens[run + more].text == point for more in range(3)
+        )
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the lines that are read as a whole."""
@@ -380,7 +389,7 @@ class Reader:
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
-            for end in self.addressed(at, greeted=False):
+            for end in self.addressed(at, greeted=False, opens=True):
                 yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
