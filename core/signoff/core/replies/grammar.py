@@ -144,7 +144,7 @@ class Reader:
                     yield at + 1
             case "duration":
                 yield from (end for end, _ in self.durations(at))
-            case "day":
+            case "day" if self._has_digits(at, at + _MOST_WORDS_OF_A_DAY):
                 for end in range(at + 1, min(at + _MOST_WORDS_OF_A_DAY, len(tokens)) + 1):
                     words = plain_line(self.text.words(at, end)).rstrip(".")
                     if read_date(words) is not None:
@@ -154,6 +154,9 @@ class Reader:
                     if tokens[end - 1].text in (NEWLINE, ":", "?"):
                         return
                     yield end
+
+    def _has_digits(self, start: int, end: int) -> bool:
+        return any(token.text.isdecimal() for token in self.text.tokens[start:end])
 
     def _objects(self, at: int) -> Iterator[int]:
         tokens = self.text.tokens

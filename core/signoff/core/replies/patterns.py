@@ -59,6 +59,11 @@ class _Node:
         self.after = after
         self.role = role
 
+    def fitting(self, tokens: Sequence[Token], at: int) -> Iterator[_Node]:
+        """Yield what may follow, where the next word is that of a token."""
+        word = tokens[at].text if at < len(tokens) else ""
+        return (one for one in self.after if one.word == word or one.slot or one.role)
+
 
 class Phrases:
     """All patterns of a language, by what they are.
@@ -105,6 +110,9 @@ class Phrases:
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.
 
+        Where a phrase can be read in two ways, its slots hold as little as possible: the name in
+        "forward it to Tom" is "Tom", however much of the line a name may be.
+
         Args:
             tokens: The text.
             start: The token.
@@ -112,29 +120,30 @@ class Phrases:
         """
         if start >= len(tokens):
             return []
-        found: dict[tuple[str, int], Match] = {}
-        seen: set[tuple[int, int]] = set()
-        work: list[tuple[_Node, int, tuple[Bound, ...]]] = [
-            (node, start, ()) for node in self._words.get(tokens[start].text, ())
+        found: dict[tuple[str, int], tuple[int, Match]] = {}
+        seen: dict[tuple[int, int], int] = {}
+        work: list[tuple[_Node, int, tuple[Bound, ...], int]] = [
+            (node, start, (), 0) for node in self._words.get(tokens[start].text, ())
         ]
         for slot, nodes in self._slots.items():
             if next(iter(ends(slot, start)), None) is not None:
-                work += [(node, start, ()) for node in nodes]
+                work += [(node, start, (), 0) for node in nodes]
         while work:
-            node, at, slots = work.pop()
+            node, at, slots, width = work.pop()
+            if seen.get((id(node), at), width + 1) <= width:
+                continue
+            seen[id(node), at] = width
             if node.role:
-                found.setdefault((node.role, at), Match(node.role, at, slots))
-                continue
-            if (id(node), at) in seen:
-                continue
-            seen.add((id(node), at))
-            if node.slot:
+                if found.get((node.role, at), (width + 1,))[0] > width:
+                    found[node.role, at] = width, Match(node.role, at, slots)
+            elif node.slot:
                 for end in ends(node.word, at):
                     bound = (*slots, Bound(node.word, at, end))
-                    work += [(after, end, bound) for after in node.after]
-            elif at < len(tokens) and tokens[at].text == node.word:
-                work += [(after, at + 1, slots) for after in node.after]
-        return list(found.values())
+                    wider = width + end - at
+                    work += [(one, end, bound, wider) for one in node.fitting(tokens, end)]
+            else:
+                work += [(one, at + 1, slots, width) for one in node.fitting(tokens, at + 1)]
+        return [match for _, match in found.values()]
 
 
 class _Reader:
