@@ -19,9 +19,10 @@ from signoff.core.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
 from signoff.core.replies.languages import CODES, Role, languages
+from signoff.core.replies.patterns import Match
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 from signoff.core.text import LONGEST_REASON, brief, clean_text, plain_line
 
 _QUESTION_MARKS: Final = "?¿؟"
@@ -254,7 +255,7 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
             return at
         if (refusal.alone or direct) and reader.longest(at, Role.UNSURE) is not None:
             return at
-        yes = reader.longest(at, Role.YES)
+        yes = _yes_at(reader, at)
         if yes is not None and (
             refusal.alone
             or before in {NEWLINE, ".", "!", "。", "/"}
@@ -262,6 +263,20 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
         ):
             return at
     return None
+
+
+def _yes_at(reader: Reader, at: int) -> Match | None:
+    """Return the yes that begins at a token behind a no, if it is one.
+
+    A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
+    characters are tokens: "예산" (budget) begins with "예" (yes).
+    """
+    yes = reader.longest(at, Role.YES)
+    no = reader.longest(at, Role.NO, Role.NO_ALONE)
+    if yes is None or (no is not None and no.end > yes.end):
+        return None
+    glued = yes.end == at + 1 and is_spaceless(reader.text.tokens[at].text[0])
+    return None if glued and not reader.text.is_boundary(yes.end) else yes
 
 
 def _clause(reader: Reader, start: int, at: int) -> int:
