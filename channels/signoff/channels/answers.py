@@ -133,7 +133,9 @@ class Answers:
                 else:
                     await self._not_understood(answer, reply.problem)
             case Withdraw():
-                raise MoveRefused("Only the requester can withdraw a request.")
+                # From somebody who was asked it may well be a no.
+                why = "Only the requester can withdraw a request. To say no, reply `reject`."
+                await self._not_understood(answer, why)
             case _:
                 await self._asides.do(answer, person, reply)
 

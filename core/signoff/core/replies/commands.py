@@ -56,7 +56,7 @@ _REASONED: Final[dict[Role, type[Release | Withdraw | Revoke]]] = {
     Role.WITHDRAW: Withdraw,
     Role.REVOKE: Revoke,
 }
-_ASKS: Final = "?¿"
+_ASKS: Final = "?"
 _LONGEST_NAME: Final = 254
 
 
@@ -71,8 +71,8 @@ def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None
         The command, an `Unclear` that names what it lacks, or None where it is no command.
     """
     for at in reader.openings():
-        if at < len(reader.text) and reader.text.tokens[at].text in _ASKS:
-            text = _rest(reader, at).lstrip(_ASKS + " ")
+        if at < len(reader.text) and reader.text.tokens[at].text == _ASKS:
+            text = _rest(reader, at).lstrip(f"{_ASKS}？ ")
             return _beside(_said(Ask, text, "?"), text, decides)
         found = [one for one in reader.phrases(at) if one.role in _ROLES]
         for match in sorted(found, key=lambda one: one.end, reverse=True):

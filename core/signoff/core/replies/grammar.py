@@ -41,6 +41,9 @@ _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _POINTS: Final = ".。・、"
+_MOST_WORDS_OF_A_VALUE: Final = 24
+_MOST_LEFT_OVER: Final = 60
+"""Tokens left over from which on a text is not looked at any further as a yes."""
 
 
 class State(IntEnum):
@@ -208,8 +211,10 @@ class Reader:
         """
         ends = set(self.names(at))
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
-        for titled in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
-            ends |= set(self.names(titled)) | set(self._capitalised(titled))
+        for title in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
+            abbreviated = title < len(self.text) and self.text.tokens[title].text == "."
+            name = title + abbreviated
+            ends |= set(self.names(name)) | set(self._capitalised(name))
         if greeted:
             ends |= set(self._capitalised(at))
         if greeted or opens:
@@ -316,7 +321,7 @@ class Reader:
         for at in range(start, count):
             for here in State:
                 step = best.get((at, here))
-                if step is None:
+                if step is None or step.cost > _MOST_LEFT_OVER:
                     continue
                 for edge in self._edges(at, here, step):
                     problem = problem or edge.problem
@@ -397,12 +402,13 @@ class Reader:
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield what stands around a verdict."""
+        if state is State.AFTER and step.last == Role.YES:
+            yield from self._values(at)
         for found in self.phrases(at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
                 case Role.YES:
                     yield _Edge(found.end, State.AFTER, piece)
-                    yield from self._values(found.end)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
                 case Role.THANKS | Role.COURTESY:
@@ -457,20 +463,18 @@ class Reader:
             yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
         if self._stands_alone(at):
             end = self.text.line_end(at)
-            first = step.piece is not None and step.piece.role == Role.CLOSING
+            first = step.last in (Role.CLOSING, Role.THANKS)
             if is_signature_line(self.text.line(at), self.context.author, first=first):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
 
     # -- values -----------------------------------------------------------------------------------
 
     def _values(self, at: int) -> Iterator[_Edge]:
-        """Yield the values that may stand on the line of a yes, behind it."""
+        """Yield the values that may stand behind a yes."""
         if not fields_of(self.context.fields):
             return
         tokens, end = self.text.tokens, self.text.line_end(at)
-        while at < end and tokens[at].text in MARKS and not self._is_sign(at):
-            at += 1
-        if at >= end:
+        if at >= end or (tokens[at].text in MARKS and not self._is_sign(at)):
             return
         given = self._given(at, end)
         if given.problem or not given.found:
@@ -481,7 +485,7 @@ class Reader:
             yield _Edge(end, State.AFTER, Piece(LEFT_OVER, at, end), end - at, problem)
         else:
             yield _Edge(end, State.AFTER, Piece(VALUE, at, end))
-        for stop in range(at + 1, end):
+        for stop in range(at + 1, min(end, at + _MOST_WORDS_OF_A_VALUE)):
             part = self._given(at, stop)
             if part.found and not part.problem and not self._misfit(part.found):
                 yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
@@ -524,6 +528,7 @@ class _Step(NamedTuple):
     length: int
     came: tuple[int, State] | None
     piece: Piece | None
+    last: str = ""
 
 
 def _improve(
@@ -533,7 +538,8 @@ def _improve(
     length = step.length + (edge.piece is not None) + edge.length
     known = best.get((edge.end, edge.state))
     if known is None or (cost, length) < known[:2]:
-        best[edge.end, edge.state] = _Step(cost, length, here, edge.piece)
+        last = edge.piece.role if edge.piece is not None else step.last
+        best[edge.end, edge.state] = _Step(cost, length, here, edge.piece, last)
 
 
 def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tuple[Piece, ...]:

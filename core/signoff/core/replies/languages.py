@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from signoff.core.replies.patterns import Phrases
 from signoff.core.replies.tokens import phrase_tokens
 
-CODES: Final = ("en", "de")
+CODES: Final = ("en", "de", "ja", "ko", "zh")
 """The languages there are, English first: its words are known in every other one."""
 
 

@@ -59,10 +59,41 @@ class _Node:
         self.after = after
         self.role = role
 
-    def fitting(self, tokens: Sequence[Token], at: int) -> Iterator[_Node]:
-        """Yield what may follow, where the next word is that of a token."""
-        word = tokens[at].text if at < len(tokens) else ""
-        return (one for one in self.after if one.word == word or one.slot or one.role)
+
+class _State:
+    """Some nodes that a text has reached, and what it may go on with; made when it is reached."""
+
+    __slots__ = ("_moves", "_nodes", "roles", "slots")
+
+    def __init__(self, nodes: Iterable[_Node]) -> None:
+        self._nodes: dict[str, dict[int, _Node]] = {}
+        self._moves: dict[str, _State] = {}
+        self.roles: tuple[str, ...] = ()
+        self.slots: dict[str, _State] = {}
+        slots: dict[str, dict[int, _Node]] = {}
+        for node in nodes:
+            if node.role:
+                self.roles = tuple(dict.fromkeys((*self.roles, node.role)))
+                continue
+            kind = slots if node.slot else self._nodes
+            kind.setdefault(node.word, {}).update({id(after): after for after in node.after})
+        self.slots = {slot: _State(after.values()) for slot, after in slots.items()}
+
+    def __contains__(self, word: str) -> bool:
+        """Say whether it goes on with a word."""
+        return word in self._nodes
+
+    def words(self) -> Iterable[str]:
+        """Return the words that it goes on with."""
+        return self._nodes
+
+    def move(self, word: str) -> _State | None:
+        """Return the state behind a word, None where it does not go on with it."""
+        if word not in self._nodes:
+            return None
+        if word not in self._moves:
+            self._moves[word] = _State(self._nodes[word].values())
+        return self._moves[word]
 
 
 class Phrases:
@@ -84,28 +115,27 @@ class Phrases:
         *,
         umlauts: bool = False,
     ) -> None:
-        self._words: dict[str, list[_Node]] = {}
-        self._slots: dict[str, list[_Node]] = {}
-        reader = _Reader(parts or {}, umlauts=umlauts)
+        self._vocabulary: set[str] = set()
+        reader = _Reader(parts or {}, self._vocabulary, umlauts=umlauts)
+        nodes: list[_Node] = []
         for role, lines in patterns.items():
             accept = [_Node("", slot=False, after=[], role=role)]
             for line in lines:
-                for node in reader.compiled(line, accept):
-                    if not node.role:
-                        kind = self._slots if node.slot else self._words
-                        kind.setdefault(node.word, []).append(node)
+                nodes += reader.compiled(line, accept)
+        self._start = _State(nodes)
 
     def __contains__(self, word: str) -> bool:
         """Say whether a phrase begins with this word."""
-        return word in self._words
+        return word in self._start
+
+    def words(self) -> frozenset[str]:
+        """Return every word of every pattern."""
+        return frozenset(self._vocabulary)
 
     def single_words(self, roles: Collection[str]) -> set[str]:
         """Return the words that are a whole phrase of one of these roles."""
-        return {
-            word
-            for word, nodes in self._words.items()
-            if any(after.role in roles for node in nodes for after in node.after)
-        }
+        found = ((word, self._start.move(word)) for word in self._start.words())
+        return {word for word, state in found if state and not set(roles).isdisjoint(state.roles)}
 
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.
@@ -118,38 +148,35 @@ class Phrases:
             start: The token.
             ends: Fills the slots.
         """
-        if start >= len(tokens):
-            return []
         found: dict[tuple[str, int], tuple[int, Match]] = {}
-        seen: dict[tuple[int, int], int] = {}
-        work: list[tuple[_Node, int, tuple[Bound, ...], int]] = [
-            (node, start, (), 0) for node in self._words.get(tokens[start].text, ())
-        ]
-        for slot, nodes in self._slots.items():
-            if next(iter(ends(slot, start)), None) is not None:
-                work += [(node, start, (), 0) for node in nodes]
+        seen: dict[tuple[_State, int], int] = {}
+        work: list[tuple[_State, int, tuple[Bound, ...], int]] = [(self._start, start, (), 0)]
         while work:
-            node, at, slots, width = work.pop()
-            if seen.get((id(node), at), width + 1) <= width:
+            state, at, slots, width = work.pop()
+            if seen.get((state, at), width + 1) <= width:
                 continue
-            seen[id(node), at] = width
-            if node.role:
-                if found.get((node.role, at), (width + 1,))[0] > width:
-                    found[node.role, at] = width, Match(node.role, at, slots)
-            elif node.slot:
-                for end in ends(node.word, at):
-                    bound = (*slots, Bound(node.word, at, end))
-                    wider = width + end - at
-                    work += [(one, end, bound, wider) for one in node.fitting(tokens, end)]
-            else:
-                work += [(one, at + 1, slots, width) for one in node.fitting(tokens, at + 1)]
+            seen[state, at] = width
+            for role in state.roles:
+                if found.get((role, at), (width + 1,))[0] > width:
+                    found[role, at] = width, Match(role, at, slots)
+            if at >= len(tokens):
+                continue
+            for slot, after in state.slots.items():
+                work += [
+                    (after, end, (*slots, Bound(slot, at, end)), width + end - at)
+                    for end in ends(slot, at)
+                ]
+            moved = state.move(tokens[at].text)
+            if moved is not None:
+                work.append((moved, at + 1, slots, width))
         return [match for _, match in found.values()]
 
 
 class _Reader:
     """Reads patterns from left to right into trees, and compiles these from right to left."""
 
-    def __init__(self, parts: Mapping[str, str], *, umlauts: bool) -> None:
+    def __init__(self, parts: Mapping[str, str], vocabulary: set[str], *, umlauts: bool) -> None:
+        self._vocabulary = vocabulary
         self._parts = parts
         self._umlauts = umlauts
         self._read: dict[str, _Choice] = {}
@@ -204,6 +231,7 @@ class _Reader:
     def _words(self, text: str) -> Iterator[_Part]:
         plain = phrase_tokens(text)
         spelt = phrase_tokens(text.translate(_UMLAUTS)) if self._umlauts else plain
+        self._vocabulary.update(plain, spelt)
         for word, other in zip(plain, spelt, strict=True):
             yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
 

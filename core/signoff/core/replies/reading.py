@@ -19,7 +19,6 @@ from signoff.core.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
 from signoff.core.replies.languages import CODES, Role, languages
-from signoff.core.replies.patterns import Match
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
@@ -67,7 +66,12 @@ def is_reply(line: str) -> bool:
     first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
     if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
         return False
-    return not isinstance(read_reply(line), Unclear)
+    if not isinstance(read_reply(line), Unclear):
+        return True
+    # "approve: 5" is an answer where a number was asked for.
+    readers = (Reader(words, ReplyContext(), code) for code in CODES)
+    yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
+    return any(one is not None and words.is_boundary(one.end) for one in yes)
 
 
 def _decides(line: str) -> bool:
@@ -88,17 +92,19 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
     """Return the yes or no that a text is, and else the nearest thing to a yes."""
     near: _Near | None = None
     for reader in readers:
-        parse = reader.parse()
+        parse = reader.parse() if not reader.text.cut else None
         if parse is None:
             continue
-        if not parse.cost and not reader.text.cut:
+        if not parse.cost:
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
             near = _Near(reader, parse)
     refusals = [refusal for reader in readers if (refusal := _refusal(reader)) is not None]
     if refusals:
-        # "No" is a word of many languages, "no lo apruebo" of one.
-        longest = max(refusals, key=lambda one: (one.end, -one.alone))
+        # "No" is a word of many languages, "no lo apruebo" of one; so is the closing below it.
+        longest = max(
+            refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
+        )
         return _rejection(longest), near
     return None, near
 
@@ -182,13 +188,7 @@ def _refusal(reader: Reader) -> _Refusal | None:
         found = reader.longest(at, Role.NO_ALONE)
         if found is None:
             continue
-        tokens = reader.text.tokens
-        separated = reader.text.is_boundary(found.end) and not (
-            found.end + 1 < len(tokens)
-            and tokens[found.end].text == "-"
-            and tokens[found.end].end == tokens[found.end + 1].start
-        )
-        if separated or _is_harmless(reader, found.end):
+        if reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
             return _Refusal(reader, at, found.end, alone=True)
     return None
 
@@ -250,33 +250,32 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
         before = tokens[at - 1].text
         if at > refusal.end and before.isalnum():
             continue
-        direct = at == refusal.end
         if reader.longest(at, Role.TAKE_BACK) is not None:
             return at
-        if (refusal.alone or direct) and reader.longest(at, Role.UNSURE) is not None:
+        # "I can't approve this until Monday" is no refusal; "no, not before Monday" is one.
+        if at == refusal.end and reader.longest(at, Role.UNSURE) is not None:
             return at
-        yes = _yes_at(reader, at)
-        if yes is not None and (
-            refusal.alone
-            or before in {NEWLINE, ".", "!", "。", "/"}
-            or reader.text.is_boundary(yes.end)
-        ):
+        if _begins_a_yes(refusal, at, before):
             return at
     return None
 
 
-def _yes_at(reader: Reader, at: int) -> Match | None:
-    """Return the yes that begins at a token behind a no, if it is one.
+def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
+    """Say whether a clause behind a no begins with a yes.
 
     A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
     characters are tokens: "예산" (budget) begins with "예" (yes).
     """
+    reader = refusal.reader
     yes = reader.longest(at, Role.YES)
     no = reader.longest(at, Role.NO, Role.NO_ALONE)
     if yes is None or (no is not None and no.end > yes.end):
-        return None
+        return False
     glued = yes.end == at + 1 and is_spaceless(reader.text.tokens[at].text[0])
-    return None if glued and not reader.text.is_boundary(yes.end) else yes
+    if glued and not reader.text.is_boundary(yes.end):
+        return False
+    sentence = before in {NEWLINE, ".", "!", "。", "/"}
+    return refusal.alone or sentence or reader.text.is_boundary(yes.end)
 
 
 def _clause(reader: Reader, start: int, at: int) -> int:
@@ -291,6 +290,8 @@ def _clause(reader: Reader, start: int, at: int) -> int:
 
 def _unclear(words: Text, near: _Near | None) -> Unclear:
     first = brief(words.line(0))
+    if words.cut:
+        return Unclear(problem=f"Your answer is too long to be read as a whole. {_ALONE}")
     if near is None:
         if any(mark in _QUESTION_MARKS for mark in words.line(0)):
             return Unclear(problem=f'I read a question: "{first}". {_ALONE}')
@@ -304,8 +305,6 @@ def _unclear(words: Text, near: _Near | None) -> Unclear:
         return Unclear(problem=f'I could not read "{first}" as a yes or a no. {_ALONE}')
     spans = _left_over(reader, parse.pieces)
     left = tuple(brief(reader.text.words(start, end)) for start, end in spans)
-    if not left:
-        return Unclear(problem=f"Your answer is too long to be read as a whole. {_ALONE}")
     return Unclear(
         problem=_beside_a_yes(reader, yes, spans, left),
         seems="approve",

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from signoff.core.replies.tokens import MARKS, NEWLINE, Token, phrase_tokens, tokenize, unwrapped
 
-LONGEST_TEXT: Final = 64 * 1024
+LONGEST_TEXT: Final = 16 * 1024
 MOST_LINES: Final = 200
 MOST_TOKENS: Final = 1_500
 """How much of an answer is parsed; what is beyond is left over."""
@@ -112,8 +112,17 @@ class Text:
         return True
 
     def is_boundary(self, at: int) -> bool:
-        """Say whether a token is a mark, a line end, or the end of the text."""
-        return at >= len(self.tokens) or self.tokens[at].text in MARKS | {NEWLINE}
+        """Say whether a token is a mark, a line end, or the end of the text.
+
+        A mark between two letters is none: "approved_days", "no-show".
+        """
+        if at >= len(self.tokens):
+            return True
+        token = self.tokens[at]
+        if token.text not in MARKS:
+            return token.text == NEWLINE
+        inside = token.text in "_-.'" and self.text[token.end : token.end + 1].isalnum()
+        return not (inside and self.text[token.start - 1 : token.start].isalnum())
 
     def words(self, start: int, end: int) -> str:
         """Return the text from one token to before another, as it was typed."""
