@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.mime import text_of_bytes
 from signoff.channels.email.quoting import read_reply
-from signoff.channels.email.reading import TWO_TEXTS, IncomingMail, read_mail
+from signoff.channels.email.reading import IncomingMail, read_mail
 from signoff.core.command import Verdict, example_for, read_command
 from signoff.core.entries import pairs_below
 
@@ -112,8 +112,8 @@ def _explained(
     if sign:
         why = f"No person wrote this ({sign}), so nothing in it is an answer."
         return read.model_copy(update={"automatic": True, "sign": sign, "problem": why})
-    if mail is not None and mail.two_texts:
-        return read.model_copy(update={"problem": TWO_TEXTS, "example": example_for(template)})
+    if mail is not None and mail.doubt:
+        return read.model_copy(update={"problem": mail.doubt, "example": example_for(template)})
     if command.verdict is Verdict.UNCLEAR:
         example = example_for(template)
         return read.model_copy(update={"problem": command.problem, "example": example})

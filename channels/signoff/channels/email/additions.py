@@ -1,0 +1,96 @@
+"""What mail systems write into a mail: warnings on top of it, notices and disclaimers below.
+
+None of it is a word of the person's, and none of it is taken out unless it is known word by word:
+a sentence that only resembles a warning may be one that a person wrote.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from signoff.channels.email.automatic import fold
+from signoff.channels.email.addition_phrases import (
+    BANNER_LINES,
+    BANNER_OPENINGS,
+    BANNER_REASONS,
+    BANNER_SENTENCES,
+    BANNER_TAGS,
+    DISCLAIMER_LINES,
+    DISCLAIMER_OPENINGS,
+    DISCLAIMER_WORDS,
+    NOTICE_LINES,
+    NOTICE_OPENINGS,
+)
+
+_LONGEST_LINE: Final = 1_000
+_LONGEST_TAG: Final = 40
+_MOST_LINES: Final = 20
+_WRAPPED: Final = range(56, 81)
+_MARKS: Final = " \t*#!-–—_=~|>•·⚠\ufe0f🛑❗"
+_BRACKETS: Final = "[](){}<>【】「」"
+_ENDS: Final = ".!。．:："
+_PROOFPOINT: Final = ("pfptbannerstart", "pfptbannerend")
+
+
+def banner_length(lines: Sequence[str], at: int) -> int:
+    """Return how many lines of a warning begin here: "CAUTION: external sender"; 0 for none."""
+    line = lines[at]
+    if _PROOFPOINT[0] in line.casefold():
+        below = range(at, min(len(lines), at + _MOST_LINES))
+        return next((end + 1 - at for end in below if _PROOFPOINT[1] in lines[end].casefold()), 1)
+    if not _is_banner(line):
+        return 0
+    end = at + 1
+    while end < min(len(lines), at + _MOST_LINES) and _is_wrapped(lines[end - 1]):
+        if not lines[end].strip():
+            break
+        end += 1
+    return end - at
+
+
+def without_tag(line: str) -> str:
+    """Return a line without a tag in brackets at its beginning: "[EXTERN] ok" is "ok"."""
+    bare = line.lstrip()
+    closing = {"[": "]", "【": "】", "(": ")", "*": "*"}.get(bare[:1], "")
+    end = bare.find(closing, 1, _LONGEST_TAG) if closing else -1
+    if end < 0 or _plain(bare[:end]) not in BANNER_TAGS:
+        return line
+    return bare[end:].lstrip(f"{closing}:- ")
+
+
+def notice_length(lines: Sequence[str], at: int) -> int:
+    """Return how many lines of a notice or a disclaimer begin here; 0 for none.
+
+    "No virus found in this message.", "This e-mail is confidential and intended for …"
+    """
+    plain = _plain(lines[at])
+    if plain.startswith(NOTICE_OPENINGS) or plain in NOTICE_LINES or plain in DISCLAIMER_LINES:
+        return 1
+    if not plain.startswith(DISCLAIMER_OPENINGS):
+        return 0
+    end = at
+    while end < min(len(lines), at + _MOST_LINES) and lines[end].strip():
+        end += 1
+    text = fold(" ".join(lines[at:end])[: 4 * _LONGEST_LINE])
+    return end - at if sum(word in text for word in DISCLAIMER_WORDS) >= 2 else 0
+
+
+def _is_banner(line: str) -> bool:
+    plain = _plain(line)
+    if not plain:
+        return False
+    if plain in BANNER_TAGS:
+        return True
+    if plain in BANNER_LINES or plain.startswith(BANNER_SENTENCES[0]):
+        return True
+    if "@" in plain and any(words in plain for words in BANNER_SENTENCES[1]):
+        return True
+    return plain.startswith(BANNER_OPENINGS) and any(one in plain for one in BANNER_REASONS)
+
+
+def _is_wrapped(line: str) -> bool:
+    """Say whether a line was broken for its length, so that the sentence goes on below."""
+    return len(line) in _WRAPPED and not line.rstrip(_BRACKETS + _MARKS).endswith(tuple(_ENDS))
+
+
+def _plain(line: str) -> str:
+    return fold(line[:_LONGEST_LINE]).strip(_MARKS + _BRACKETS + _ENDS)

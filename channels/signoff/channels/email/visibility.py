@@ -1,0 +1,575 @@
+"""Whether a reader of an HTML mail sees a piece of text: judged by the styles of its elements.
+
+Text is hidden for certain by a few properties that every mail program knows. There are many more
+ways to take text from sight (the color of the paper, a font of one pixel, a box that clips, a place
+off the page, a filter), and programs differ in which of them they support. None of these has a use
+in a line that a person wrote, so such text is not judged: it cannot be told whether it is seen.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from lxml import etree
+from tinycss2.color4 import parse_color
+
+from signoff.channels.email.cascade import Declaration, Tokens
+
+_FAINTEST: Final = 1.5
+"""Contrast between text and paper (WCAG 2, 1.4.3), from which text counts as seen."""
+
+_SMALLEST: Final = 5.0
+_PALEST: Final = 0.35
+_PIXELS: Final = {
+    **{"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 9.6 / 2.54},
+    **{"q": 2.4 / 2.54, "rem": 16.0, "vw": 8.0, "vh": 8.0, "vmin": 8.0, "vmax": 8.0},
+}
+_OF_FONT: Final = {"em": 1.0, "ex": 0.5, "ch": 0.5, "lh": 1.2, "%": 0.01}
+_SIZES: Final = {
+    **{"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0},
+    **{"x-large": 24.0, "xx-large": 32.0, "xxx-large": 48.0},
+}
+_FONT_TAG_SIZES: Final = (10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)
+_SMALLER_TAGS: Final = frozenset({"small", "sub", "sup"})
+_SMALLER: Final = 5 / 6
+
+_SYSTEM_COLORS: Final = {
+    **dict.fromkeys(("windowtext", "canvastext", "buttontext", "infotext", "menutext"), "black"),
+    **dict.fromkeys(("window", "canvas", "field", "infobackground"), "white"),
+}
+_GLOBAL: Final = frozenset(
+    {"inherit", "initial", "unset", "revert", "revert-layer", "auto", "none"}
+)
+_HARMLESS: Final = {
+    **dict.fromkeys(
+        (
+            *("transform", "translate", "rotate", "clip", "clip-path", "mask", "mask-image"),
+            *("filter", "animation", "animation-name", "text-security", "box-reflect", "mso-hide"),
+            *("line-clamp", "offset-path", "mask-box-image", "shape-inside"),
+        ),
+        frozenset[str](),
+    ),
+    "scale": frozenset({"1"}),
+    "mix-blend-mode": frozenset({"normal"}),
+    "content-visibility": frozenset({"visible"}),
+    "unicode-bidi": frozenset({"normal", "embed", "isolate", "plaintext"}),
+    "writing-mode": frozenset({"horizontal-tb", "lr", "lr-tb"}),
+    "flex-direction": frozenset({"row", "column"}),
+    "flex-flow": frozenset({"row", "column", "wrap", "nowrap"}),
+    "order": frozenset({"0"}),
+    "content": frozenset({"normal"}),
+    "inserted": frozenset({"normal", '""', "open-quote", "close-quote", "no-close-quote"}),
+    "position": frozenset({"static", "relative", "sticky"}),
+}
+"""What may stand in a property that hides or reorders text with anything else in it."""
+
+_LINED: Final = frozenset(
+    {"solid", "double", "dashed", "dotted", "groove", "ridge", "inset", "outset"}
+)
+_SIDES: Final = ("top", "right", "bottom", "left")
+_SIDE_NAMES: Final = {
+    **{side: side for side in _SIDES},
+    **{"inline-start": "left", "inline-end": "right", "block-start": "top", "block-end": "bottom"},
+}
+_BORDERS: Final = frozenset(
+    {
+        *("border", "border-style", "border-width"),
+        *(f"border-{side}{kind}" for side in _SIDE_NAMES for kind in ("", "-style", "-width")),
+    }
+)
+_BLOCKS: Final = frozenset({"block", "list-item", "table", "flex", "grid", "flow-root"})
+_SYMBOL_FONTS: Final = ("wingdings", "webdings", "symbol", "marlett", "zapfdingbats")
+
+_OTHERS: Final = frozenset(
+    {
+        *("display", "visibility", "opacity", "color", "text-fill-color", "background"),
+        *("background-color", "background-image", "font", "font-size", "font-family", "zoom"),
+        *("line-height", "letter-spacing", "word-spacing", "text-indent", "white-space"),
+        *("text-decoration", "text-decoration-line", "overflow", "overflow-x", "overflow-y"),
+        *("height", "max-height", "width", "max-width", "block-size", "inline-size"),
+        *("max-block-size", "max-inline-size", "top", "left", "right", "bottom", "inset"),
+        *("inset-inline-start", "inset-block-start", "padding", "padding-left", "all"),
+        *("margin", "margin-top", "margin-right", "margin-bottom", "margin-left"),
+        *("margin-inline-start", "margin-block-start"),
+    }
+)
+
+PROPERTIES: Final = frozenset(_HARMLESS) | _BORDERS | _OTHERS
+"""The properties that are looked at."""
+
+RGB = tuple[float, float, float]
+_BLACK: Final[RGB] = (0.0, 0.0, 0.0)
+_WHITE: Final[RGB] = (1.0, 1.0, 1.0)
+_LINK: Final[RGB] = (0.0, 0.0, 0.93)
+
+
+class Sight(Enum):
+    """Whether text is seen."""
+
+    SEEN = auto()
+    UNSURE = auto()
+    """It depends on the reader's program, or cannot be told."""
+    HIDDEN = auto()
+
+
+class Look(NamedTuple):
+    """How the text directly in an element looks, and how the element stands on the page.
+
+    Attributes:
+        color: Of the text.
+        paper: The color behind it.
+        size: Of its letters, in pixels.
+        opacity: From 0 to 1.
+        visible: By the property `visibility`.
+        unsure: Whether something around it may take it from sight.
+        gone: Whether something around it hides it for certain.
+        keeps_lines: Whether line ends in it are shown.
+        symbols: Whether its font shows signs in the place of letters.
+        block: Whether the element begins a line; None by its tag.
+        flush: Whether it has no space above and below.
+        edged: Whether it has a line at its left or right side, and not around it.
+        topped: Whether it has a line above it, and not around it.
+        bottomed: The same below it.
+    """
+
+    color: RGB = _BLACK
+    paper: RGB = _WHITE
+    size: float = 16.0
+    opacity: float = 1.0
+    visible: Sight = Sight.SEEN
+    unsure: bool = False
+    gone: bool = False
+    keeps_lines: bool = False
+    symbols: bool = False
+    block: bool | None = None
+    flush: bool = False
+    edged: bool = False
+    topped: bool = False
+    bottomed: bool = False
+
+    def passed(self) -> "Look":
+        """Return what elements inside of it get from it."""
+        return Look(*self[:9]) if self[9:] != _UNPLACED else self
+
+    @property
+    def sight(self) -> Sight:
+        """Whether text in the element is seen."""
+        if self.gone or self.visible is Sight.HIDDEN:
+            return Sight.HIDDEN
+        faint = self.size < _SMALLEST or self.opacity < _PALEST
+        if self.unsure or faint or self.visible is Sight.UNSURE:
+            return Sight.UNSURE
+        return Sight.SEEN if _contrast(self.color, self.paper) >= _FAINTEST else Sight.UNSURE
+
+
+_UNPLACED: Final = Look()[9:]
+
+STYLED_TAGS: Final = _SMALLER_TAGS | {"mark", "pre", "listing", "details", "summary"}
+"""Elements with a look of their own."""
+
+Hints = tuple[tuple[str, str], ...]
+"""Attributes of an element that say how it looks."""
+
+_HINTS: Final = ("color", "size", "face", "bgcolor", "background", "hidden", "text", "href")
+
+
+def hints_of(element: etree._Element) -> Hints:
+    """Return what the attributes of an element say about its look."""
+    given = element.attrib
+    return tuple((name, given[name]) for name in _HINTS if name in given) if given else ()
+
+
+def look_of(tag: str, hints: Hints, declarations: Sequence[Declaration], around: Look) -> Look:
+    """Return how an element looks.
+
+    Args:
+        tag: Its name.
+        hints: What its attributes say.
+        declarations: Its style, what wins last.
+        around: What the element gets from the one that it stands in: `Look.passed`.
+    """
+    judged = _Judgement(around)
+    judged.hints(tag, dict(hints))
+    for name, value, _ in declarations:
+        judged.read(name, value)
+    return judged.look()
+
+
+class _Judgement:
+    """Reads the style of one element."""
+
+    def __init__(self, around: Look) -> None:
+        self._around = around
+        self._now = around
+        self._clips = self._sized = self._narrow = self._nowrap = False
+        self._indent = self._inset = 0.0
+        self._margins = dict.fromkeys(("top", "bottom"), 1.0)
+        self._lined = dict.fromkeys(_SIDES, False)
+        self._wide = dict.fromkeys(_SIDES, True)
+
+    def look(self) -> Look:
+        """Return what was read."""
+        clipped = self._clips and (self._sized or (self._narrow and self._nowrap))
+        outdented = self._indent + self._inset < -20
+        lines = {side: self._lined[side] and self._wide[side] for side in _SIDES}
+        sided = lines["left"] != lines["right"]
+        return self._now._replace(
+            unsure=self._now.unsure or clipped or outdented,
+            flush=self._margins["top"] <= 0 and self._margins["bottom"] <= 0,
+            edged=sided and not (lines["top"] and lines["bottom"]),
+            topped=lines["top"] and not (lines["bottom"] or lines["left"] or lines["right"]),
+            bottomed=lines["bottom"] and not (lines["top"] or lines["left"] or lines["right"]),
+        )
+
+    def hints(self, tag: str, given: Mapping[str, str]) -> None:
+        """Read what a tag and its attributes say about looks."""
+        if tag in _SMALLER_TAGS:
+            self._set(size=self._now.size * _SMALLER)
+        elif tag in ("pre", "listing"):
+            self._set(keeps_lines=True)
+        elif tag == "mark":
+            self._set(color=_BLACK, paper=(1.0, 1.0, 0.0))
+        elif tag == "a" and "href" in given:
+            self._set(color=_LINK)
+        elif tag == "font":
+            self._font_tag(given)
+        elif tag == "body" and "text" in given:
+            self._legacy_color("color", given["text"])
+        if "bgcolor" in given:
+            self._legacy_color("paper", given["bgcolor"])
+        if "background" in given and tag != "body":
+            self._doubt()
+        if "hidden" in given:
+            self._set(gone=True)
+
+    def read(self, name: str, value: Tokens) -> None:
+        """Read a declaration."""
+        words = [_word(one) for one in value]
+        if any(word == "var(" for word in words):
+            # What it stands for is set elsewhere.
+            self._doubt()
+            return
+        harmless = _HARMLESS.get(name)
+        if harmless is not None:
+            if not all(word in harmless or word in _GLOBAL for word in words):
+                self._doubt()
+        elif name in _BORDERS:
+            self._border(name, value, words)
+        elif name.startswith("margin"):
+            self._margin(name, value)
+        else:
+            handler = _HANDLERS.get(name)
+            if handler is not None and value:
+                handler(self, value, words)
+
+    def display(self, value: Tokens, words: list[str]) -> None:
+        """Read `display`."""
+        if words == ["none"]:
+            self._set(gone=True)
+        elif words[0].startswith("table-column") or words[0].endswith("("):
+            self._doubt()
+        elif words[0] not in _GLOBAL:
+            self._set(block=words[0] in _BLOCKS)
+
+    def visibility(self, value: Tokens, words: list[str]) -> None:
+        """Read `visibility`, which what stands inside may take back."""
+        known = {"visible": Sight.SEEN, "hidden": Sight.HIDDEN, "collapse": Sight.HIDDEN}
+        if words[0] in known:
+            self._set(visible=known[words[0]])
+        elif words[0] not in _GLOBAL:
+            self._set(visible=Sight.UNSURE)
+
+    def opacity(self, value: Tokens, words: list[str]) -> None:
+        """Read `opacity`."""
+        amount = _number(value[0])
+        if amount is None and words[0] not in _GLOBAL:
+            self._doubt()
+        elif amount is not None:
+            self._set(opacity=self._around.opacity * min(1.0, max(0.0, amount)))
+
+    def zoom(self, value: Tokens, words: list[str]) -> None:
+        """Read `zoom`."""
+        amount = _number(value[0])
+        if amount is not None:
+            self._set(size=self._now.size * amount)
+        elif words[0] not in _GLOBAL and words[0] != "normal":
+            self._doubt()
+
+    def color(self, value: Tokens, words: list[str]) -> None:
+        """Read `color`, also that of outlined letters."""
+        if len(words) == 1 and words[0] in _GLOBAL:
+            self._set(color=self._around.color if words[0] != "initial" else _BLACK)
+            return
+        color = _color(value[0], self._now.paper)
+        if color is not None:
+            self._set(color=color)
+        elif words[0].endswith("("):
+            self._doubt()
+
+    def background(self, value: Tokens, words: list[str]) -> None:
+        """Read a background; what a picture shows is not known."""
+        for token, word in zip(value, words, strict=True):
+            color = _color(token, self._around.paper)
+            if color is not None:
+                self._set(paper=color)
+            elif word.endswith("(") or token.type == "url":
+                self._doubt()
+
+    def font(self, value: Tokens, words: list[str]) -> None:
+        """Read the size in `font`: the first of its lengths."""
+        for at, (token, word) in enumerate(zip(value, words, strict=True)):
+            weight = token.type == "number" and _number(token) not in (0, None) and at == 0
+            if (
+                token.type in ("dimension", "percentage", "number") and not weight
+            ) or word in _SIZES:
+                self.font_size(value[at:], words[at:])
+                break
+        self.font_family(value, words)
+
+    def font_size(self, value: Tokens, words: list[str]) -> None:
+        """Read `font-size`."""
+        base, word = self._around.size, words[0]
+        size = _length(value[0], base)
+        if size is not None:
+            self._set(size=size)
+        elif word in _SIZES:
+            self._set(size=_SIZES[word])
+        elif word in ("smaller", "larger"):
+            self._set(size=base * _SMALLER if word == "smaller" else base / _SMALLER)
+        elif word.endswith("("):
+            self._doubt()
+
+    def font_family(self, value: Tokens, words: list[str]) -> None:
+        """Read `font-family`: its first one."""
+        first = next((one.value for one in value if one.type in ("ident", "string")), "")
+        self._set(symbols=str(first).lower().startswith(_SYMBOL_FONTS))
+
+    def line_height(self, value: Tokens, words: list[str]) -> None:
+        """Read `line-height`; lines without height stand on each other."""
+        token = value[0]
+        amount = _number(token) if token.type == "number" else None
+        height = amount * self._now.size if amount is not None else _length(token, self._now.size)
+        if words[0].endswith("(") or (height is not None and height < _SMALLEST):
+            self._doubt()
+
+    def spacing(self, value: Tokens, words: list[str]) -> None:
+        """Read the space between letters or words."""
+        space = _length(value[0], self._now.size)
+        if words[0].endswith("(") or (space is not None and not -2 <= space <= 60):
+            self._doubt()
+
+    def indent(self, value: Tokens, words: list[str]) -> None:
+        """Read `text-indent`, which lists balance with a margin."""
+        length = _length(value[0], self._now.size)
+        if words[0].endswith("("):
+            self._doubt()
+        self._indent = length or 0.0
+
+    def padding(self, value: Tokens, words: list[str]) -> None:
+        """Read the padding on the left."""
+        lengths = [_length(one, self._now.size) or 0.0 for one in value]
+        self._inset += lengths[-1] if len(lengths) in (1, 4) else lengths[min(1, len(lengths) - 1)]
+
+    def offset(self, value: Tokens, words: list[str]) -> None:
+        """Read how far it is moved from its place."""
+        for token, word in zip(value, words, strict=True):
+            length = _length(token, self._now.size)
+            if word.endswith("(") or (length is not None and abs(length) > 50):
+                self._doubt()
+
+    def white_space(self, value: Tokens, words: list[str]) -> None:
+        """Read `white-space`."""
+        if words[0] not in _GLOBAL:
+            self._set(keeps_lines=words[0].startswith(("pre", "break-spaces")))
+            self._nowrap = words[0] in ("nowrap", "pre")
+
+    def decoration(self, value: Tokens, words: list[str]) -> None:
+        """Read `text-decoration`: what is struck out is not said."""
+        if "line-through" in words:
+            self._set(gone=True)
+
+    def overflow(self, value: Tokens, words: list[str]) -> None:
+        """Read `overflow`."""
+        self._clips = self._clips or any(word not in _GLOBAL | {"visible"} for word in words)
+
+    def height(self, value: Tokens, words: list[str]) -> None:
+        """Read a height."""
+        length = _length(value[0], self._now.size)
+        self._sized = self._sized or length is not None or words[0].endswith("(")
+        if length is not None and length <= 0:
+            self._doubt()
+
+    def width(self, value: Tokens, words: list[str]) -> None:
+        """Read a width."""
+        length = _length(value[0], self._now.size)
+        if value[0].type != "percentage" or length == 0:
+            self._narrow = self._narrow or length is not None
+            self._sized = self._sized or (length is not None and length < 40)
+
+    def all(self, value: Tokens, words: list[str]) -> None:
+        """Read `all`, which undoes what the element got from around it."""
+        if words[0] in ("initial", "revert"):
+            self._doubt()
+
+    def _margin(self, name: str, value: Tokens) -> None:
+        lengths = [_length(one, self._now.size) or 0.0 for one in value]
+        if not lengths:
+            return
+        if any(length < -50 for length in lengths):
+            self._doubt()
+        if name == "margin":
+            self._margins["top"] = lengths[0]
+            self._margins["bottom"] = lengths[2] if len(lengths) > 2 else lengths[0]
+            self._inset += lengths[3] if len(lengths) == 4 else lengths[min(1, len(lengths) - 1)]
+        elif name in ("margin-left", "margin-inline-start"):
+            self._inset += lengths[0]
+        else:
+            self._margins[_SIDE_NAMES.get(name.removeprefix("margin-"), "top")] = lengths[0]
+
+    def _border(self, name: str, value: Tokens, words: list[str]) -> None:
+        name = name.removeprefix("border").removeprefix("-")
+        side, _, kind = (
+            name.rpartition("-") if name.endswith(("-style", "-width")) else (name, "", "")
+        )
+        if name in ("style", "width"):
+            side, kind = "", name
+        if not side and kind:
+            each = _four(words if kind == "style" else value)
+            for place, one in zip(_SIDES, each, strict=True):
+                self._edge(
+                    place, kind, [one] if kind == "width" else [], [one] if kind == "style" else []
+                )
+            return
+        for place in (_SIDE_NAMES[side],) if side else _SIDES:
+            self._edge(place, kind, value, words)
+
+    def _edge(self, place: str, kind: str, value: Tokens, words: list[str]) -> None:
+        if kind != "width":
+            self._lined[place] = any(word in _LINED for word in words)
+        if kind != "style":
+            lengths = [_length(one, self._now.size) for one in value]
+            self._wide[place] = not any(length == 0 for length in lengths)
+
+    def _font_tag(self, given: Mapping[str, str]) -> None:
+        if "color" in given:
+            self._legacy_color("color", given["color"])
+        size = given.get("size", "").strip()
+        if size.lstrip("+-").isdecimal() and len(size) < 5:
+            steps = int(size) + (3 if size[0] in "+-" else 0)
+            self._set(size=_FONT_TAG_SIZES[min(7, max(1, steps)) - 1])
+        self._set(symbols=given.get("face", "").strip().lower().startswith(_SYMBOL_FONTS))
+
+    def _legacy_color(self, what: str, value: str) -> None:
+        value = value[:64].strip()
+        color = _color(value, self._around.paper) or _color(f"#{value}", self._around.paper)
+        if color is not None:
+            self._set(**{what: color})
+        elif value and value.lower() not in ("transparent", "inherit"):
+            self._doubt()
+
+    def _doubt(self) -> None:
+        self._set(unsure=True)
+
+    def _set(self, **changes: Any) -> None:
+        self._now = self._now._replace(**changes)
+
+
+_HANDLERS: Final[dict[str, Callable[[_Judgement, Tokens, list[str]], None]]] = {
+    "display": _Judgement.display,
+    "visibility": _Judgement.visibility,
+    "opacity": _Judgement.opacity,
+    "zoom": _Judgement.zoom,
+    "color": _Judgement.color,
+    "text-fill-color": _Judgement.color,
+    **dict.fromkeys(("background", "background-color", "background-image"), _Judgement.background),
+    "font": _Judgement.font,
+    "font-size": _Judgement.font_size,
+    "font-family": _Judgement.font_family,
+    "line-height": _Judgement.line_height,
+    **dict.fromkeys(("letter-spacing", "word-spacing"), _Judgement.spacing),
+    "text-indent": _Judgement.indent,
+    **dict.fromkeys(("padding", "padding-left"), _Judgement.padding),
+    **dict.fromkeys(
+        ("top", "left", "right", "bottom", "inset", "inset-inline-start", "inset-block-start"),
+        _Judgement.offset,
+    ),
+    "white-space": _Judgement.white_space,
+    **dict.fromkeys(("text-decoration", "text-decoration-line"), _Judgement.decoration),
+    **dict.fromkeys(("overflow", "overflow-x", "overflow-y"), _Judgement.overflow),
+    **dict.fromkeys(("height", "max-height", "block-size", "max-block-size"), _Judgement.height),
+    **dict.fromkeys(("width", "max-width", "inline-size", "max-inline-size"), _Judgement.width),
+    "all": _Judgement.all,
+}
+
+
+def _word(token: Any) -> str:
+    """Return a token as a word to compare: "none", "rgb(", "12px", '""'."""
+    kind = token.type
+    if kind == "ident":
+        return str(token.lower_value)
+    if kind == "function":
+        return f"{token.lower_name}("
+    return (
+        str(token.serialize()) if kind in ("number", "percentage", "dimension", "string") else kind
+    )
+
+
+def _number(token: Any) -> float | None:
+    """Return a number, or a percentage as a part of one."""
+    if token.type == "percentage":
+        return float(token.value) / 100
+    return float(token.value) if token.type == "number" else None
+
+
+def _length(token: Any, size: float) -> float | None:
+    """Return a length in pixels, for letters of this size; None for what is no plain length."""
+    kind = token.type
+    if kind == "number":
+        return float(token.value)
+    if kind == "percentage":
+        return float(token.value) / 100 * size
+    if kind != "dimension":
+        return None
+    unit = token.lower_unit
+    factor = _PIXELS.get(unit) or _OF_FONT.get(unit, 0.0) * size
+    return float(token.value) * factor if factor else None
+
+
+def _color(value: Any, paper: RGB) -> RGB | None:
+    """Return a color on paper of another one; None for what is no color."""
+    name = value if isinstance(value, str) else getattr(value, "lower_value", "")
+    try:
+        found = parse_color(_SYSTEM_COLORS.get(str(name).lower(), value))
+        if found is None or isinstance(found, str):
+            return None
+        red, green, blue, alpha = found.to("srgb")
+    except (NotImplementedError, ValueError, TypeError, ArithmeticError):
+        return None
+    mixed = (
+        (one or 0.0) * alpha + under * (1 - alpha)
+        for one, under in zip((red, green, blue), paper, strict=True)
+    )
+    first, second, third = (min(1.0, max(0.0, one)) for one in mixed)
+    return first, second, third
+
+
+def _four(values: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the values for top, right, bottom and left from one to four of them."""
+    top = values[0] if values else "none"
+    right = values[1] if len(values) > 1 else top
+    bottom = values[2] if len(values) > 2 else top
+    return top, right, bottom, values[3] if len(values) > 3 else right
+
+
+@lru_cache(maxsize=512)
+def _contrast(one: RGB, other: RGB) -> float:
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: RGB) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
