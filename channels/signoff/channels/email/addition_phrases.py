@@ -171,6 +171,11 @@ BANNER_SENTENCES: Final = (
 )
 """What Outlook says of a new author: how it begins, and how it goes on behind the address."""
 
+BANNER_ENDS: Final = folded(
+    ("important", "wichtig ist", "importante", "belangrijk is", "content is safe", "is safe")
+)
+"""How they end, without a full stop."""
+
 NOTICE_OPENINGS: Final = folded(
     (
         *("virus-free. www.", "virus-free.www.", "virenfrei. www.", "virenfrei.www."),

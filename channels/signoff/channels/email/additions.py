@@ -9,6 +9,7 @@ from typing import Final
 
 from signoff.channels.email.automatic import fold
 from signoff.channels.email.addition_phrases import (
+    BANNER_ENDS,
     BANNER_LINES,
     BANNER_OPENINGS,
     BANNER_REASONS,
@@ -89,7 +90,9 @@ def _is_banner(line: str) -> bool:
 
 def _is_wrapped(line: str) -> bool:
     """Say whether a line was broken for its length, so that the sentence goes on below."""
-    return len(line) in _WRAPPED and not line.rstrip(_BRACKETS + _MARKS).endswith(tuple(_ENDS))
+    if len(line) not in _WRAPPED or line.rstrip(_BRACKETS + _MARKS).endswith(tuple(_ENDS)):
+        return False
+    return not _plain(line).endswith(BANNER_ENDS)
 
 
 def _plain(line: str) -> str:

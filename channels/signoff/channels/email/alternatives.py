@@ -19,7 +19,15 @@ from signoff.channels.email.formats import (
 )
 from signoff.channels.email.markup import lines_of_html, words_of_html
 from signoff.channels.email.mime import Part
-from signoff.channels.email.quoting import MOST_LINES, UNTOLD, Line, Reply, has_words, read_reply
+from signoff.channels.email.quoting import (
+    MOST_LINES,
+    UNTOLD,
+    Line,
+    Reply,
+    has_words,
+    is_name,
+    read_reply,
+)
 
 DIFFERENT: Final = (
     "Your mail has two versions of its text that say different things, and I cannot tell which of "
@@ -90,7 +98,7 @@ def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -
         unreadable = any(map(_is_unreadable, mail.walk()))
         return Said(Reply("", ""), "", html_only=False, doubt=UNREADABLE if unreadable else "")
     replies = [read_reply(one.lines, sent_lines, names) for one in readings]
-    doubt = _doubt(replies, readings)
+    doubt = _doubt(replies, readings, frozenset(names))
     if len(forms) > _MOST_READINGS:
         doubt = doubt or DIFFERENT
     if any(map(_is_unreadable, mail.walk())):
@@ -99,8 +107,13 @@ def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -
     return Said(replies[0], text, readings[0].html, doubt)
 
 
-def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading]) -> str:
-    essences = [essence(one.answer) for one in replies]
+def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:
+    # Some programs write the person's name into one of the forms only.
+    answers = (one.answer.splitlines() for one in replies)
+    essences = [
+        essence("\n".join(line for line in answer if not is_name(line, names)))
+        for answer in answers
+    ]
     for at, reply in enumerate(replies):
         if reply.doubt and not (
             reply.doubt == UNTOLD

@@ -27,6 +27,7 @@ _NEVER: Final = frozenset(
 _ALWAYS: Final = frozenset({"link", "any-link"})
 _INSERTED: Final = frozenset({"before", "after"})
 _OTHER_MEDIA: Final = frozenset({"print", "speech", "aural", "braille", "tv", "projection"})
+_COLORS: Final = frozenset({"color", "background", "background-color", "text-fill-color"})
 _SCREENS: Final = frozenset({"all", "screen", "only"})
 
 Tokens = Sequence[Any]
@@ -126,6 +127,7 @@ class Cascade:
         self._budget.sheets -= sum(map(len, sheets))
         self.exhausted = self._budget.sheets < 0
         self._wanted = wanted
+        self._variables = False
         self._rules: dict[str, list[_Rule]] = {}
         self._count = 0
         self._inline: dict[str, tuple[Declaration, ...]] = {}
@@ -172,16 +174,17 @@ class Cascade:
         return known
 
     def _declarations(self, content: Any) -> tuple[Declaration, ...]:
+        declarations = []
         nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
-        return tuple(
-            Declaration(
-                name,
-                tuple(one for one in node.value if one.type not in ("whitespace", "comment")),
-                node.important,
-            )
-            for node in nodes
-            if node.type == "declaration" and (name := _unprefixed(node.lower_name)) in self._wanted
-        )
+        for node in nodes:
+            if node.type != "declaration":
+                continue
+            self._variables = self._variables or node.name.startswith("--")
+            name = _unprefixed(node.lower_name)
+            value = tuple(one for one in node.value if one.type not in ("whitespace", "comment"))
+            if name in self._wanted and (self._variables or not any(map(_is_unset, value))):
+                declarations.append(Declaration(name, value, node.important))
+        return tuple(declarations)
 
     def _matching(self, path: Sequence[Names], level: Level) -> Iterator[_Rule]:
         names = path[-1]
@@ -220,7 +223,7 @@ class Cascade:
                 self._add_group(node, level, depth=depth)
             elif node.type == "at-rule" and node.lower_at_keyword == "import":
                 # What stands there is not read; Apple Mail would fetch it.
-                self.exhausted = True
+                self.exhausted = "font" not in tinycss2.serialize(node.prelude).lower()
 
     def _add_group(self, node: Any, level: Level, *, depth: int) -> None:
         """Add the rules of an @media or another group; what is for other media is left out."""
@@ -236,6 +239,12 @@ class Cascade:
         bare = all(one.type in ("ident", "whitespace", "comment") for one in node.prelude)
         if not (keyword == "media" and bare and words <= _SCREENS):
             level = Level.CONDITIONAL
+        if "prefers-color-scheme" in tinycss2.serialize(node.prelude).lower():
+            # In dark mode programs choose colors of their own.
+            wanted, self._wanted = self._wanted, self._wanted - _COLORS
+            self._add(_stylesheet(node.content), level, depth=depth + 1)
+            self._wanted = wanted
+            return
         self._add(_stylesheet(node.content), level, depth=depth + 1)
 
     def _add_rule(
@@ -291,6 +300,15 @@ def _stylesheet(text: Any) -> Tokens:
 
 def _important_last(declarations: Sequence[Declaration]) -> tuple[Declaration, ...]:
     return tuple(sorted(declarations, key=lambda one: one.important))
+
+
+def _is_unset(token: Any) -> bool:
+    """Say whether a token is a variable with nothing in its place where it is not set."""
+    return (
+        token.type == "function"
+        and token.lower_name == "var"
+        and not any(one.type == "literal" and one.value == "," for one in token.arguments)
+    )
 
 
 def _unprefixed(name: str) -> str:

@@ -6,8 +6,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.mime import text_of_bytes
-from signoff.channels.email.quoting import read_reply
-from signoff.channels.email.reading import IncomingMail, read_mail
+from signoff.channels.email.reading import IncomingMail
 from signoff.core.command import Verdict, example_for, read_command
 from signoff.core.entries import pairs_below
 
@@ -60,21 +59,28 @@ class Explanation(BaseModel):
     sender: Sender | None = None
 
 
-def explain_mail(raw: bytes, template: JsonValue = None) -> Explanation:
+def explain_mail(
+    mail: IncomingMail, template: JsonValue = None, *, text: bool = False
+) -> Explanation:
     """Say how the intake would read a message.
 
     Args:
-        raw: The message as it was stored.
+        mail: The message, read as the intake reads it: by `Readers.read`.
         template: The payload template of the request it answers, where that is known.
-
-    Raises:
-        UnreadableMail: It cannot be parsed, or is over a cap.
+        text: Whether it was a bare text, of which nobody is the sender: see `mail_of_text`.
     """
-    mail = read_mail(raw)
     sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
-    return _explained(mail.reply, mail.own_text, template, mail).model_copy(
-        update={"sender": sender}
-    )
+    return _explained(mail, template).model_copy(update={"sender": None if text else sender})
+
+
+def mail_of_text(raw: bytes) -> bytes:
+    """Return a bare text as a message without a sender.
+
+    Args:
+        raw: The text, in UTF-16 with its mark, in UTF-8, or else in cp1252.
+    """
+    head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
+    return head + text_of_bytes(raw).encode("utf-8", "replace")
 
 
 def with_proof(read: Explanation, proof: Proof) -> Explanation:
@@ -86,21 +92,8 @@ def with_proof(read: Explanation, proof: Proof) -> Explanation:
     return read.model_copy(update={"sender": sender})
 
 
-def explain_text(raw: bytes, template: JsonValue = None) -> Explanation:
-    """Say how the plain text of a message would be read.
-
-    Args:
-        raw: The text, in UTF-8 or else in cp1252.
-        template: The payload template of the request it answers, where that is known.
-    """
-    read = read_reply(text_of_bytes(raw))
-    return _explained(read.shown, read.answer, template)
-
-
-def _explained(
-    shown: str, answer: str, template: JsonValue, mail: IncomingMail | None = None
-) -> Explanation:
-    sign = mail.automatic if mail is not None else ""
+def _explained(mail: IncomingMail, template: JsonValue) -> Explanation:
+    shown, answer, sign = mail.reply, mail.own_text, mail.automatic
     first_line = next((line.strip() for line in shown.splitlines() if line.strip()), "")
     values: dict[str, JsonValue] = {}
     rest = answer
@@ -112,7 +105,7 @@ def _explained(
     if sign:
         why = f"No person wrote this ({sign}), so nothing in it is an answer."
         return read.model_copy(update={"automatic": True, "sign": sign, "problem": why})
-    if mail is not None and mail.doubt:
+    if mail.doubt:
         return read.model_copy(update={"problem": mail.doubt, "example": example_for(template)})
     if command.verdict is Verdict.UNCLEAR:
         example = example_for(template)

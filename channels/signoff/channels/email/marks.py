@@ -298,6 +298,8 @@ def _closes(text: str, *, dashed: bool) -> bool:
         return True
     if bare.endswith(">") and "@" in bare and _has_date(text):
         return True
+    if "@" in bare[bare.rfind(" ") + 1 :] and _is_dated(text):
+        return True
     if text.startswith(MESSAGE_OF) and ("@" in text or _has_date(text)):
         return True
     return any(f" {phrase} " in text for phrase in WROTE_THEN) or (

@@ -150,6 +150,14 @@ def has_words(text: str) -> bool:
     )
 
 
+def is_name(text: str, names: frozenset[str]) -> bool:
+    """Say whether a line is the person's name or a part of it; ``names`` are its words."""
+    if not names or len(text) > _LONGEST_NAME:
+        return False
+    words = "".join(mark if mark.isalnum() else " " for mark in text.casefold()).split()
+    return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
+
+
 def _doubt(told: list[_Piece]) -> str:
     return next((one.doubt for one in told if one.doubt), "")
 
@@ -244,7 +252,7 @@ class _Telling:
         self._quoted_length = 0
         bare = text.strip()
         apart = self._loose or line.apart or may_be_quoted(bare)
-        name = _is_name(bare, self._names)
+        name = is_name(bare, self._names)
         self._signed = self._signed or _opens_signature(bare) or (apart and name)
         if self._signed or (apart and self._named) or is_device_line(text):
             yield _Piece(_Kind.SIGNATURE, text)
@@ -351,14 +359,6 @@ def _is_empty(piece: _Piece) -> bool:
 def _is_rule(text: str) -> bool:
     bare = text.strip()
     return len(bare) >= _SHORTEST_RULE and not bare.strip("_")
-
-
-def _is_name(text: str, names: frozenset[str]) -> bool:
-    """Say whether a line is the person's name, or the first words of it."""
-    if not names or len(text) > _LONGEST_NAME:
-        return False
-    words = "".join(mark if mark.isalnum() else " " for mark in text.casefold()).split()
-    return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
 
 
 def _opens_signature(line: str) -> bool:

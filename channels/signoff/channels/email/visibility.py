@@ -19,6 +19,11 @@ from signoff.channels.email.cascade import Declaration, Tokens
 _FAINTEST: Final = 1.5
 """Contrast between text and paper (WCAG 2, 1.4.3), from which text counts as seen."""
 
+_LONGEST_COLOR: Final = 64
+_PAGE: Final = 600.0
+_FARTHEST: Final = 50.0
+"""How many pixels text may be moved from its place; Word's lists move it by half of that."""
+
 _SMALLEST: Final = 5.0
 _PALEST: Final = 0.35
 _PIXELS: Final = {
@@ -126,6 +131,7 @@ class Look(NamedTuple):
         gone: Whether something around it hides it for certain.
         keeps_lines: Whether line ends in it are shown.
         symbols: Whether its font shows signs in the place of letters.
+        link: The color of links in it.
         block: Whether the element begins a line; None by its tag.
         flush: Whether it has no space above and below.
         edged: Whether it has a line at its left or right side, and not around it.
@@ -142,6 +148,7 @@ class Look(NamedTuple):
     gone: bool = False
     keeps_lines: bool = False
     symbols: bool = False
+    link: RGB = _LINK
     block: bool | None = None
     flush: bool = False
     edged: bool = False
@@ -150,7 +157,7 @@ class Look(NamedTuple):
 
     def passed(self) -> "Look":
         """Return what elements inside of it get from it."""
-        return Look(*self[:9]) if self[9:] != _UNPLACED else self
+        return Look(*self[:_INHERITED]) if self[_INHERITED:] != _UNPLACED else self
 
     @property
     def sight(self) -> Sight:
@@ -163,7 +170,8 @@ class Look(NamedTuple):
         return Sight.SEEN if _contrast(self.color, self.paper) >= _FAINTEST else Sight.UNSURE
 
 
-_UNPLACED: Final = Look()[9:]
+_INHERITED: Final = Look._fields.index("block")
+_UNPLACED: Final = Look()[_INHERITED:]
 
 STYLED_TAGS: Final = _SMALLER_TAGS | {"mark", "pre", "listing", "details", "summary"}
 """Elements with a look of their own."""
@@ -171,7 +179,7 @@ STYLED_TAGS: Final = _SMALLER_TAGS | {"mark", "pre", "listing", "details", "summ
 Hints = tuple[tuple[str, str], ...]
 """Attributes of an element that say how it looks."""
 
-_HINTS: Final = ("color", "size", "face", "bgcolor", "background", "hidden", "text", "href")
+_HINTS: Final = ("color", "size", "face", "bgcolor", "background", "hidden", "text", "link", "href")
 
 
 def hints_of(element: etree._Element) -> Hints:
@@ -211,7 +219,7 @@ class _Judgement:
     def look(self) -> Look:
         """Return what was read."""
         clipped = self._clips and (self._sized or (self._narrow and self._nowrap))
-        outdented = self._indent + self._inset < -20
+        outdented = self._indent + self._inset < -_FARTHEST
         lines = {side: self._lined[side] and self._wide[side] for side in _SIDES}
         sided = lines["left"] != lines["right"]
         return self._now._replace(
@@ -231,11 +239,12 @@ class _Judgement:
         elif tag == "mark":
             self._set(color=_BLACK, paper=(1.0, 1.0, 0.0))
         elif tag == "a" and "href" in given:
-            self._set(color=_LINK)
+            self._set(color=self._now.link)
         elif tag == "font":
             self._font_tag(given)
-        elif tag == "body" and "text" in given:
-            self._legacy_color("color", given["text"])
+        elif tag == "body":
+            self._legacy_color("color", given.get("text", ""))
+            self._legacy_color("link", given.get("link", ""))
         if "bgcolor" in given:
             self._legacy_color("paper", given["bgcolor"])
         if "background" in given and tag != "body":
@@ -361,21 +370,21 @@ class _Judgement:
 
     def indent(self, value: Tokens, words: list[str]) -> None:
         """Read `text-indent`, which lists balance with a margin."""
-        length = _length(value[0], self._now.size)
+        length = _distance(value[0], self._now.size)
         if words[0].endswith("("):
             self._doubt()
         self._indent = length or 0.0
 
     def padding(self, value: Tokens, words: list[str]) -> None:
         """Read the padding on the left."""
-        lengths = [_length(one, self._now.size) or 0.0 for one in value]
+        lengths = [_distance(one, self._now.size) or 0.0 for one in value]
         self._inset += lengths[-1] if len(lengths) in (1, 4) else lengths[min(1, len(lengths) - 1)]
 
     def offset(self, value: Tokens, words: list[str]) -> None:
         """Read how far it is moved from its place."""
         for token, word in zip(value, words, strict=True):
-            length = _length(token, self._now.size)
-            if word.endswith("(") or (length is not None and abs(length) > 50):
+            length = _distance(token, self._now.size)
+            if word.endswith("(") or (length is not None and abs(length) > _FARTHEST):
                 self._doubt()
 
     def white_space(self, value: Tokens, words: list[str]) -> None:
@@ -413,10 +422,10 @@ class _Judgement:
             self._doubt()
 
     def _margin(self, name: str, value: Tokens) -> None:
-        lengths = [_length(one, self._now.size) or 0.0 for one in value]
+        lengths = [_distance(one, self._now.size) or 0.0 for one in value]
         if not lengths:
             return
-        if any(length < -50 for length in lengths):
+        if any(length < -_FARTHEST for length in lengths):
             self._doubt()
         if name == "margin":
             self._margins["top"] = lengths[0]
@@ -461,7 +470,7 @@ class _Judgement:
         self._set(symbols=given.get("face", "").strip().lower().startswith(_SYMBOL_FONTS))
 
     def _legacy_color(self, what: str, value: str) -> None:
-        value = value[:64].strip()
+        value = value[:_LONGEST_COLOR].strip()
         color = _color(value, self._around.paper) or _color(f"#{value}", self._around.paper)
         if color is not None:
             self._set(**{what: color})
@@ -520,6 +529,11 @@ def _number(token: Any) -> float | None:
     if token.type == "percentage":
         return float(token.value) / 100
     return float(token.value) if token.type == "number" else None
+
+
+def _distance(token: Any, size: float) -> float | None:
+    """Return a length that is measured by the page where it is a percentage."""
+    return _length(token, _PAGE if token.type == "percentage" else size)
 
 
 def _length(token: Any, size: float) -> float | None:
