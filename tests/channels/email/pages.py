@@ -38,16 +38,16 @@ def _words(lines: Sequence[str]) -> str:
 
 
 def _divs(lines: Sequence[str], attributes: str = "") -> str:
-    return "".join(
-        f"<div{attributes}>{escape(line) if line else '<br>'}</div>" for line in lines
-    )
+    return "".join(f"<div{attributes}>{escape(line) if line else '<br>'}</div>" for line in lines)
 
 
 def _breaks(lines: Sequence[str]) -> str:
     return "<br>".join(map(escape, lines))
 
 
-def _above(heading: str, quote: Callable[[str], str] = marked) -> Callable[[Sequence[str], str], str]:
+def _above(
+    heading: str, quote: Callable[[str], str] = marked
+) -> Callable[[Sequence[str], str], str]:
     return lambda lines, mail: f"{_words(lines)}\n\n{heading}\n\n{quote(mail)}"
 
 
@@ -117,7 +117,7 @@ WORD_HEAD = (
     '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><meta name=Generator '
     'content="Microsoft Word 15 (filtered medium)"><!--[if !mso]><style>v\\:* '
     "{behavior:url(#default#VML);}\no\\:* {behavior:url(#default#VML);}</style><![endif]-->"
-    f"{WORD_SHEET}<!--[if gte mso 9]><xml><o:shapedefaults v:ext=\"edit\" spidmax=\"1026\" /></xml>"
+    f'{WORD_SHEET}<!--[if gte mso 9]><xml><o:shapedefaults v:ext="edit" spidmax="1026" /></xml>'
     '<![endif]--></head><body lang=DE link="#0563C1" vlink="#954F72" style="word-wrap:break-word">'
     "<div class=WordSection1>"
 )
@@ -159,9 +159,7 @@ OUTLOOK_MOBILE = (
     "&gt;<br><b>Date: </b>Monday, 2 March 2026 at 10:00<br><b>To: </b>Mara<br><b>Subject: </b>Approval"
     "<br></div>{mail}</div></div></body></html>"
 )
-APPLE_STYLE = (
-    "overflow-wrap: break-word; -webkit-nbsp-mode: space; line-break: after-white-space;"
-)
+APPLE_STYLE = "overflow-wrap: break-word; -webkit-nbsp-mode: space; line-break: after-white-space;"
 THUNDERBIRD = (
     '<!DOCTYPE html><html><head><meta http-equiv="Content-Type" content="text/html; charset=UTF-8">'
     '</head><body text="#000000" bgcolor="#f9f9fa">{own}<div class="moz-cite-prefix">Am 02.03.26 um '
@@ -186,7 +184,7 @@ GMX_QUOTE = (
     '<div name="quote" style="margin:10px 5px 5px 10px; padding: 10px 0 10px 10px; border-left:2px '
     'solid #C3D9E5; word-wrap: break-word;"><div style="margin:0 0 10px 0;"><b>Gesendet:</b> Montag, '
     "2. März 2026 um 10:00 Uhr<br/><b>Von:</b> Signoff &lt;a@x.example&gt;<br/><b>An:</b> "
-    "mara@example.com<br/><b>Betreff:</b> Approval needed</div><div name=\"quoted-content\">{mail}"
+    'mara@example.com<br/><b>Betreff:</b> Approval needed</div><div name="quoted-content">{mail}'
     "</div></div>"
 )
 NOTES_QUOTE = (
@@ -199,7 +197,9 @@ NOTES_QUOTE = (
     'size="1">Approval needed</font><br><hr width="100%" size="2" align="left" noshade style="color:'
     '#8091A5; "><br>{mail}'
 )
-GROUPWISE_LINE = "&gt;&gt;&gt; Signoff &lt;approvals@signoff.example&gt; 3/2/2026 10:00 AM &gt;&gt;&gt;"
+GROUPWISE_LINE = (
+    "&gt;&gt;&gt; Signoff &lt;approvals@signoff.example&gt; 3/2/2026 10:00 AM &gt;&gt;&gt;"
+)
 YAHOO = (
     '<html><head></head><body><div class="ydpa1b2c3yahoo-style-wrap" style="font-family:Helvetica '
     'Neue, Helvetica, Arial, sans-serif;font-size:16px;"><div></div>{own}</div><div id='
@@ -212,7 +212,7 @@ FOXMAIL = (
     '<html><head><meta http-equiv="content-type" content="text/html; charset=UTF-8"><style>body {{ '
     "line-height: 1.5; }}blockquote {{ margin-top: 0px; margin-bottom: 0px; margin-left: 0.5em; }}"
     "body {{ font-size: 14px; font-family: &quot;Microsoft YaHei UI&quot;; color: rgb(0, 0, 0); "
-    'line-height: 1.5; }}</style></head><body><div><span></span>{own}</div><div><br></div><hr style='
+    "line-height: 1.5; }}</style></head><body><div><span></span>{own}</div><div><br></div><hr style="
     '"width: 210px; height: 1px;" color="#b5c4df" size="1" align="left"><div><span><div style="MARGIN:'
     ' 10px; FONT-FAMILY: verdana; FONT-SIZE: 10pt"><div>Mara Lind</div></div></span></div><blockquote '
     'style="margin-Top: 0px; margin-Bottom: 0px; margin-Left: 0.5em"><div>&nbsp;</div><div style='
@@ -229,13 +229,13 @@ QQ = (
     "<div><b>主题:</b>&nbsp;Approval</div></div><div><br></div>{mail}"
 )
 NETEASE = (
-    "<div style=\"line-height:1.7;color:#000000;font-size:14px;font-family:Arial\">{own}<br/><br/>"
+    '<div style="line-height:1.7;color:#000000;font-size:14px;font-family:Arial">{own}<br/><br/>'
     '<div id="divNeteaseMailCard"></div><br/>At 2026-03-02 10:00:00, "Signoff" &lt;a@x.example&gt; '
     'wrote:<br/> <blockquote id="isReplyContent" style="PADDING-LEFT: 1ex; MARGIN: 0px 0px 0px 0.8ex; '
     'BORDER-LEFT: #ccc 1px solid">{mail}</blockquote></div>'
 )
 YANDEX = (
-    "<div>{own}</div><div> </div><div>02.03.2026, 10:00, \"Signoff\" &lt;a@x.example&gt;:</div>"
+    '<div>{own}</div><div> </div><div>02.03.2026, 10:00, "Signoff" &lt;a@x.example&gt;:</div>'
     "<blockquote>{mail}</blockquote>"
 )
 ZOHO = (
@@ -244,24 +244,24 @@ ZOHO = (
     '{own}<div class="zmail_extra_hr" style="border-top: 1px solid rgb(204, 204, 204); height: 0px; '
     'margin-top: 10px; margin-bottom: 10px; line-height: 0px;"><br></div><div class="zmail_extra" '
     'data-zbluepencil-ignore="true"><br><div id="Zm-_Id_-Sgn1">---- On Mon, 02 Mar 2026 10:00:00 +0100'
-    " <b>Signoff &lt;a@x.example&gt;</b> wrote ---<br></div><br><blockquote id=\"blockquote_zmail\" "
+    ' <b>Signoff &lt;a@x.example&gt;</b> wrote ---<br></div><br><blockquote id="blockquote_zmail" '
     'style="margin: 0px;">{mail}</blockquote></div></div></body></html>'
 )
 ZIMBRA = (
     '<html><body><div style="font-family: arial, helvetica, sans-serif; font-size: 12pt; color: '
     '#000000">{own}<div><br></div><hr id="zwchr" data-marker="__DIVIDER__"><div data-marker='
     '"__HEADERS__"><b>From: </b>"Signoff" &lt;a@x.example&gt;<br><b>To: </b>"mara"<br><b>Sent: </b>'
-    'Monday, March 2, 2026 10:00:00 AM<br><b>Subject: </b>Approval<br></div><div><br></div><div '
+    "Monday, March 2, 2026 10:00:00 AM<br><b>Subject: </b>Approval<br></div><div><br></div><div "
     'data-marker="__QUOTED_TEXT__">{mail}</div></div></body></html>'
 )
 ROUNDCUBE = (
-    "<html><head><meta http-equiv=\"Content-Type\" content=\"text/html; charset=UTF-8\" /></head><body "
+    '<html><head><meta http-equiv="Content-Type" content="text/html; charset=UTF-8" /></head><body '
     "style='font-size: 10pt; font-family: Verdana,Geneva,sans-serif'>{own}<p id=\"reply-intro\">On "
     '2026-03-02 10:00, Signoff wrote:</p><blockquote type="cite" style="padding: 0 0.4em; border-left: '
     '#1010ff 2px solid; margin: 0"><div id="replybody1">{mail}</div></blockquote></body></html>'
 )
 MAIL_RU = (
-    "<HTML><BODY>{own}<blockquote style=\"border-left:1px solid #0857A6; margin:10px; padding:0 0 0 "
+    '<HTML><BODY>{own}<blockquote style="border-left:1px solid #0857A6; margin:10px; padding:0 0 0 '
     '10px;">Понедельник, 2 марта 2026, 10:00 +03:00 от Signoff &lt;a@x.example&gt;:<br><div id="">'
     "{mail}</div></blockquote></BODY></HTML>"
 )
@@ -285,7 +285,7 @@ HEY = (
 )
 FASTMAIL = (
     '<!DOCTYPE html><html><head><title></title><style type="text/css">p.MsoNormal,p.MsoNoSpacing'
-    '{{margin:0}}</style></head><body>{own}<div>On Mon, Mar 2, 2026, at 10:00 AM, Signoff wrote:</div>'
+    "{{margin:0}}</style></head><body>{own}<div>On Mon, Mar 2, 2026, at 10:00 AM, Signoff wrote:</div>"
     '<blockquote type="cite" id="qt" style=""><div>{mail}</div></blockquote></body></html>'
 )
 EM_CLIENT = (
@@ -294,19 +294,19 @@ EM_CLIENT = (
     "blockquote.cite2 {{margin-left: 5px; padding-left: 10px; border-left: 1px solid #cccccc; "
     "margin-top: 3px; padding-top: 0px; }}\na img {{ border: 0px; }}\nbody {{font-family: Segoe UI; "
     'font-size: 12pt;}}--></style></head><body class="plain">{own}<div><br></div><div>------ Originalnachricht'
-    " ------</div><div>Von: \"Signoff\" &lt;a@x.example&gt;</div><div>An: mara@example.com</div><div>"
-    "Gesendet: 02.03.2026 10:00:00</div><div>Betreff: Approval</div><div><br></div><div id=\"x1\" "
+    ' ------</div><div>Von: "Signoff" &lt;a@x.example&gt;</div><div>An: mara@example.com</div><div>'
+    'Gesendet: 02.03.2026 10:00:00</div><div>Betreff: Approval</div><div><br></div><div id="x1" '
     'class="plain"><blockquote cite="card@signoff.example" type="cite" class="cite2">{mail}'
     "</blockquote></div></body></html>"
 )
 TUTA = (
-    '{own}<div><br></div><div>2. März 2026, 10:00 von approvals@signoff.example:<br></div><blockquote '
+    "{own}<div><br></div><div>2. März 2026, 10:00 von approvals@signoff.example:<br></div><blockquote "
     'class="tutanota_quote" style="border-left: 1px solid #93A3B8; padding-left: 10px; margin-left: '
     '5px;">{mail}</blockquote>'
 )
 WP = (
     '<div>{own}</div><div><br></div><div class="nh_extra"><p>Dnia 2 marca 2026 10:00 Signoff &lt;a@x.example'
-    "&gt; napisał(a):</p><blockquote class=\"nh_quote\" style=\"margin:0 0 0 0.8ex; border-left:1px solid "
+    '&gt; napisał(a):</p><blockquote class="nh_quote" style="margin:0 0 0 0.8ex; border-left:1px solid '
     '#ccc; padding-left:1ex;">{mail}</blockquote></div>'
 )
 SEZNAM = (
@@ -332,7 +332,9 @@ def _word_lines(lines: Sequence[str]) -> str:
     )
 
 
-def _page(template: str, lines: Callable[[Sequence[str]], str] = _divs) -> Callable[[Sequence[str], str], str]:
+def _page(
+    template: str, lines: Callable[[Sequence[str]], str] = _divs
+) -> Callable[[Sequence[str], str], str]:
     return lambda own, mail: template.format(own=lines(own), mail=mail, on=ON_MARKED_UP)
 
 
@@ -340,14 +342,17 @@ PROGRAMS = (
     Program(
         "gmail",
         _above(ON),
-        lambda own, mail: f'<div dir="ltr">{_divs(own)}</div>'
-        + GMAIL_QUOTE.format(on=ON_MARKED_UP, mail=mail),
+        lambda own, mail: (
+            f'<div dir="ltr">{_divs(own)}</div>' + GMAIL_QUOTE.format(on=ON_MARKED_UP, mail=mail)
+        ),
     ),
     Program(
         "gmail android",
         _above(ON),
-        lambda own, mail: f'<div dir="auto">{_divs(own, " dir=auto")}</div>'
-        + GMAIL_QUOTE.format(on=ON_MARKED_UP, mail=mail),
+        lambda own, mail: (
+            f'<div dir="auto">{_divs(own, " dir=auto")}</div>'
+            + GMAIL_QUOTE.format(on=ON_MARKED_UP, mail=mail)
+        ),
     ),
     Program(
         "outlook",
@@ -361,62 +366,176 @@ PROGRAMS = (
     ),
     Program(
         "outlook mobile",
-        lambda own, mail: f"{_words(own)}\n\nGet Outlook for iOS<https://aka.ms/o0ukef>\n"
-        f"{'_' * 32}\n{block('en')}\n{mail}",
+        lambda own, mail: (
+            f"{_words(own)}\n\nGet Outlook for iOS<https://aka.ms/o0ukef>\n"
+            f"{'_' * 32}\n{block('en')}\n{mail}"
+        ),
         _page(OUTLOOK_MOBILE, lambda own: _divs(own, OWA_LINE)),
     ),
     Program(
         "apple mail",
         _above(f"On 2 Mar 2026, at 10:00, {WHO} wrote:"),
-        lambda own, mail: '<html><head><meta http-equiv="content-type" content="text/html; '
-        f'charset=utf-8"></head><body style="{APPLE_STYLE}">{_divs(own)}<br id='
-        '"lineBreakAtBeginningOfMessage"><div><br><blockquote type="cite"><div>On 2 Mar 2026, at '
-        '10:00, Signoff &lt;a@x.example&gt; wrote:</div><br class="Apple-interchange-newline"><div>'
-        f"{mail}</div></blockquote></div><br></body></html>",
+        lambda own, mail: (
+            '<html><head><meta http-equiv="content-type" content="text/html; '
+            f'charset=utf-8"></head><body style="{APPLE_STYLE}">{_divs(own)}<br id='
+            '"lineBreakAtBeginningOfMessage"><div><br><blockquote type="cite"><div>On 2 Mar 2026, at '
+            '10:00, Signoff &lt;a@x.example&gt; wrote:</div><br class="Apple-interchange-newline"><div>'
+            f"{mail}</div></blockquote></div><br></body></html>"
+        ),
     ),
     Program(
         "iphone",
-        lambda own, mail: f"{_words(own)}\n\nVon meinem iPhone gesendet\n\n> Am 02.03.2026 um 10:00 "
-        f"schrieb {WHO}:\n> \n> \N{OBJECT REPLACEMENT CHARACTER}\n{marked(mail)}",
-        lambda own, mail: '<html><head><meta http-equiv="content-type" content="text/html; '
-        f'charset=utf-8"></head><body dir="auto">{_divs(own)}<div dir="ltr"><br></div><div dir="ltr">'
-        "Von meinem iPhone gesendet</div><div dir=\"ltr\"><br><blockquote type=\"cite\">Am 02.03.2026 "
-        "um 10:00 schrieb Signoff &lt;a@x.example&gt;:<br><br></blockquote></div><blockquote "
-        f'type="cite"><div dir="ltr">\N{ZERO WIDTH NO-BREAK SPACE}{mail}</div></blockquote></body></html>',
+        lambda own, mail: (
+            f"{_words(own)}\n\nVon meinem iPhone gesendet\n\n> Am 02.03.2026 um 10:00 "
+            f"schrieb {WHO}:\n> \n> \N{OBJECT REPLACEMENT CHARACTER}\n{marked(mail)}"
+        ),
+        lambda own, mail: (
+            '<html><head><meta http-equiv="content-type" content="text/html; '
+            f'charset=utf-8"></head><body dir="auto">{_divs(own)}<div dir="ltr"><br></div><div dir="ltr">'
+            'Von meinem iPhone gesendet</div><div dir="ltr"><br><blockquote type="cite">Am 02.03.2026 '
+            "um 10:00 schrieb Signoff &lt;a@x.example&gt;:<br><br></blockquote></div><blockquote "
+            f'type="cite"><div dir="ltr">\N{ZERO WIDTH NO-BREAK SPACE}{mail}</div></blockquote></body></html>'
+        ),
     ),
-    Program("thunderbird", _above("Am 02.03.26 um 10:00 schrieb Signoff:"), _page(THUNDERBIRD, lambda own: f"<p>{_breaks(own)}</p>")),
-    Program("yahoo", _above(f"On Monday, March 2, 2026 at 10:00:00 AM GMT+1, {WHO} wrote:", lambda mail: f" {mail}"), _page(YAHOO, lambda own: _divs(own, ' dir="ltr" data-setdir="false"'))),
+    Program(
+        "thunderbird",
+        _above("Am 02.03.26 um 10:00 schrieb Signoff:"),
+        _page(THUNDERBIRD, lambda own: f"<p>{_breaks(own)}</p>"),
+    ),
+    Program(
+        "yahoo",
+        _above(
+            f"On Monday, March 2, 2026 at 10:00:00 AM GMT+1, {WHO} wrote:", lambda mail: f" {mail}"
+        ),
+        _page(YAHOO, lambda own: _divs(own, ' dir="ltr" data-setdir="false"')),
+    ),
     Program(
         "proton",
         _above(f"On Monday, March 2nd, 2026 at 10:00 AM, {WHO} wrote:"),
-        lambda own, mail: _divs(own, PROTON_LINE) + '<div class="protonmail_signature_block '
-        'protonmail_signature_block-empty" style="font-family: Arial, sans-serif; font-size: 14px;">'
-        '<div class="protonmail_signature_block-user protonmail_signature_block-empty"></div></div>'
-        '<div style="font-family: Arial; font-size: 14px;"><br></div><div class="protonmail_quote">On '
-        "Monday, March 2nd, 2026 at 10:00 AM, Signoff &lt;a@x.example&gt; wrote:<br><br><blockquote "
-        f'class="protonmail_quote" type="cite">{mail}</blockquote><br></div>',
+        lambda own, mail: (
+            _divs(own, PROTON_LINE) + '<div class="protonmail_signature_block '
+            'protonmail_signature_block-empty" style="font-family: Arial, sans-serif; font-size: 14px;">'
+            '<div class="protonmail_signature_block-user protonmail_signature_block-empty"></div></div>'
+            '<div style="font-family: Arial; font-size: 14px;"><br></div><div class="protonmail_quote">On '
+            "Monday, March 2nd, 2026 at 10:00 AM, Signoff &lt;a@x.example&gt; wrote:<br><br><blockquote "
+            f'class="protonmail_quote" type="cite">{mail}</blockquote><br></div>'
+        ),
     ),
-    Program("samsung", lambda own, mail: f"{_words(own)}\n\n\nSent from my Galaxy\n\n\n-------- Original message --------\nFrom: {WHO} \nDate: 02/03/2026  10:00  (GMT+01:00) \nTo: mara@example.com \nSubject: Approval \n\n{mail}", _page(SAMSUNG, lambda own: _divs(own, ' dir="auto"'))),
-    Program("gmx", _none, lambda own, mail: f'<html><head></head><body><div style="font-family: Verdana;font-size: 12.0px;">{_divs(own)}<div>&nbsp;{GMX_QUOTE.format(mail=mail)}</div></div></body></html>'),
-    Program("notes", lambda own, mail: f"{_words(own)}\n\n\n\nVon:    {WHO}\nAn:     mara@example.com\nDatum:  02.03.2026 10:00\nBetreff:        Approval needed\n\n\n\n{mail}", lambda own, mail: f'<html><body><p><font size="2">{_breaks(own)}</font>{NOTES_QUOTE.format(mail=mail)}</body></html>'),
-    Program("groupwise", lambda own, mail: f"{_words(own)}\n\n>>> {WHO} 3/2/2026 10:00 AM >>>\n{mail}", lambda own, mail: f'<html><head><meta name="Generator" content="GroupWise"></head><body style="margin: 4px 4px 1px; font: 10pt Tahoma;">{_divs(own)}<div>&nbsp;</div><div>{GROUPWISE_LINE}</div>{mail}</body></html>'),
-    Program("groupwise new", lambda own, mail: f'{_words(own)}\n\n>>> On 3/2/2026 at 10:00 AM, in message <5E5D@signoff.example>, "Signoff" <a@x.example> wrote:\n{mail}', lambda own, mail: f'<html><body>{_breaks(own)}<br><br>&gt;&gt;&gt; On 3/2/2026 at 10:00 AM, in message &lt;5E5D@signoff.example&gt;, "Signoff" &lt;a@x.example&gt; wrote:<br>{mail}</body></html>'),
+    Program(
+        "samsung",
+        lambda own, mail: (
+            f"{_words(own)}\n\n\nSent from my Galaxy\n\n\n-------- Original message --------\nFrom: {WHO} \nDate: 02/03/2026  10:00  (GMT+01:00) \nTo: mara@example.com \nSubject: Approval \n\n{mail}"
+        ),
+        _page(SAMSUNG, lambda own: _divs(own, ' dir="auto"')),
+    ),
+    Program(
+        "gmx",
+        _none,
+        lambda own, mail: (
+            f'<html><head></head><body><div style="font-family: Verdana;font-size: 12.0px;">{_divs(own)}<div>&nbsp;{GMX_QUOTE.format(mail=mail)}</div></div></body></html>'
+        ),
+    ),
+    Program(
+        "notes",
+        lambda own, mail: (
+            f"{_words(own)}\n\n\n\nVon:    {WHO}\nAn:     mara@example.com\nDatum:  02.03.2026 10:00\nBetreff:        Approval needed\n\n\n\n{mail}"
+        ),
+        lambda own, mail: (
+            f'<html><body><p><font size="2">{_breaks(own)}</font>{NOTES_QUOTE.format(mail=mail)}</body></html>'
+        ),
+    ),
+    Program(
+        "groupwise",
+        lambda own, mail: f"{_words(own)}\n\n>>> {WHO} 3/2/2026 10:00 AM >>>\n{mail}",
+        lambda own, mail: (
+            f'<html><head><meta name="Generator" content="GroupWise"></head><body style="margin: 4px 4px 1px; font: 10pt Tahoma;">{_divs(own)}<div>&nbsp;</div><div>{GROUPWISE_LINE}</div>{mail}</body></html>'
+        ),
+    ),
+    Program(
+        "groupwise new",
+        lambda own, mail: (
+            f'{_words(own)}\n\n>>> On 3/2/2026 at 10:00 AM, in message <5E5D@signoff.example>, "Signoff" <a@x.example> wrote:\n{mail}'
+        ),
+        lambda own, mail: (
+            f'<html><body>{_breaks(own)}<br><br>&gt;&gt;&gt; On 3/2/2026 at 10:00 AM, in message &lt;5E5D@signoff.example&gt;, "Signoff" &lt;a@x.example&gt; wrote:<br>{mail}</body></html>'
+        ),
+    ),
     Program("foxmail", _none, _page(FOXMAIL)),
-    Program("qq", lambda own, mail: f'{_words(own)}\n\n\n\n\n------------------ 原始邮件 ------------------\n发件人: "Signoff" <a@x.example>;\n发送时间: 2026年3月2日(星期一) 上午10:00\n收件人: "mara";\n主题: Approval\n\n{mail}', _page(QQ, _breaks)),
-    Program("netease", _above('At 2026-03-02 10:00:00, "Signoff" <a@x.example> wrote:', lambda mail: marked(mail, ">")), _page(NETEASE)),
+    Program(
+        "qq",
+        lambda own, mail: (
+            f'{_words(own)}\n\n\n\n\n------------------ 原始邮件 ------------------\n发件人: "Signoff" <a@x.example>;\n发送时间: 2026年3月2日(星期一) 上午10:00\n收件人: "mara";\n主题: Approval\n\n{mail}'
+        ),
+        _page(QQ, _breaks),
+    ),
+    Program(
+        "netease",
+        _above(
+            'At 2026-03-02 10:00:00, "Signoff" <a@x.example> wrote:', lambda mail: marked(mail, ">")
+        ),
+        _page(NETEASE),
+    ),
     Program("yandex", _none, _page(YANDEX, _breaks)),
-    Program("zoho", lambda own, mail: f"{_words(own)}\n\n\n\n---- On Mon, 02 Mar 2026 10:00:00 +0100 {WHO} wrote ---\n\n{mail}", _page(ZOHO)),
-    Program("zimbra", lambda own, mail: f"{_words(own)}\n\n----- Original Message -----\nFrom: \"Signoff\" <a@x.example>\nTo: \"mara\"\nSent: Monday, March 2, 2026 10:00:00 AM\nSubject: Approval\n\n{mail}", _page(ZIMBRA)),
-    Program("roundcube", _above("On 2026-03-02 10:00, Signoff wrote:"), _page(ROUNDCUBE, lambda own: "".join(f"<p>{escape(one)}</p>" for one in own if one))),
-    Program("mail.ru", lambda own, mail: f"{_words(own)}\n\n\n>Понедельник, 2 марта 2026, 10:00 +03:00 от Signoff <a@x.example>:\n>\n{marked(mail, '>')}", _page(MAIL_RU, _divs)),
+    Program(
+        "zoho",
+        lambda own, mail: (
+            f"{_words(own)}\n\n\n\n---- On Mon, 02 Mar 2026 10:00:00 +0100 {WHO} wrote ---\n\n{mail}"
+        ),
+        _page(ZOHO),
+    ),
+    Program(
+        "zimbra",
+        lambda own, mail: (
+            f'{_words(own)}\n\n----- Original Message -----\nFrom: "Signoff" <a@x.example>\nTo: "mara"\nSent: Monday, March 2, 2026 10:00:00 AM\nSubject: Approval\n\n{mail}'
+        ),
+        _page(ZIMBRA),
+    ),
+    Program(
+        "roundcube",
+        _above("On 2026-03-02 10:00, Signoff wrote:"),
+        _page(ROUNDCUBE, lambda own: "".join(f"<p>{escape(one)}</p>" for one in own if one)),
+    ),
+    Program(
+        "mail.ru",
+        lambda own, mail: (
+            f"{_words(own)}\n\n\n>Понедельник, 2 марта 2026, 10:00 +03:00 от Signoff <a@x.example>:\n>\n{marked(mail, '>')}"
+        ),
+        _page(MAIL_RU, _divs),
+    ),
     Program("lark", _none, _page(LARK, _breaks)),
     Program("spark", _above(f"On 2 Mar 2026 at 10:00 +0100, {WHO}, wrote:"), _page(SPARK, _breaks)),
     Program("hey", _above("On March 2, 2026, Signoff <a@x.example> wrote:"), _page(HEY, _breaks)),
-    Program("fastmail", _above("On Mon, Mar 2, 2026, at 10:00 AM, Signoff wrote:"), _page(FASTMAIL)),
-    Program("em client", lambda own, mail: f"{_words(own)}\n\n------ Originalnachricht ------\nVon: \"Signoff\" <a@x.example>\nAn: mara@example.com\nGesendet: 02.03.2026 10:00:00\nBetreff: Approval\n\n{marked(mail, '>')}", _page(EM_CLIENT)),
+    Program(
+        "fastmail", _above("On Mon, Mar 2, 2026, at 10:00 AM, Signoff wrote:"), _page(FASTMAIL)
+    ),
+    Program(
+        "em client",
+        lambda own, mail: (
+            f'{_words(own)}\n\n------ Originalnachricht ------\nVon: "Signoff" <a@x.example>\nAn: mara@example.com\nGesendet: 02.03.2026 10:00:00\nBetreff: Approval\n\n{marked(mail, ">")}'
+        ),
+        _page(EM_CLIENT),
+    ),
     Program("tuta", _none, _page(TUTA)),
     Program("wp", _none, _page(WP, _breaks)),
-    Program("seznam", lambda own, mail: f"{_words(own)}\n\n---------- Původní e-mail ----------\nOd: Signoff <a@x.example>\nKomu: mara@example.com\nDatum: 2. 3. 2026 10:00:00\nPředmět: Approval\n\"{mail}\"", _page(SEZNAM, _breaks)),
-    Program("express", lambda own, mail: f"{_words(own)}\n  ----- Original Message ----- \n  From: Signoff \n  To: mara@example.com \n  Sent: Monday, March 02, 2026 10:00 AM\n  Subject: Approval\n\n\n{mail}", _page(EXPRESS, lambda own: "".join(f"<DIV><FONT face=Arial size=2>{escape(one) or '&nbsp;'}</FONT></DIV>" for one in own))),
+    Program(
+        "seznam",
+        lambda own, mail: (
+            f'{_words(own)}\n\n---------- Původní e-mail ----------\nOd: Signoff <a@x.example>\nKomu: mara@example.com\nDatum: 2. 3. 2026 10:00:00\nPředmět: Approval\n"{mail}"'
+        ),
+        _page(SEZNAM, _breaks),
+    ),
+    Program(
+        "express",
+        lambda own, mail: (
+            f"{_words(own)}\n  ----- Original Message ----- \n  From: Signoff \n  To: mara@example.com \n  Sent: Monday, March 02, 2026 10:00 AM\n  Subject: Approval\n\n\n{mail}"
+        ),
+        _page(
+            EXPRESS,
+            lambda own: "".join(
+                f"<DIV><FONT face=Arial size=2>{escape(one) or '&nbsp;'}</FONT></DIV>"
+                for one in own
+            ),
+        ),
+    ),
 )
 """The programs, each with the plain text and the page of a reply."""

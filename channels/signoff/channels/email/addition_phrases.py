@@ -418,3 +418,265 @@ DISCLAIMER_WORDS: Final = folded(
     )
 )
 """Words that are in disclaimers; two of them make one."""
+
+DEVICE_OPENINGS: Final = folded(
+    (
+        *("sent from", "sent via", "sent with", "sent using", "sent by", "sent on", "get"),
+        *("from my", "gesendet von", "gesendet mit", "gesendet via", "gesendet über", "von meinem"),
+        *("diese nachricht wurde", "diese e-mail wurde", "outlook für", "holen sie sich"),
+        *("verschickt von", "envoyé de", "envoyé depuis", "envoyé avec", "envoyé à partir"),
+        *("envoyé par", "envoyé via", "télécharger", "téléchargez", "obtenez", "obtenir"),
+        *("provenance", "enviado desde", "enviado do", "enviado de", "enviado a partir"),
+        *(
+            "enviado por",
+            "enviado com",
+            "enviado con",
+            "enviado via",
+            "obtener",
+            "obtenga",
+            "obter",
+        ),
+        *("obtenha", "baixe", "baixar", "descargar", "descarga", "inviato da", "inviato con"),
+        *("inviato dal", "inviato tramite", "ottieni", "scarica", "verzonden vanaf"),
+        *("verzonden met", "verzonden via", "verstuurd met", "verstuurd vanaf", "verzonden vanuit"),
+        *(
+            "download",
+            "outlook voor",
+            "sendt fra",
+            "sendt via",
+            "skickat från",
+            "hämta",
+            "lähetetty",
+        ),
+        *(
+            "wysłano z",
+            "wysłane z",
+            "odesláno z",
+            "odoslané z",
+            "elküldve",
+            "küldve",
+            "отправлено с",
+        ),
+        *("отправлено из", "надіслано з", "gönderildi", "trimis de pe", "στάλθηκε από", "από το"),
+        *("dikirim dari", "đã gửi từ", "pobierz", "получите", "ladda ned", "lataa", "hent"),
+    )
+)
+"""How the line begins that phones and mail programs put under a mail."""
+
+DEVICE_ENDINGS: Final = folded(
+    ("gesendet", "gesendet.", "downloaden", "gönderildi", "iphonestä", "ipadistä", "from mobile")
+)
+"""How it ends in languages that put the device first."""
+
+DEVICE_WORDS: Final = frozenset(
+    folded(
+        (
+            *("iphone", "iphonu", "iphone'a", "iphone'umdan", "iphone'a", "iphonesta", "ipad"),
+            *("ipadu", "ipod", "galaxy", "samsung", "android", "outlook", "mail", "email", "gmail"),
+            *("yahoo", "phone", "smartphone", "handy", "mobile", "mobil", "mobiltelefon", "tablet"),
+            *(
+                "blackberry",
+                "huawei",
+                "xiaomi",
+                "redmi",
+                "pixel",
+                "oneplus",
+                "oppo",
+                "vivo",
+                "sony",
+            ),
+            *("xperia", "nokia", "motorola", "moto", "lg", "htc", "honor", "fairphone", "windows"),
+            *("ios", "mac", "macbook", "watch", "spark", "superhuman", "proton", "protonmail"),
+            *(
+                "zoho",
+                "aquamail",
+                "bluemail",
+                "typeapp",
+                "k-9",
+                "thunderbird",
+                "hey",
+                "gmx",
+                "web.de",
+            ),
+            *("mailspring", "mailbird", "tutanota", "tuta", "fairemail", "device", "gerät"),
+            *(
+                "mobilgerät",
+                "appareil",
+                "dispositivo",
+                "toestel",
+                "telefoon",
+                "teléfono",
+                "telefone",
+            ),
+            *(
+                "telefono",
+                "cellulare",
+                "celular",
+                "móvil",
+                "telemóvel",
+                "mobiel",
+                "portable",
+                "cell",
+            ),
+            *(
+                "téléphone",
+                "telefon",
+                "telefonu",
+                "aol",
+                "libero",
+                "orange",
+                "mailmaster",
+                "edison",
+            ),
+            *("newton", "airmail", "canary", "notion", "fastmail", "icloud", "courrier", "correo"),
+        )
+    )
+)
+"""Devices and programs, one of which is named in it."""
+
+DEVICE_FILLERS: Final = frozenset(
+    folded(
+        (
+            *(
+                "my",
+                "the",
+                "a",
+                "an",
+                "for",
+                "on",
+                "from",
+                "with",
+                "using",
+                "via",
+                "by",
+                "app",
+                "of",
+            ),
+            *("secure", "free", "please", "excuse", "any", "brevity", "typos", "typo", "errors"),
+            *("sorry", "mistakes", "spelling", "autocorrect", "and", "or", "t-mobile", "verizon"),
+            *(
+                "at&t",
+                "5g",
+                "4g",
+                "lte",
+                "an",
+                "mein",
+                "meinem",
+                "meiner",
+                "dem",
+                "der",
+                "mit",
+                "von",
+            ),
+            *(
+                "für",
+                "aus",
+                "und",
+                "auf",
+                "mobilen",
+                "bitte",
+                "entschuldigen",
+                "tippfehler",
+                "kürze",
+            ),
+            *("die", "sie", "sich", "wurde", "nachricht", "diese", "e-mail", "via", "über", "app"),
+            *("mon", "ma", "mes", "depuis", "de", "du", "pour", "l'application", "un", "une", "le"),
+            *("la", "les", "fautes", "brièveté", "veuillez", "excuser", "mi", "meu", "minha", "do"),
+            *("da", "para", "desde", "el", "o", "dal", "mio", "mia", "per", "con", "tramite", "il"),
+            *(
+                "mijn",
+                "vanaf",
+                "voor",
+                "met",
+                "een",
+                "het",
+                "min",
+                "mit",
+                "fra",
+                "från",
+                "til",
+                "för",
+            ),
+            *(
+                "z",
+                "mého",
+                "mojego",
+                "telefonu",
+                "с",
+                "моего",
+                "из",
+                "для",
+                "pe",
+                "meul",
+                "ul",
+                "in",
+            ),
+            *(
+                "el",
+                "partir",
+                "à",
+                "a",
+                "sous",
+                "with",
+                "gesendet",
+                "wurde",
+                "downloaden",
+                "geschickt",
+            ),
+            *(
+                "versendet",
+                "gönderildi",
+                "den",
+                "mobiele",
+                "mobilní",
+                "cellular",
+                "network",
+                "réseau",
+            ),
+        )
+    )
+)
+"""What else stands in it."""
+
+DEVICE_STARTS_UNSPACED: Final = folded(
+    (
+        *(
+            "发自我的",
+            "发自",
+            "發自我的",
+            "发送自",
+            "发自我的",
+            "从我的",
+            "從我的",
+            "来自我的",
+            "來自我的",
+        ),
+        *(
+            "下载适用于",
+            "获取 outlook",
+            "取得 ios",
+            "取得 android",
+            "取得 outlook",
+            "發送自",
+            "傳送自",
+        ),
+        *("נשלח מה", "أُرسلت من", "تم الإرسال من", "나의 ", "내 "),
+    )
+)
+"""How it begins in scripts without spaces or capitals."""
+
+DEVICE_ENDS_UNSPACED: Final = folded(
+    (
+        *("から送信", "から送信されました", "を入手", "에서 보냄", "에서 전송", "에서 보냈습니다"),
+        *("에서 전송됨", "다운로드", "받기", "傳送", "发送", "發送", "נשלח", "から送付"),
+    )
+)
+"""How it ends there."""
+
+DEVICE_WORDS_UNSPACED: Final = folded(
+    (
+        *("手机", "手機", "邮箱", "郵箱", "客户端", "客戶端", "スマートフォン", "スマホ", "携帯"),
+        *("メール", "アプリ", "스마트폰", "휴대폰", "휴대전화", "핸드폰", "메일", "平板", "الهاتف"),
+    )
+)
+"""Devices and programs in these scripts."""

@@ -1,4 +1,4 @@
-"""Which style declarations apply to an element of an HTML mail: CSS Cascade 4, as far as mail needs.
+"""Which style declarations apply to an element of an HTML mail (CSS Cascade 4, as mail needs it).
 
 Mail programs differ in what they support, so there are several cascades: with no style sheet at
 all, with the rules that hold everywhere, and with those that hold under some condition as well (a
@@ -11,27 +11,18 @@ The work is capped: over a cap nothing is guessed, `Cascade.exhausted` says so.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import tinycss2
-from lxml import etree
+from tinycss2.ast import AtRule, Node
+
+from signoff.channels.email.selectors import Names, Selector, read_selectors
 
 _DEEPEST_BLOCK: Final = 4
 
-_NEVER: Final = frozenset(
-    {
-        *("hover", "active", "focus", "focus-within", "focus-visible", "visited", "target"),
-        *("selection", "placeholder", "marker", "backdrop"),
-    }
-)
-_ALWAYS: Final = frozenset({"link", "any-link"})
-_INSERTED: Final = frozenset({"before", "after"})
 _OTHER_MEDIA: Final = frozenset({"print", "speech", "aural", "braille", "tv", "projection"})
 _COLORS: Final = frozenset({"color", "background", "background-color", "text-fill-color"})
 _SCREENS: Final = frozenset({"all", "screen", "only"})
-
-Tokens = Sequence[Any]
-"""Component values of tinycss2, which has no types."""
 
 
 class Level(IntEnum):
@@ -55,32 +46,15 @@ class Declaration(NamedTuple):
     """
 
     name: str
-    value: tuple[Any, ...]
+    value: tuple[Node, ...]
     important: bool = False
 
 
-class _Compound(NamedTuple):
-    """The part of a selector that is about one element, and how it is joined to the part before."""
-
-    child: bool
-    tag: str
-    ids: frozenset[str]
-    classes: frozenset[str]
-
-
 class _Rule(NamedTuple):
-    compounds: tuple[_Compound, ...]
-    specificity: tuple[int, int, int, int]
+    selector: Selector
+    order: tuple[int, int, int, int]
     level: Level
     declarations: tuple[Declaration, ...]
-
-
-class Names(NamedTuple):
-    """What selectors ask about an element."""
-
-    tag: str
-    ids: frozenset[str]
-    classes: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -99,9 +73,9 @@ class Budget:
 
     markup: int = 384 * 1024
     elements: int = 8_000
-    sheets: int = 48 * 1024
-    rules: int = 600
-    steps: int = 60_000
+    sheets: int = 32 * 1024
+    rules: int = 500
+    steps: int = 40_000
     styles: int = 400
     style: int = 24 * 1024
 
@@ -131,7 +105,7 @@ class Cascade:
         self._rules: dict[str, list[_Rule]] = {}
         self._count = 0
         self._inline: dict[str, tuple[Declaration, ...]] = {}
-        self._combined: dict[tuple[int | str, ...], tuple[Declaration, ...]] = {}
+        self._combined: dict[tuple[object, ...], tuple[Declaration, ...]] = {}
         if not self.exhausted:
             for sheet in sheets:
                 self._add(_stylesheet(sheet), Level.CERTAIN, depth=0)
@@ -154,8 +128,8 @@ class Cascade:
         found = list(self._matching(path, level)) if self._rules and level else []
         if not found:
             return own
-        found.sort(key=lambda rule: rule.specificity)
-        key = (*(rule.specificity[-1] for rule in found), style)
+        found.sort(key=lambda rule: rule.order)
+        key = (*(rule.order[-1] for rule in found), style)
         known = self._combined.get(key)
         if known is None:
             ordered = [*(one for rule in found for one in rule.declarations), *own]
@@ -173,7 +147,7 @@ class Cascade:
             known = self._inline[style] = _important_last(self._declarations(style))
         return known
 
-    def _declarations(self, content: Any) -> tuple[Declaration, ...]:
+    def _declarations(self, content: str | Sequence[Node]) -> tuple[Declaration, ...]:
         declarations = []
         nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
         for node in nodes:
@@ -197,35 +171,35 @@ class Cascade:
         for key in keys:
             for rule in self._rules.get(key, ()):
                 self._budget.steps -= 1
-                if rule.level > level or not _fits(rule.compounds[-1], names):
+                if rule.level > level or not rule.selector.compounds[-1].fits(names):
                     continue
-                if len(rule.compounds) > 1:
+                if len(rule.selector.compounds) > 1:
                     self._budget.steps -= len(path)
                     if self._budget.steps < 0:
                         break
-                    if not _match(rule.compounds, path):
+                    if not rule.selector.matches_around(path):
                         continue
                 yield rule
         self.exhausted = self.exhausted or self._budget.steps < 0
 
-    def _add(self, nodes: Tokens, level: Level, *, depth: int) -> None:
+    def _add(self, nodes: Sequence[Node], level: Level, *, depth: int) -> None:
         for node in nodes:
             if self._budget.rules < 0:
                 self.exhausted = True
                 return
             if node.type == "qualified-rule":
                 declarations = self._declarations(node.content)
-                for selector in _split(node.prelude, ","):
-                    self._count += 1
+                for selector in read_selectors(node.prelude):
                     self._budget.rules -= 1
-                    self._add_rule(selector, declarations, level)
+                    if selector is not None and declarations:
+                        self._add_rule(selector, declarations, level)
             elif node.type == "at-rule" and node.content is not None:
                 self._add_group(node, level, depth=depth)
             elif node.type == "at-rule" and node.lower_at_keyword == "import":
                 # What stands there is not read; Apple Mail would fetch it.
                 self.exhausted = "font" not in tinycss2.serialize(node.prelude).lower()
 
-    def _add_group(self, node: Any, level: Level, *, depth: int) -> None:
+    def _add_group(self, node: AtRule, level: Level, *, depth: int) -> None:
         """Add the rules of an @media or another group; what is for other media is left out."""
         keyword = node.lower_at_keyword
         if keyword in ("font-face", "page", "keyframes", "-webkit-keyframes", "list"):
@@ -248,53 +222,28 @@ class Cascade:
         self._add(_stylesheet(node.content), level, depth=depth + 1)
 
     def _add_rule(
-        self, selector: Tokens, declarations: tuple[Declaration, ...], level: Level
+        self, selector: Selector, declarations: tuple[Declaration, ...], level: Level
     ) -> None:
-        read = _read_selector(selector)
-        if read is None or not declarations:
-            return
-        compounds, certain, inserted = read
-        if inserted:
+        if selector.inserted:
             declarations = tuple(
                 one._replace(name="inserted") for one in declarations if one.name == "content"
             )
-            if not declarations:
-                return
-        if not certain:
-            level = Level.CONDITIONAL
-        last = compounds[-1]
-        key = next(
-            (
-                f"{sign}{name}"
-                for sign, names in (("#", last.ids), (".", last.classes))
-                for name in names
-            ),
-            last.tag or "*",
+        last = selector.compounds[-1]
+        keys = [*(f"#{one}" for one in last.ids), *(f".{one}" for one in last.classes)]
+        self._count += 1
+        rule = _Rule(
+            selector,
+            (*selector.specificity, self._count),
+            level if selector.certain else Level.CONDITIONAL,
+            declarations,
         )
-        specificity = (
-            sum(len(one.ids) for one in compounds),
-            sum(len(one.classes) for one in compounds),
-            sum(bool(one.tag) for one in compounds),
-            self._count,
-        )
-        rule = _Rule(compounds, specificity, level, declarations)
-        self._rules.setdefault(key, []).append(rule)
+        self._rules.setdefault(keys[0] if keys else last.tag or "*", []).append(rule)
 
 
-def names_of(element: etree._Element) -> Names:
-    """Return what selectors ask about an element."""
-    identity = element.get("id")
-    classes = element.get("class")
-    return Names(
-        element.tag.lower(),
-        frozenset((identity.strip().lower(),)) if identity else frozenset(),
-        # Without a doctype, as most mail is, case is ignored.
-        frozenset(classes[:2_000].lower().split()) if classes else frozenset(),
+def _stylesheet(text: str | Sequence[Node]) -> Sequence[Node]:
+    nodes: Sequence[Node] = tinycss2.parse_stylesheet(
+        text, skip_comments=True, skip_whitespace=True
     )
-
-
-def _stylesheet(text: Any) -> Tokens:
-    nodes: Tokens = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
     return nodes
 
 
@@ -302,7 +251,7 @@ def _important_last(declarations: Sequence[Declaration]) -> tuple[Declaration, .
     return tuple(sorted(declarations, key=lambda one: one.important))
 
 
-def _is_unset(token: Any) -> bool:
+def _is_unset(token: Node) -> bool:
     """Say whether a token is a variable with nothing in its place where it is not set."""
     return (
         token.type == "function"
@@ -315,106 +264,3 @@ def _unprefixed(name: str) -> str:
     if name.startswith(("-webkit-", "-moz-", "-ms-", "-o-")):
         return name.split("-", 2)[2]
     return name
-
-
-def _split(tokens: Tokens, mark: str) -> Iterator[Tokens]:
-    piece: list[Any] = []
-    for token in tokens:
-        if token.type == "literal" and token.value == mark:
-            yield piece
-            piece = []
-        else:
-            piece.append(token)
-    yield piece
-
-
-def _read_selector(
-    tokens: Tokens,
-) -> tuple[tuple[_Compound, ...], bool, bool] | None:
-    """Read a selector.
-
-    Returns:
-        Its compounds, whether they say for certain what it selects, and whether it is about text
-        that the sheet inserts; None if it selects nothing that is seen at first.
-    """
-    compounds: list[_Compound] = []
-    certain, inserted, child, colon = True, False, False, False
-    tag, ids, classes = "", set[str](), set[str]()
-    dot = False
-
-    def close() -> None:
-        nonlocal tag, ids, classes, child
-        if tag or ids or classes:
-            name = "" if tag == "*" else tag
-            compounds.append(_Compound(child, name, frozenset(ids), frozenset(classes)))
-            child = False
-        tag, ids, classes = "", set(), set()
-
-    for token in tokens:
-        kind = token.type
-        if kind in ("whitespace", "comment"):
-            close()
-        elif kind == "literal" and token.value in (">", "+", "~", "||"):
-            close()
-            child = token.value == ">"
-            if not child:
-                # What stands beside it is not looked at.
-                compounds, certain = [], False
-        elif kind == "literal" and token.value == "*":
-            tag = "*"
-        elif kind == "literal" and token.value == ".":
-            dot = True
-            continue
-        elif kind == "literal" and token.value == ":":
-            colon = True
-            continue
-        elif kind == "hash":
-            ids.add(token.value.lower())
-        elif kind == "ident" and dot:
-            classes.add(token.lower_value)
-        elif colon and kind in ("ident", "function"):
-            name = token.lower_value if kind == "ident" else token.lower_name
-            tag = tag or "*"
-            if name in _NEVER:
-                return None
-            if name in _INSERTED:
-                inserted, certain = True, False
-            elif name == "root":
-                tag = "html"
-            elif name not in _ALWAYS:
-                certain = False
-        elif kind == "ident":
-            tag = token.lower_value
-        else:
-            # An attribute, a namespace, or something that is no selector at all.
-            tag, certain = tag or "*", False
-        dot = colon = False
-    close()
-    return (tuple(compounds), certain, inserted) if compounds else None
-
-
-def _match(compounds: tuple[_Compound, ...], path: Sequence[Names]) -> bool:
-    """Say whether the compounds but the last match elements of a path above its last, in order."""
-    # How far from the left the compounds were matched by elements down to each one of the path.
-    reached = {0}
-    before: set[int] = set()
-    last = len(compounds) - 1
-    for names in path[:-1]:
-        now = {
-            at + 1
-            for at in reached
-            if at < last
-            and (not compounds[at].child or at in before or at == 0)
-            and _fits(compounds[at], names)
-        }
-        before = now
-        reached |= now
-    return last in (before if compounds[last].child else reached)
-
-
-def _fits(compound: _Compound, names: Names) -> bool:
-    return (
-        (not compound.tag or compound.tag == names.tag)
-        and compound.ids <= names.ids
-        and compound.classes <= names.classes
-    )

@@ -22,9 +22,20 @@ _RTF_UNSHOWN: Final = frozenset(
     }
 )
 _RTF_MARKS: Final = {
-    **{"par": "\n", "line": "\n", "sect": "\n", "page": "\n", "row": "\n", "tab": " ", "cell": " "},
-    **{"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“"},
-    **{"rdblquote": "”", "bullet": "•"},
+    "par": "\n",
+    "line": "\n",
+    "sect": "\n",
+    "page": "\n",
+    "row": "\n",
+    "tab": " ",
+    "cell": " ",
+    "emdash": "—",
+    "endash": "–",
+    "lquote": "‘",
+    "rquote": "’",
+    "ldblquote": "“",
+    "rdblquote": "”",
+    "bullet": "•",
 }
 _RTF_SIGNS: Final = {"~": " ", "_": "-", "\n": "\n", "\r": "\n"}
 _LONGEST: Final = 128 * 1024
@@ -53,38 +64,56 @@ def text_of_rtf(text: str) -> str | None:
     """Return Rich Text Format as plain text; None where it is none, or over a cap."""
     if not text.lstrip().startswith("{\\rtf") or len(text) > _LONGEST:
         return None
-    shown: list[str] = []
-    unshown = [False]
-    # Behind a character by number stand so many for programs that do not know it.
-    at, skip, stand_ins = text.index("{"), 0, 1
-    while at < len(text):
-        mark = text[at]
-        at += 1
-        if mark == "{":
-            unshown.append(unshown[-1])
-            if len(unshown) > _DEEPEST:
+    return _Rtf().read(text[text.index("{") :])
+
+
+class _Rtf:
+    """Reads Rich Text Format."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+        # Whether the group is shown, and those around it.
+        self._groups = [True]
+        # Behind a character by number stand so many for programs that do not know it.
+        self._stand_ins, self._skipped = 1, 0
+
+    def read(self, text: str) -> str | None:
+        """Return its text, or None where it is nested too deeply."""
+        at = 0
+        while at < len(text) and self._groups:
+            mark = text[at]
+            at += 1
+            if mark == "{":
+                self._groups.append(self._groups[-1])
+            elif mark == "}":
+                self._groups.pop()
+            elif mark == "\\":
+                word, number, at = _control(text, at)
+                self._obey(word, number)
+            elif mark not in "\r\n":
+                self._show(mark)
+            if len(self._groups) > _DEEPEST:
                 return None
-        elif mark == "}":
-            unshown.pop()
-            if not unshown:
-                break
-        elif mark == "\\":
-            word, number, at = _control(text, at)
-            if word == "uc" and number.isdecimal():
-                stand_ins = int(number)
-            elif word in _RTF_UNSHOWN or word == "*" or (word == "v" and number != "0"):
-                unshown[-1] = True
-            elif word == "'" and skip:
-                skip -= 1
-            elif not unshown[-1]:
-                shown.append(_shown(word, number))
-            skip = stand_ins if word == "u" else skip
-        elif mark not in "\r\n" and not unshown[-1]:
-            if not skip:
-                shown.append(mark)
-            skip = max(0, skip - 1)
-    # Emoji stand there as halves.
-    return "".join(shown).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        # Emoji stand there as halves.
+        halves = "".join(self._shown).encode("utf-16", "surrogatepass")
+        return halves.decode("utf-16", "replace")
+
+    def _obey(self, word: str, number: str) -> None:
+        if word == "uc" and number.isdecimal():
+            self._stand_ins = int(number)
+        elif word in _RTF_UNSHOWN or word == "*" or (word == "v" and number != "0"):
+            self._groups[-1] = False
+        elif word == "'":
+            self._show(_shown(word, number))
+        elif self._groups[-1]:
+            self._shown.append(_shown(word, number))
+            self._skipped = self._stand_ins if word == "u" else self._skipped
+
+    def _show(self, mark: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+        elif self._groups[-1]:
+            self._shown.append(mark)
 
 
 def _control(text: str, at: int) -> tuple[str, str, int]:

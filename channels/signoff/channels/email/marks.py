@@ -8,6 +8,7 @@ from typing import Final
 
 from signoff.channels.email.phrases import (
     AUTHOR_LABELS,
+    DAYS,
     HEADER_LABELS,
     MESSAGE_OF,
     OPENINGS,
@@ -90,7 +91,8 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
     Programs write the labels with a capital; "to: ada@x.example" is a value that a person gives.
 
     Returns:
-        None where it may also be three values: no subject, and no address of the author.
+        None where it may also be three values: no subject, no address of the author, and no date
+        with its time.
     """
     line = lines[at]
     if ":" not in line and "\N{FULLWIDTH COLON}" not in line:
@@ -101,7 +103,7 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
     if _label(line) not in HEADER_LABELS:
         return False
     labels: set[str] = set()
-    author = ""
+    author, dated = "", False
     others = seen = 0
     for below in lines[at : at + 2 * _HEADER_BLOCK_LINES]:
         if not below.strip():
@@ -110,6 +112,7 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
         if label in HEADER_LABELS:
             labels.add(label)
             author = below if label in AUTHOR_LABELS else author
+            dated = dated or all(_dates(_core(below)))
         else:
             # One long list of recipients may run over two lines.
             others += 1
@@ -118,7 +121,7 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
             break
     if len(labels) < 3 or not labels & AUTHOR_LABELS:
         return False
-    certain = len(labels) > 3 or bool(labels & SUBJECT_LABELS) or "@" in author
+    certain = dated or len(labels) > 3 or bool(labels & SUBJECT_LABELS) or "@" in author
     return True if certain else None
 
 
@@ -137,36 +140,36 @@ def begins_marked_mail(lines: Sequence[str], at: int) -> bool:
             if below >= len(lines) or not lines[below].strip():
                 break
             text = f"{text} {lines[below].strip()}"
-    bare = [line.lstrip("> ") for line in lines[at : at + _ATTRIBUTION_LINES]]
-    end = after_attribution(bare, 0)
-    if end is None:
-        end = 1 if is_heading(bare[0]) else 0
-    return bool(end) and at + end < len(lines) and not quote_follows(lines, at + end)
+    marked: list[str] = []
+    for line in lines[at : at + _HEADER_BLOCK_LINES + 2]:
+        if not is_quoted(line):
+            break
+        marked.append(line.lstrip("> "))
+    end = after_attribution(marked, 0) or int(is_heading(marked[0]))
+    rest = [line for line in marked[end:] if line.strip()]
+    only = (end or rest) and all(_label(line) in HEADER_LABELS for line in rest)
+    return (
+        bool(only) and at + len(marked) < len(lines) and not quote_follows(lines, at + len(marked))
+    )
 
 
 def after_attribution(lines: Sequence[str], at: int) -> int | None:
     """Return the line after an attribution that begins here, or None where none does."""
-    first = _core(lines[at])
+    first = _core(lines[at]) if at < len(lines) else ""
     if not first:
         return None
-    undated = first.rstrip(_COLONS + " ").endswith(WROTE) and quote_follows(lines, at + 1)
-    if undated or _is_dated_author(first) or _closes(first, dashed=lines[at].endswith("--")):
-        return at + 1
     named = first.startswith(MESSAGE_OF)
-    if named and first.endswith(tuple(_COLONS)) and quote_follows(lines, at + 1):
+    quoting = first.rstrip(_COLONS + " ").endswith(WROTE) or (
+        named and first.endswith(tuple(_COLONS))
+    )
+    if (
+        (quoting and quote_follows(lines, at + 1))
+        or _is_dated_author(first)
+        or _closes(first, dashed=lines[at].endswith("--"))
+    ):
         return at + 1
-    opens = named or first.startswith(OPENINGS) or first[0].isdigit() or "<" in first
-    opens = opens or "@" in first
-    if not (opens or _has_date(first)):
-        return None
-    text = first
-    for end in range(at + 1, min(at + _ATTRIBUTION_LINES, len(lines))):
-        if not _goes_on(text, lines[end], sure=opens):
-            return None
-        text = f"{text} {_core(lines[end])}".rstrip()
-        if _closes(text, dashed=lines[end].endswith("--")):
-            return end + 1
-    return None
+    opens = named or _opens(first) or first[0].isdigit() or "<" in first or "@" in first
+    return _folded_end(lines, at, first, sure=opens) if opens or _has_date(first) else None
 
 
 def before_attribution(line: str) -> str | None:
@@ -218,27 +221,39 @@ def _header_line(line: str) -> bool | None:
 
 
 def _is_notes_heading(line: str) -> bool:
-    """Recognise the heading of Notes: "Ada Lovelace ---02.03.2026 10:00:15---Is this all right?"."""
+    """Recognise the heading of Notes: "Ada Lovelace ---02.03.2026 10:00:15---Is this all right"."""
     _, found, rest = line.partition(_NOTES)
     date, closed, _ = rest[:_LONGEST_HEADING].partition(_NOTES)
     return bool(found and closed) and _has_date(date) and date[:1].isdigit()
 
 
+def _folded_end(lines: Sequence[str], at: int, first: str, *, sure: bool) -> int | None:
+    """Return the line after an attribution that runs over several lines, or None."""
+    text = first
+    for end in range(at + 1, min(at + _ATTRIBUTION_LINES, len(lines))):
+        # An address may be folded so that its ">" stands first on a line.
+        open_address = text.count("<") > text.count(">")
+        quoted = is_quoted(lines[end]) and not open_address
+        if len(text) > _LONGEST_ATTRIBUTION or quoted:
+            return None
+        if not (open_address or _goes_on(text, lines[end], sure=sure)):
+            return None
+        text = f"{text} {_core(lines[end])}".rstrip()
+        if _closes(text, dashed=lines[end].endswith("--")):
+            return end + 1
+    return None
+
+
 def _goes_on(text: str, line: str, *, sure: bool) -> bool:
     """Say whether an attribution that began as ``text`` may run on over this line."""
-    if len(text) > _LONGEST_ATTRIBUTION:
-        return False
-    if text.count("<") > text.count(">"):
-        # An address may be folded so that its ">" stands first on a line.
-        return True
-    if is_quoted(line):
-        return False
     core = _core(line)
     if "@" in core and _has_date(core) and _closes(core, dashed=False):
         # It is one by itself, and what stands above it is the person's.
         return False
     if not sure:
         return core.startswith("<") or core.rstrip(_COLONS + " ") in WROTE
+    if text.startswith(MESSAGE_OF):
+        return bool(core)
     return not _is_dated(core) if core else _is_dated(text)
 
 
@@ -260,14 +275,26 @@ _DIRECTIONS: Final = dict.fromkeys(
 
 def _is_dated(line: str) -> bool:
     """Say whether a line opens like an attribution and holds a year or a time of day."""
-    return (line.startswith(OPENINGS) or line[:1].isdigit()) and _has_date(line)
+    return (_opens(line) or line[:1].isdigit()) and _has_date(line)
+
+
+def _opens(line: str) -> bool:
+    """Say whether a line opens like an attribution: "On", or a day of the week with a number."""
+    return line.startswith(OPENINGS) or (
+        line.startswith(DAYS) and any(mark.isdecimal() for mark in line)
+    )
 
 
 def _has_date(line: str) -> bool:
     """Say whether a line holds a year or a time of day."""
+    return any(_dates(line))
+
+
+def _dates(line: str) -> tuple[bool, bool]:
+    """Say whether a line holds a year, and whether a time of day."""
     plain = line if line.isascii() else line.translate(_DIGITS)
     runs = "".join(mark if mark.isdecimal() else " " for mark in plain).split()
-    return any(len(run) == 4 and run[:2] in _CENTURIES for run in runs) or any(
+    return any(len(run) == 4 and run[:2] in _CENTURIES for run in runs), any(
         plain[place - 1 : place].isdigit() and plain[place + 1 : place + 2].isdigit()
         for place, mark in enumerate(plain)
         if mark in ":."
@@ -294,14 +321,14 @@ def _closes(text: str, *, dashed: bool) -> bool:
     if not text.endswith(tuple(_COLONS)) and not dashed:
         # Some programs forget the colon.
         return bare.endswith(WROTE) and ">" in text and "@" in text and _is_dated(text)
-    if bare.endswith(WROTE):
+    if "@" in bare and (
+        (bare.endswith(">") and _has_date(text))
+        or ("@" in bare[bare.rfind(" ") + 1 :] and _is_dated(text))
+        or any(phrase in text for phrase in WROTE_THEN[-2:])
+    ):
         return True
-    if bare.endswith(">") and "@" in bare and _has_date(text):
-        return True
-    if "@" in bare[bare.rfind(" ") + 1 :] and _is_dated(text):
-        return True
-    if text.startswith(MESSAGE_OF) and ("@" in text or _has_date(text)):
-        return True
-    return any(f" {phrase} " in text for phrase in WROTE_THEN) or (
-        "@" in text and any(phrase in text for phrase in WROTE_THEN[-2:])
+    return (
+        bare.endswith(WROTE)
+        or (text.startswith(MESSAGE_OF) and ("@" in text or _has_date(text)))
+        or any(f" {phrase} " in text for phrase in WROTE_THEN)
     )

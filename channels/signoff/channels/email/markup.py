@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 
 from lxml import etree
 
-from signoff.channels.email.cascade import Budget, Cascade, Level, Names, names_of
+from signoff.channels.email.cascade import Budget, Cascade, Level
 from signoff.channels.email.marks import follows_attribution
 from signoff.channels.email.quoting import HIDDEN, TOO_LONG, Line, has_words
+from signoff.channels.email.selectors import Names, names_of
 from signoff.channels.email.visibility import (
     PROPERTIES,
     STYLED_TAGS,
+    Box,
     Look,
     Sight,
     hints_of,
@@ -31,7 +33,6 @@ _LONGEST_ALT: Final = 16
 _LONGEST_COMMENT: Final = 4_000
 
 _NEVER_SHOWN: Final = frozenset({"head", "script", "style", "title", "template", "datalist"})
-_STRUCK: Final = frozenset({"s", "strike", "del"})
 _SHOWN_BY_SOME: Final = frozenset(
     {
         *("textarea", "select", "noscript", "svg", "object", "iframe", "button", "math", "audio"),
@@ -138,7 +139,7 @@ class _Place(NamedTuple):
 
     Attributes:
         looks: How it looks to programs of each level.
-        passed: What elements inside get of that.
+        box: How its element stands on the page.
         names: What selectors ask about the elements that it stands in, the innermost last.
         apart: Whether it may be quoted.
         counter: The number of the last item, in a list with numbers.
@@ -146,11 +147,14 @@ class _Place(NamedTuple):
     """
 
     looks: tuple[Look, ...]
-    passed: tuple[Look, ...]
+    box: Box = Box()
     names: tuple[Names, ...] = ()
     apart: bool = False
     counter: list[int] | None = None
     skipped: bool = False
+
+
+_INLINE: Final = Box()
 
 
 class _Page:
@@ -215,9 +219,9 @@ class _Layout:
         self._certain = int(Level.CERTAIN in self._cascade.levels)
         self._walk = etree.iterwalk(tree, events=("start", "end", "comment"))
         looks = (Look(),) * len(self._cascade.levels)
-        self._places = [_Place(looks, looks)]
+        self._places = [_Place(looks)]
         self._cited = 0
-        self._looks: dict[tuple[object, ...], Look] = {}
+        self._judged: dict[tuple[object, ...], tuple[Look, Box]] = {}
 
     def run(self) -> bool:
         """Lay it out, and say whether nothing ended it before its end."""
@@ -244,45 +248,43 @@ class _Layout:
 
     def _start(self, element: etree._Element) -> bool:
         """Begin an element; return False where its author's words end for certain."""
-        around = self._places[-1]
         tag = element.tag.lower()
-        if tag in _NEVER_SHOWN or tag in _STRUCK:
+        if tag in _NEVER_SHOWN:
             return self._skip()
-        path, looks = around.names, around.passed
+        around = self._places[-1]
+        place = _Place(around.looks, _INLINE, around.names, apart=around.apart)
         if element.attrib or tag in STYLED_TAGS or not self._cascade.plain:
             names = names_of(element)
             known = _known_names(element, names)
-            if known:
-                if not _CUT_IDS.isdisjoint(known):
-                    return False
-                if any(map(_is_foreign, known)):
-                    return self._skip()
-                if not _QUOTE_NAMES.isdisjoint(known):
-                    return self._quote()
-            path = (*around.names, names)
-            looks = self._looks_of(element, path, around.passed)
-            if all(look.gone for look in looks):
+            if not _CUT_IDS.isdisjoint(known):
+                return False
+            if any(map(_is_warning, known)):
                 return self._skip()
-        edged = any(look.edged for look in looks) and _is_alone(element)
+            if not _QUOTE_NAMES.isdisjoint(known):
+                return self._quote()
+            place = self._judge(element, (*around.names, names), place)
+        if all(look.gone for look in place.looks):
+            return self._skip()
+        return self._enter(element, tag, place)
+
+    def _enter(self, element: etree._Element, tag: str, place: _Place) -> bool:
+        """Begin an element that is shown."""
+        edged = place.box.edged and _is_alone(element)
         if tag == "blockquote" and (edged or self._is_cited(element)):
             return self._quote()
         if tag in _SHOWN_BY_SOME:
             if any(map(has_words, element.itertext())):
                 self.page.doubt()
             return self._skip()
-        certain = looks[self._certain]
-        if tag in _BLOCKS if certain.block is None else certain.block:
-            self.page.end_line()
-            if tag in _SPACED and not certain.flush:
-                self.page.gap()
-        if tag == "hr" or (tag not in _TABLE_PARTS and any(look.topped for look in looks)):
+        self._break(tag, place.box)
+        if tag == "hr" or (place.box.topped and tag not in _TABLE_PARTS):
             self.page.put(Line("", rule=True))
-        apart = around.apart or tag == "blockquote" or edged
-        counter = [_start_of(element)] if tag == "ol" else None
-        passed = looks if looks is around.passed else tuple(look.passed() for look in looks)
-        place = _Place(looks, passed, path, apart, counter)
+        if tag == "blockquote" or edged:
+            place = place._replace(apart=True)
+        if tag == "ol":
+            place = place._replace(counter=[_start_of(element)])
+        self._mark(element, tag)
         self._places.append(place)
-        self._mark(element, tag, around)
         if element.text:
             self._text(element.text, place)
         return True
@@ -291,25 +293,32 @@ class _Layout:
         place = self._places.pop()
         tag = element.tag.lower()
         if not place.skipped:
-            certain = place.looks[self._certain]
             if tag in _CELLS:
                 self.page.add(" ")
-            elif tag in _BLOCKS if certain.block is None else certain.block:
-                self.page.end_line()
-                if tag in _SPACED and not certain.flush:
-                    self.page.gap()
-            if tag not in _TABLE_PARTS and any(look.bottomed for look in place.looks):
+            else:
+                self._break(tag, place.box)
+            if place.box.bottomed and tag not in _TABLE_PARTS:
                 self.page.put(Line("", rule=True))
         if element.tail:
             self._text(element.tail, self._places[-1])
+
+    def _break(self, tag: str, box: Box) -> None:
+        """Begin a new line before or after an element, where it is a block."""
+        if box.block is False or (box.block is None and tag not in _BLOCKS):
+            return
+        if tag in _SPACED and not box.flush:
+            self.page.gap()
+        else:
+            self.page.end_line()
 
     def _comment(self, comment: etree._Comment) -> None:
         """Doubt what only some programs take for a comment: "<!--[if mso]>"."""
         text = (comment.text or "")[:_LONGEST_COMMENT].lstrip()
         condition, _, inside = text.partition("]>")
-        if condition.startswith("[if") and "supportfields" not in condition.lower():
-            if has_words(_without_tags(inside)):
-                self.page.doubt()
+        # What supports fields is Word's: the codes of its fields, and no text.
+        conditional = condition.startswith("[if") and "supportfields" not in condition.lower()
+        if conditional and has_words(_without_tags(inside)):
+            self.page.doubt()
         if comment.tail:
             self._text(comment.tail, self._places[-1])
 
@@ -334,22 +343,23 @@ class _Layout:
         self._cited += 1
         return follows_attribution(above)
 
-    def _mark(self, element: etree._Element, tag: str, around: _Place) -> None:
+    def _mark(self, element: etree._Element, tag: str) -> None:
         """Add what a reader sees of an element beside its text."""
-        page = self.page
+        page, around = self.page, self._places[-1]
         if tag == "br":
             page.end_line(blank=True)
+        elif tag == "li" and around.counter is not None:
+            around.counter[0] += 1
+            page.add(f"{around.counter[0]}. ")
         elif tag == "li":
-            if around.counter is not None:
-                around.counter[0] += 1
-            page.add(f"{around.counter[0]}. " if around.counter is not None else "* ")
+            page.add("* ")
         elif tag == "q":
             page.add('"')
         elif tag == "img":
-            alt = (element.get("alt") or "")[: _LONGEST_ALT + 1]
-            if len(alt) <= _LONGEST_ALT and not any(map(str.isalnum, alt)):
+            alt = element.get("alt") or ""
+            if 0 < len(alt) <= _LONGEST_ALT and not any(map(str.isalnum, alt)):
                 # Gmail sends emoji as pictures.
-                self._text(alt, self._places[-1])
+                self._text(alt, around)
         elif tag == "input" and has_words(element.get("value") or ""):
             page.doubt()
 
@@ -367,30 +377,36 @@ class _Layout:
             return
         self.page.add(text, apart=place.apart, keeps_lines=look.keeps_lines)
 
-    def _looks_of(
-        self, element: etree._Element, path: tuple[Names, ...], around: tuple[Look, ...]
-    ) -> tuple[Look, ...]:
+    def _judge(self, element: etree._Element, path: tuple[Names, ...], place: _Place) -> _Place:
+        """Return a place with what the style of an element makes of it."""
         tag, style = path[-1].tag, element.get("style") or ""
-        if tag == "summary" and path[-2:-1] and path[-2].tag == "details":
-            around = self._places[-2].passed
+        around = place.looks
+        if tag == "summary" and len(path) > 1 and path[-2].tag == "details":
+            around = self._places[-2].looks
         hints = hints_of(element)
-        looks = []
+        looks, boxes = [], []
         for level, look in zip(self._cascade.levels, around, strict=True):
             declarations = self._cascade.applied(path, style, level)
-            if not declarations and not hints and tag not in STYLED_TAGS:
-                looks.append(look)
-                continue
-            key = (tag, hints, id(declarations), look)
-            known = self._looks.get(key)
-            if known is None:
-                known = self._looks[key] = look_of(tag, hints, declarations, look)
-            if "\\" in style or "/*" in style:
-                # Programs read these differently.
-                known = known._replace(unsure=True, gone=look.gone)
-            looks.append(known)
+            judged = look, _INLINE
+            if declarations or hints or tag in STYLED_TAGS:
+                key = (tag, hints, id(declarations), look)
+                if key not in self._judged:
+                    self._judged[key] = look_of(tag, hints, declarations, look)
+                judged = self._judged[key]
+            looks.append(judged[0])
+            boxes.append(judged[1])
+        if "\\" in style or "/*" in style:
+            # Programs read these differently.
+            doubted = zip(looks, around, strict=True)
+            looks = [look._replace(unsure=True, gone=before.gone) for look, before in doubted]
         if tag == "details" and element.get("open") is None:
-            return tuple(look._replace(unsure=True) for look in looks)
-        return tuple(looks)
+            looks = [look._replace(unsure=True) for look in looks]
+        box = boxes[self._certain]._replace(
+            edged=any(box.edged for box in boxes),
+            topped=any(box.topped for box in boxes),
+            bottomed=any(box.bottomed for box in boxes),
+        )
+        return place._replace(looks=tuple(looks), box=box, names=path)
 
 
 def _sheets(tree: etree._Element) -> Iterator[str]:
@@ -418,13 +434,13 @@ def _known_names(element: etree._Element, names: Names) -> frozenset[str]:
     return words
 
 
-def _is_foreign(name: str) -> bool:
+def _is_warning(name: str) -> bool:
     """Say whether a name is that of a warning that a mail system puts into a page."""
     return name.startswith(("pfptbanner", "zjqcmqr"))
 
 
 def _is_alone(element: etree._Element) -> bool:
-    """Say whether a cell has a row for itself; beside others a line at its side is a signature's."""
+    """Say whether a cell has a row for itself; beside others its edge is that of a signature."""
     row = element.getparent()
     if element.tag not in _CELLS or row is None:
         return True

@@ -29,8 +29,14 @@ _CHARSETS: Final = (
     *("iso2022_jp", "euc_kr", "cp949", "iso2022_kr", "tis-620", "mac-", "kz1048", "ptcp154"),
 )
 _SUPERSETS: Final = {
-    **{"iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"},
-    **{"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932"},
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
     "big5": "big5hkscs",
 }
 """What programs mean by these names (WHATWG Encoding)."""

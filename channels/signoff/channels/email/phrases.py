@@ -16,7 +16,7 @@ WROTE: Final = (
     *("skrifar", "skreif", "ysgrifennodd", "nadesłał", "menulis", "tulis", "đã viết", "เขียน"),
     *("เขียนว่า", "ameandika", "aliandika", "כתב/ה", "כתב", "כתבה", "كتب", "كتب/كتبت", "كتبت"),
     *("نوشت", "نے لکھا", "ने लिखा", "यांनी लिहिले", "ने लिहिले", "লিখেছেন", "এ লিখেছেন"),
-    *("લખ્યું", "ਨੇ ਲਿਖਿਆ", "எழுதியது", "எழுதினார்", "వ్రాశారు", "రాసారు", "ಬರೆದರು", "എഴുതി"),
+    *("લખ્યું", "ਨੇ ਲਿਖਿਆ", "எழுதியது", "எழுதினார்", "వ్రాశారు", "రాసారు", "ಬರೆದರು", "ಬರೆದಿದ್ದಾರೆ", "എഴുതി"),
     *("> sent", "> schreibt", "schreibt", "ecrit", "a ecrit", "scrive", "escribio", "pisze"),
     *("gschribe", "gschriebe", "gschribä", "gschriibe"),
 )
@@ -54,11 +54,16 @@ OPENINGS: Final = (
     *("i ", "pada ", "på ", "tor ", "в ", "во ", "на ", "在 ", "在", "於 ", "el día ", "no dia "),
     *("in data ", "dann ", "lør ", "pe ", "ma ", "ti ", "ke ", "to ", "la ", "su ", "vào "),
     *("ngày ", "la data ", "në ", "στις ", "τη ", "ב-", "בתאריך ", "dana ", "dňa ", "zo ", "za "),
-    *("mon", "tue", "wed", "thu", "fri", "sat", "sun", "lun", "mar", "mer", "jeu", "ven", "sam"),
     *("în ", "ar ", "o ", "v ", "kuupäev ", "noong ", "mnamo ", "ในวันที่ ", "เมื่อวันที่ ", "في "),
     *("بتاريخ ", "در تاریخ ", "wiadomość ", "missatge ", "il giorno ", "dia "),
 )
 """How such a line may begin, where it runs over several lines."""
+
+DAYS: Final = (
+    *("mon", "tue", "wed", "thu", "fri", "sat", "sun", "lun", "mar", "mer", "jeu", "ven", "sam"),
+    *("sáb", "dom", "mié", "jue", "vie", "gio", "dim", "pon", "wt", "śr", "czw", "pt", "sob"),
+)
+"""Days of the week, with one of which it begins too."""
 
 SEPARATORS: Final = frozenset(
     {

@@ -11,7 +11,8 @@ with words of the third kind has a `Reply.doubt`, and decides nothing.
 - Below a rule across the page stands a quotation, a signature, or more of the person's text: it
   cannot be told, unless one of the above or the person's name comes next.
 - A line right below a long quoted line is the rest of that line, wrapped on its way, or an answer.
-- A signature (below "-- ", or "Sent from my iPhone"), and what mail systems add, is nobody's answer.
+- A signature (below "-- ", or "Sent from my iPhone") is nobody's answer, nor is what mail systems
+  add.
 
 One pass, with a bounded look ahead of a few lines; no regular expressions.
 """
@@ -21,7 +22,12 @@ from collections.abc import Collection, Iterator, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from signoff.channels.email.additions import banner_length, notice_length, without_tag
+from signoff.channels.email.additions import (
+    banner_length,
+    is_device_line,
+    notice_length,
+    without_tag,
+)
 from signoff.channels.email.marks import (
     after_attribution,
     before_attribution,
@@ -34,7 +40,6 @@ from signoff.channels.email.marks import (
     quote_follows,
 )
 from signoff.channels.email.phrases import SEPARATORS
-from signoff.core.text import is_device_line
 
 CUT_MARKER: Final = "──── reply above this line ────"
 """The line in our own mails below which nothing is the person's."""
@@ -60,7 +65,7 @@ _LOOK_AHEAD: Final = 8
 _SHORTEST_RULE: Final = 10
 _MOST_NAMES: Final = 5
 _LONGEST_NAME: Final = 80
-_MOST_BEYOND: Final = 20_000
+_LONGEST_BEYOND: Final = 256 * 1024
 _SIGNATURE_RULES: Final = frozenset({"--", "–", "__"})
 _RULES: Final = frozenset("-–—_=*#~+ᐧ \t")
 _REORDERING: Final = ("\N{LEFT-TO-RIGHT OVERRIDE}", "\N{RIGHT-TO-LEFT OVERRIDE}")
@@ -143,6 +148,8 @@ def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
 
 def has_words(text: str) -> bool:
     """Say whether text says anything: a letter, a digit, or a picture that is no line of a box."""
+    if text.isascii():
+        return any(map(str.isalnum, text))
     return any(
         mark.isalnum() or (unicodedata.category(mark) == "So" and not "\u2500" <= mark <= "\u25ff")
         for mark in text
@@ -296,10 +303,12 @@ def _capped(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
 
 def _says_more(line: Line) -> bool:
     """Say whether there are words that nobody quotes in what is over the caps."""
-    if line.doubt or not line.text.strip():
+    text = line.text.strip()
+    if line.doubt or not text:
         return bool(line.doubt)
-    below = line.text.split("\n", _MOST_BEYOND)
-    return len(below) > _MOST_BEYOND or any(has_words(one) and not is_quoted(one) for one in below)
+    below = text[:_LONGEST_BEYOND].split("\n")
+    more = any(not is_quoted(one) and has_words(one) for one in below)
+    return more or len(text) > _LONGEST_BEYOND
 
 
 def _introduces(quoted: list[str]) -> bool:
@@ -337,6 +346,8 @@ def _shown(told: list[_Piece]) -> str:
     wrote = any(one.kind is _Kind.TEXT and one.text.strip() for one in pieces)
     while pieces and (_is_empty(pieces[-1]) or (wrote and pieces[-1].kind is not _Kind.TEXT)):
         pieces.pop()
+    while pieces and _is_empty(pieces[0]):
+        pieces.pop(0)
     kept = {_Kind.TEXT, _Kind.QUOTE} if chosen else {_Kind.TEXT}
     return "\n".join(one.text for one in pieces if one.kind in kept).strip("\n")
 
@@ -353,7 +364,8 @@ def _quotations(pieces: Sequence[_Piece]) -> int:
 
 
 def _is_empty(piece: _Piece) -> bool:
-    return piece.kind is _Kind.TEXT and set(piece.text) <= _RULES
+    marks = _RULES | {">"} if piece.kind is _Kind.QUOTE else _RULES
+    return piece.kind in (_Kind.TEXT, _Kind.QUOTE) and set(piece.text) <= marks
 
 
 def _is_rule(text: str) -> bool:
