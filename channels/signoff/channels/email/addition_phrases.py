@@ -53,7 +53,7 @@ BANNER_OPENINGS: Final = folded(
         *("esta mensagem", "attenzione", "avviso", "esterno", "questa e-mail", "questa email"),
         *("questo messaggio", "let op", "waarschuwing", "pas op", "deze e-mail", "dit bericht"),
         *("this email", "this e-mail", "this message", "this is an external", "you received this"),
-        *("注意", "警告", "このメール", "社外", "外部", "【注意", "【社外", "※", "주의", "경고"),
+        *("注意", "警告", "このメール", "社外", "外部", "【注意", "【社外", "주의", "경고"),
         *("이 메일", "이 이메일", "본 메일", "외부", "提醒", "此邮件", "此電子郵件", "该邮件"),
         *("本邮件", "此郵件", "本郵件", "此电子邮件", "这封邮件", "安全提示", "sécurité"),
     )
@@ -357,7 +357,7 @@ DISCLAIMER_OPENINGS: Final = folded(
         *("dit bericht", "deze e-mail", "dit e-mailbericht", "deze mail", "de informatie"),
         *("de inhoud van dit", "de inhoud van deze", "indien u niet", "als u niet"),
         *("このメール", "このeメール", "この電子メール", "本メール", "本電子メール", "本eメール"),
-        *("当メール", "このメッセージ", "【機密", "※このメール", "※本メール", "この e メール"),
+        *("当メール", "このメッセージ", "機密保持", "機密情報", "この e メール"),
         *(
             "이 메일",
             "이 이메일",

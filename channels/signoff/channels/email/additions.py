@@ -38,7 +38,7 @@ _MOST_UNKNOWN: Final = 3
 _PAUSES: Final = "、。，,；;：:？?はがに件"
 """Marks and particles that are in sentences, and not in the names of devices."""
 _WRAPPED: Final = range(56, 81)
-_MARKS: Final = " \t*#!-–—_=~|>•·⚠\ufe0f🛑❗"
+_MARKS: Final = " \t※*#!-–—_=~|>•·⚠\ufe0f🛑❗"
 _BRACKETS: Final = "[](){}<>【】「」"
 _ENDS: Final = ".!。．:："
 _PROOFPOINT: Final = ("pfptbannerstart", "pfptbannerend")

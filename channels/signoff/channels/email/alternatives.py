@@ -76,10 +76,7 @@ class _Reading(NamedTuple):
 
     def words(self) -> str:
         """Return all words in it, seen or not."""
-        texts = [(part, part.text()) for part in self.parts]
-        return " ".join(
-            words_of_html(text) if part.media_type in HTML else text for part, text in texts
-        )
+        return " ".join(map(_words, self.parts))
 
 
 def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -> Said:
@@ -176,19 +173,27 @@ def _read(parts: Sequence[Part], budget: Budget) -> _Reading | None:
     lines: list[Line] = []
     plain = False
     for part in parts:
-        text = part.text()
         if part.media_type in HTML:
-            lines += lines_of_html(text, budget)
+            lines += lines_of_html(part.text(), budget)
             continue
-        if part.media_type in ENRICHED:
-            text = text_of_enriched(text)
-        elif part.media_type in RTF:
-            text = text_of_rtf(text) or ""
+        text = _unformatted(part)
         plain = plain or bool(text.strip())
         lines += map(Line, text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MOST_LINES))
     reading = _Reading(lines, parts, html=not plain)
     shown = any(line.text.strip() or line.doubt for line in lines)
     return reading if shown or has_words(reading.words()) else None
+
+
+def _words(part: Part) -> str:
+    return words_of_html(part.text()) if part.media_type in HTML else _unformatted(part)
+
+
+def _unformatted(part: Part) -> str:
+    """Return the text of a part that is no HTML."""
+    text = part.text()
+    if part.media_type in ENRICHED:
+        return text_of_enriched(text)
+    return (text_of_rtf(text) or "") if part.media_type in RTF else text
 
 
 def essence(text: str) -> str:

@@ -13,7 +13,7 @@ HTML: Final = frozenset(
 )
 
 _ENRICHED_UNSHOWN: Final = frozenset({"param", "comment"})
-_ENRICHED_BREAKS: Final = frozenset({"nl", "np", "paragraph", "lt"})
+_ENRICHED_BREAKS: Final = frozenset({"nl", "np", "paragraph"})
 _RTF_UNSHOWN: Final = frozenset(
     {
         *("fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "listtable", "generator"),
@@ -53,7 +53,9 @@ def text_of_enriched(text: str) -> str:
         if name.lstrip("/") in _ENRICHED_UNSHOWN:
             hidden = max(0, hidden + (-1 if name.startswith("/") else 1))
         elif name in _ENRICHED_BREAKS:
-            shown.append("\n")
+            shown.append("\n\n")
+        elif name == "lt":
+            shown.append("<")
         if not hidden:
             shown.append(rest if closed or not at else "")
     lines = "".join(shown).replace("\0", "<").split("\n\n")
@@ -80,11 +82,13 @@ class _Rtf:
     def read(self, text: str) -> str | None:
         """Return its text, or None where it is nested too deeply."""
         at = 0
-        while at < len(text) and self._groups:
+        while at < len(text):
             mark = text[at]
             at += 1
             if mark == "{":
                 self._groups.append(self._groups[-1])
+            elif mark == "}" and len(self._groups) < 3:
+                break
             elif mark == "}":
                 self._groups.pop()
             elif mark == "\\":

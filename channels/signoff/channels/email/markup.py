@@ -186,8 +186,10 @@ class _Page:
         Args:
             blank: Whether it is a line also where nothing is in it.
         """
-        text = " ".join("".join(self._parts).split())
-        if text or blank or self._doubt:
+        whole = "".join(self._parts)
+        text = " ".join(whole.split())
+        # Word's blank lines have a space in them that is none.
+        if text or blank or self._doubt or "\N{NO-BREAK SPACE}" in whole:
             self.lines.append(Line(text, self._doubt, apart=self._apart))
         self._parts.clear()
         self._doubt, self._apart = "", False
@@ -217,6 +219,9 @@ class _Layout:
         self._cascade = Cascade(list(_sheets(tree)), PROPERTIES, budget)
         # The level by which it is laid out.
         self._certain = int(Level.CERTAIN in self._cascade.levels)
+        # Beside the page there may be comments.
+        for beside in (*tree.itersiblings(preceding=True), *tree.itersiblings()):
+            self._doubt_comment(beside)
         self._walk = etree.iterwalk(tree, events=("start", "end", "comment"))
         looks = (Look(),) * len(self._cascade.levels)
         self._places = [_Place(looks)]
@@ -312,6 +317,11 @@ class _Layout:
             self.page.end_line()
 
     def _comment(self, comment: etree._Comment) -> None:
+        self._doubt_comment(comment)
+        if comment.tail:
+            self._text(comment.tail, self._places[-1])
+
+    def _doubt_comment(self, comment: etree._Comment) -> None:
         """Doubt what only some programs take for a comment: "<!--[if mso]>"."""
         text = (comment.text or "")[:_LONGEST_COMMENT].lstrip()
         condition, _, inside = text.partition("]>")
@@ -319,8 +329,6 @@ class _Layout:
         conditional = condition.startswith("[if") and "supportfields" not in condition.lower()
         if conditional and has_words(_without_tags(inside)):
             self.page.doubt()
-        if comment.tail:
-            self._text(comment.tail, self._places[-1])
 
     def _skip(self) -> bool:
         self._walk.skip_subtree()
@@ -366,7 +374,7 @@ class _Layout:
     def _text(self, text: str, place: _Place) -> None:
         look = place.looks[self._certain]
         if text.isspace():
-            self.page.add(text if look.keeps_lines else " ", keeps_lines=look.keeps_lines)
+            self.page.add(text, keeps_lines=look.keeps_lines)
             return
         sights = {one.sight for one in place.looks}
         if sights == {Sight.HIDDEN}:
