@@ -251,7 +251,7 @@ class _Judgement:
         self._block: bool | None = None
         self._clips = self._sized = self._narrow = self._nowrap = False
         self._indent = self._inset = 0.0
-        self._margins = dict.fromkeys(("top", "bottom"), 1.0)
+        self._margins = dict.fromkeys(("top", "bottom"), 16.0)
         self._lined = dict.fromkeys(_SIDES, False)
         self._wide = dict.fromkeys(_SIDES, True)
 
@@ -277,7 +277,7 @@ class _Judgement:
         top, right, bottom, left = (self._lined[side] and self._wide[side] for side in _SIDES)
         return Box(
             self._block,
-            flush=self._margins["top"] <= 0 and self._margins["bottom"] <= 0,
+            flush=all(margin < 1 for margin in self._margins.values()),
             edged=left != right and not (top and bottom),
             topped=top and not (bottom or left or right),
             bottomed=bottom and not (top or left or right),
