@@ -55,7 +55,7 @@ def _same(text: str) -> str:
     return text
 
 
-def _none(lines: Sequence[str], mail: str) -> str:  # noqa: ARG001 -- its kind
+def _none(lines: Sequence[str], mail: str) -> str:
     return ""
 
 

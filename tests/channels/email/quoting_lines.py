@@ -1,6 +1,4 @@
-"""The line over a quotation, and the copied header, as programs write them in the languages of the
-world: data, and no tests.
-"""
+"""Lines over quotations and copied headers as programs write them in many languages: data."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ WHO = "Signoff <approvals@signoff.example>"
 
 GMAIL = {
     "af": f"Op Ma. 2 Mrt. 2026 om 10:00 het {WHO} geskryf:",
-    "ar": f"في الاثنين، 2 مارس 2026 في 10:00 ص تمت كتابة ما يلي بواسطة \u202aSignoff\u202c\u200f <\u202aa@x.example\u202c\u200f>:",
+    "ar": "في الاثنين، 2 مارس 2026 في 10:00 ص تمت كتابة ما يلي بواسطة \u202aSignoff\u202c\u200f <\u202aa@x.example\u202c\u200f>:",
     "ar digits": "في الاثنين، ٢ مارس ٢٠٢٦ في ١٠:٠٠ ص تمت كتابة ما يلي بواسطة Signoff <\na@x.example>:",
     "bg": f"На пн, 2.03.2026 г. в 10:00 {WHO} написа:",
     "bn": f"সোম, ২ মার্চ, ২০২৬ তারিখে ১০:০০ AM টায় {WHO} লিখেছেন:",

@@ -164,7 +164,10 @@ def test_a_warning_on_top_is_not_the_persons(banner: str) -> None:
         reply = read_reply(f"{banner}{between}Approve\n\nMara")
         assert (reply.answer.strip(), reply.shown, reply.doubt) == ("Approve\n\nMara",) * 2 + ("",)
     assert read_reply(banner).answer == ""
-    assert banner.split("\n")[0] in read_reply(f"Approve\n\n{banner}").answer or "PGP" in banner
+    assert (
+        banner.split("\n", maxsplit=1)[0] in read_reply(f"Approve\n\n{banner}").answer
+        or "PGP" in banner
+    )
 
 
 @pytest.mark.parametrize("tag", ["[EXTERN]", "[EXTERNAL]:", "【外部】", "*EXTERN*"])

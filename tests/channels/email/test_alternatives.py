@@ -154,8 +154,10 @@ def test_alternatives_inside_of_each_other_are_all_compared() -> None:
     for page, doubt in (("approve", ""), ("reject", DIFFERENT)):
         inner = (
             "multipart/related; boundary=YY",
-            f"--YY\r\nContent-Type: multipart/alternative; boundary=ZZ\r\n\r\n--ZZ\r\nContent-Type: "
-            f"text/html\r\n\r\n{page}\r\n--ZZ--\r\n--YY--",
+            (
+                f"--YY\r\nContent-Type: multipart/alternative; boundary=ZZ\r\n\r\n--ZZ\r\nContent-Type: "
+                f"text/html\r\n\r\n{page}\r\n--ZZ--\r\n--YY--"
+            ),
         )
         assert read((PLAIN, "approve"), inner).doubt == doubt
 

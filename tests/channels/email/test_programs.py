@@ -1,4 +1,4 @@
-"""Replies as mail programs of the world send them: the person's own words, and no doubt about them."""
+"""Replies as many mail programs send them: the person's own words, without doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines over a quotation, in the languages of the world: not the person's, and nothing below."""
+"""Lines over quotations in many languages: neither they nor what is below is the person's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a page a reader sees: hidden text is not read, and where it cannot be told, it is asked."""
+"""What a reader sees of a page: hidden text is not read, and text in doubt is asked about."""
 
 from __future__ import annotations
 
@@ -172,8 +172,10 @@ SEEN = (
     '<s style="text-decoration:none">{}</s>',
     '<div style="visibility:hidden"><b style="visibility:visible">{}</b></div>',
     "<p class=MsoListParagraph style='margin-left:36.0pt;text-indent:-18.0pt'>{}</p>",
-    "<style>p.MsoListParagraph{{margin-left:36pt}}</style><p class=MsoListParagraph "
-    "style='text-indent:-18.0pt'>{}</p>",
+    (
+        "<style>p.MsoListParagraph{{margin-left:36pt}}</style><p class=MsoListParagraph "
+        "style='text-indent:-18.0pt'>{}</p>"
+    ),
     "<p style='margin-left:-5.4pt'>{}</p>",
     '<p style="position:relative;overflow:auto;zoom:1;opacity:1;filter:none">{}</p>',
     '<p style="font:7.0pt &quot;Times New Roman&quot;">{}</p>',

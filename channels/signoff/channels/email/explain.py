@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.mime import text_of_bytes
 from signoff.channels.email.reading import IncomingMail
-from signoff.core.command import Verdict, example_for, read_command
-from signoff.core.entries import pairs_below
+from signoff.core.replies.examples import example_of_approval
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Part, Reject, Unclear
+from signoff.core.replies.text import ReplyContext
 
 
 class Sender(BaseModel):
@@ -26,22 +28,25 @@ class Sender(BaseModel):
     addresses: tuple[str, ...]
     address: str
     proven: tuple[str, ...] = ()
-    why: str = "Nobody has looked: name your mail server, or verify signatures (--dns)."
+    why: str = "Not checked: name your mail server, or verify signatures (--dns)."
 
 
 class Explanation(BaseModel):
     """How a message is read.
 
     Attributes:
-        automatic: Whether a programme wrote it; then nothing in it is an answer.
+        automatic: Whether a program wrote it; then nothing in it is an answer.
         sign: By what that was seen, or "".
         reply: The person's own text.
         first_line: Its first line that is not blank.
-        verdict: Approve, reject or unclear.
-        reason: The reason given.
-        values: The values given: typed where a template is known, else as they were written.
+        verdict: ``approve``, ``reject``, ``unclear``, or another command, such as ``claim``.
+        reason: The reason of a rejection.
+        note: The remark that stands behind ``note:`` in an approval.
+        values: The values given for the template.
         problem: Why it is unclear, or "".
+        left_over: The words beside a yes that are not known to be harmless.
         example: An answer that would have worked, where this one did not.
+        parts: Which words were read as what.
         sender: Who wrote it; None for a bare text.
     """
 
@@ -51,26 +56,30 @@ class Explanation(BaseModel):
     sign: str = ""
     reply: str
     first_line: str
-    verdict: Verdict
+    verdict: str = "unclear"
     reason: str = ""
+    note: str = ""
     values: dict[str, JsonValue] = {}
     problem: str = ""
+    left_over: tuple[str, ...] = ()
     example: str = ""
+    parts: tuple[Part, ...] = ()
     sender: Sender | None = None
 
 
 def explain_mail(
-    mail: IncomingMail, template: JsonValue = None, *, text: bool = False
+    mail: IncomingMail, context: ReplyContext | None = None, *, text: bool = False
 ) -> Explanation:
     """Say how the intake would read a message.
 
     Args:
         mail: The message, read as the intake reads it: by `Readers.read`.
-        template: The payload template of the request it answers, where that is known.
+        context: What is known about the request it answers.
         text: Whether it was a bare text, of which nobody is the sender: see `mail_of_text`.
     """
     sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
-    return _explained(mail, template).model_copy(update={"sender": None if text else sender})
+    read = _explained(mail, context or ReplyContext())
+    return read.model_copy(update={"sender": None if text else sender})
 
 
 def mail_of_text(raw: bytes) -> bytes:
@@ -92,28 +101,20 @@ def with_proof(read: Explanation, proof: Proof) -> Explanation:
     return read.model_copy(update={"sender": sender})
 
 
-def _explained(mail: IncomingMail, template: JsonValue) -> Explanation:
-    shown, answer, sign = mail.reply, mail.own_text, mail.automatic
-    first_line = next((line.strip() for line in shown.splitlines() if line.strip()), "")
-    values: dict[str, JsonValue] = {}
-    rest = answer
-    if template is None:
-        pairs, rest = pairs_below(answer)
-        values = dict(pairs)
-    command = read_command(rest, template)
-    read = Explanation(reply=shown, first_line=first_line, verdict=Verdict.UNCLEAR)
-    if sign:
-        why = f"No person wrote this ({sign}), so nothing in it is an answer."
-        return read.model_copy(update={"automatic": True, "sign": sign, "problem": why})
-    if mail.doubt:
-        return read.model_copy(update={"problem": mail.doubt, "example": example_for(template)})
-    if command.verdict is Verdict.UNCLEAR:
-        example = example_for(template)
-        return read.model_copy(update={"problem": command.problem, "example": example})
-    return read.model_copy(
-        update={
-            "verdict": command.verdict,
-            "reason": command.reason,
-            "values": command.values or values,
-        }
-    )
+def _explained(mail: IncomingMail, context: ReplyContext) -> Explanation:
+    first_line = next((line.strip() for line in mail.reply.splitlines() if line.strip()), "")
+    read = Explanation(reply=mail.reply, first_line=first_line)
+    if mail.automatic:
+        why = f"No person wrote this ({mail.automatic}), so nothing in it is an answer."
+        return read.model_copy(update={"automatic": True, "sign": mail.automatic, "problem": why})
+    reply = Unclear(problem=mail.doubt) if mail.doubt else read_reply(mail.own_text, context)
+    found: dict[str, object] = {"parts": reply.parts, "verdict": type(reply).__name__.lower()}
+    match reply:
+        case Approve():
+            found |= {"note": reply.note, "values": reply.values or {}}
+        case Reject():
+            found |= {"reason": reply.reason}
+        case Unclear():
+            found |= {"problem": reply.problem, "left_over": reply.left_over}
+            found |= {"example": example_of_approval(context.fields)}
+    return read.model_copy(update=found)

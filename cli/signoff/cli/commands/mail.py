@@ -18,10 +18,9 @@ from signoff.cli.commands import quarantine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pydantic import JsonValue
-
     from signoff.channels.email.explain import Explanation
     from signoff.channels.email.readers import Readers
+    from signoff.core.replies.text import ReplyContext
 
 app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
 app.add_typer(quarantine.app, name="quarantine")
@@ -57,7 +56,7 @@ def explain(
     It needs no settings and no Redis, and without --dns it asks nobody. Messages are read with the
     limits of the intake. It ends with 1 if a file could not be read.
     """
-    looking = _Looking(_template(template), text=text, server=server, dns=dns)
+    looking = _Looking(_context(template), text=text, server=server, dns=dns)
     if asyncio.run(_explain_all(files, looking, as_json=as_json)):
         raise typer.Exit(REFUSED)
 
@@ -65,7 +64,7 @@ def explain(
 class _Looking(NamedTuple):
     """How messages are looked at: the options of the command."""
 
-    template: JsonValue
+    context: ReplyContext
     text: bool
     server: str
     dns: bool
@@ -98,9 +97,8 @@ async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool
 def _unread(error: str) -> dict[str, Any]:
     """Return the same keys for a file that was not read: it is no answer either."""
     from signoff.channels.email.explain import Explanation  # noqa: PLC0415
-    from signoff.core.command import Verdict  # noqa: PLC0415
 
-    read = Explanation(reply="", first_line="", verdict=Verdict.UNCLEAR, problem=error)
+    read = Explanation(reply="", first_line="", problem=error)
     return {**read.model_dump(mode="json", exclude={"sender"}), "error": error}
 
 
@@ -108,11 +106,12 @@ class _Unreadable(Exception):
     """A file that cannot be read, with what to do."""
 
 
-def _template(text: str) -> JsonValue:
+def _context(template: str) -> ReplyContext:
     from signoff.core.errors import ConfigError  # noqa: PLC0415
+    from signoff.core.replies.text import ReplyContext  # noqa: PLC0415
 
     try:
-        return json.loads(text) if text else None
+        return ReplyContext(fields=json.loads(template) if template else None)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"--template is no JSON ({error}); write it as '{{\"days\": 0}}'."
@@ -134,7 +133,7 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
     try:
         raw = _bytes_of(file)
         mail = await readers.read(mail_of_text(raw) if looking.text else raw)
-        read = explain_mail(mail, looking.template, text=looking.text)
+        read = explain_mail(mail, looking.context, text=looking.text)
         if read.sender is None or not (looking.server or looking.dns):
             return read
         authenticator = Authenticator(authserv_id=looking.server, dkim=looking.dns)
@@ -180,13 +179,15 @@ def _report(read: Explanation) -> str:
     def indented(text: str) -> str:
         return clean_text(text).replace("\n", "\n              ")
 
-    rows = [("Read as", read.verdict.value)]
+    rows = [("Read as", read.verdict)]
     rows += [("Why", read.problem)] if read.problem else []
     rows += [("Would work", read.example)] if read.example else []
     rows += [("Reason", read.reason)] if read.reason else []
+    rows += [("Note", read.note)] if read.note else []
     rows += [("Value", f"{name} = {json.dumps(one)}") for name, one in read.values.items()]
     if read.sender is not None:
         rows.append(("From", ", ".join(read.sender.addresses) or "nobody"))
         rows.append(("Proven", ", ".join(read.sender.proven) or f"nothing. {read.sender.why}"))
     rows.append(("Own text", read.reply or "(none)"))
+    rows += [(part.role.capitalize(), part.text) for part in read.parts]
     return "\n".join(f"  {name + ':':<12}{indented(text)}" for name, text in rows)
