@@ -31,7 +31,7 @@ from signoff.core.replies.languages import TOPIC, Language, Role, language, stem
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, is_hiragana, phrase_tokens
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_hiragana, is_spaceless, phrase_tokens
 from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
@@ -296,7 +296,7 @@ class Reader:
     def _signs(self, start: int) -> bool:
         """Say whether a signature begins with a line."""
         line = self.text.line(start)
-        if is_device_line(line):
+        if is_device_line(line) or is_disclaimer(self._paragraph(start)):
             return True
         end = self.text.line_end(start)
         stops = {one.end for one in self.phrases(start) if one.role == Role.CLOSING}
@@ -407,7 +407,7 @@ class Reader:
         for found in self.phrases(at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
-                case Role.YES:
+                case Role.YES if not self._runs_on(at, found.end):
                     yield _Edge(found.end, State.AFTER, piece)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
@@ -427,6 +427,15 @@ class Reader:
                 yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
             for end in self.addressed(at, greeted=False):
                 yield _Edge(end, state, Piece(NAME, at, end))
+
+    def _runs_on(self, at: int, end: int) -> bool:
+        """Say whether a yes of one character is the beginning of a longer word.
+
+        "好棒" is praise and no "好"; only thanks may stand right behind such a yes.
+        """
+        single = end == at + 1 and is_spaceless(self.text.tokens[at].text[0])
+        thanked = any(one.role == Role.THANKS for one in self.phrases(end))
+        return single and not self.text.is_boundary(end) and not thanked
 
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""

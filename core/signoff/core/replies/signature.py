@@ -84,7 +84,8 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     if _is_contact(bare, tokens):
         return True
     if any(is_spaceless(mark) for mark in bare):
-        return len(bare) <= _LONGEST_SPACELESS and _names_a_place(bare, names)
+        characters = sum(map(is_spaceless, bare))
+        return characters <= _LONGEST_SPACELESS and _names_a_place(bare, names)
     return _is_titled(bare, first=first)
 
 
@@ -141,7 +142,11 @@ def _names_a_place(bare: str, names: Names) -> bool:
     firm = any(company in bare for company in _SPACELESS_COMPANIES)
     unknown = [left for word in words if (left := _unknown(phrase_tokens(word), names))]
     named = firm and len(unknown) == 1 and not any(map(is_hiragana, unknown[0]))
-    alphabetic = (word for word in words if not any(map(is_spaceless, word)))
+    alphabetic = (
+        word
+        for word in words
+        if any(map(str.isalnum, word)) and not any(map(is_spaceless, word))
+    )
     return (not unknown or named) and all(_is_titled(word, first=True) for word in alphabetic)
 
 
