@@ -117,6 +117,18 @@ class Rules(Value):
 
 
 _current: list[Rules] = [Rules()]
+_brought: set[bytes] = set()
+
+
+def bring(rules: Rules) -> None:
+    """Let snapshots count that are signed by the key of these rules: an agent brings its own."""
+    if rules.key.get_secret_value():
+        _brought.add(rules.secret())
+
+
+def secrets_in_use() -> set[bytes]:
+    """Return the keys that snapshots of this process are signed with."""
+    return {current().secret(), *_brought}
 
 
 def use(rules: Rules) -> None:
