@@ -149,7 +149,12 @@ def read_view(
     if not ids:
         said = _said(events, state, run, keeps_marks=python, said_now=said_now)
         ids = {said.invocation_id} if said is not None else set()
-    marks = {str(event.actions.state_delta.get(TOLD)): event.invocation_id for event in events}
+    marks = {
+        # What a tool puts into the state comes with an event of its agent.
+        str(event.actions.state_delta.get(TOLD)): event.invocation_id
+        for event in events
+        if event.author == "user"
+    }
     told = {mark: one for mark, one in marks.items() if mark.startswith(told_of(run))}
     mine = _of_run(events, ids | set(told.values()))
     half = python and any(missing_events(mine, one) for one in ids)
