@@ -227,9 +227,7 @@ async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
 
 
 @both_apps
-async def test_calls_side_by_side_are_held_to_their_own_approvals(
-    office: Office, app: str
-) -> None:
+async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office, app: str) -> None:
     """Two calls of one step, each with what it was asked about."""
     run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
     await office.approve(run)

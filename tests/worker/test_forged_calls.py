@@ -86,7 +86,9 @@ async def test_a_grant_on_the_forged_tool_does_not_cover_it(
 ) -> None:
     """The policies and the grants see the tool that would run."""
     policies = [
-        Policy(name="weather", when='tool == "lookup"', ask=("mara",), grants=GrantRules(who=("mara",))),
+        Policy(
+            name="weather", when='tool == "lookup"', ask=("mara",), grants=GrantRules(who=("mara",))
+        ),
         Policy(name="records", when='tool == "update_record"', ask=("mara",)),
     ]
     router = Router(

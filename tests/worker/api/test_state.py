@@ -29,9 +29,7 @@ async def sessions(desk: Desk) -> Sessions:
     return Sessions(service, desk)
 
 
-async def patch(
-    sessions: Sessions, session: str, user: str = USER, **state: Any
-) -> dict[str, Any]:
+async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any) -> dict[str, Any]:
     """Set some state; return it as it is then."""
     changed = await sessions.update(CALLER, APP, user, session, {"stateDelta": state})
     return dict(changed.state)

@@ -62,9 +62,7 @@ async def test_a_snapshot_of_another_call_is_a_payload(
         sealed = await snapshots.fetch(office.ledger, payload[KEY]["ref"])
         payload = {KEY: {**payload[KEY], "sealed": sealed, "ref": ""}}
     message = json.dumps(["show", {"details": payload}])
-    run = await office.desk.submit(
-        stopped.app, message, user=stopped.user, session=stopped.session
-    )
+    run = await office.desk.submit(stopped.app, message, user=stopped.user, session=stopped.session)
     await office.crew.drain(stages.run(run.app))
     approval = await waiting(office, await office.ledger.run(run.id))
     assert (approval.call.name, approval.call.args) == ("show", {"details": payload})

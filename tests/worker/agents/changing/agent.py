@@ -100,7 +100,9 @@ class Payer(BaseAgent):
         )
 
 
-def change(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
+def change(
+    tool: BaseTool, args: dict[str, Any], tool_context: ToolContext
+) -> dict[str, Any] | None:
     """Put in what the state says; ask about the agent that is a tool; answer in a tool's place."""
     state = tool_context.state
     if said := state.get("iban"):

@@ -294,9 +294,7 @@ class GuardPlugin(BasePlugin):
                 await self._hand_on(approval, Handoff.STARTED, entry.fence, why=_IN_PLACE)
 
         await self._ledger.decide_again(attempt)
-        await self.finish(
-            entry.approval, entry.fence, entry.tool, context, result, why=_IN_PLACE
-        )
+        await self.finish(entry.approval, entry.fence, entry.tool, context, result, why=_IN_PLACE)
 
     def stop(self, context: ToolContext, error: Exception) -> None:
         """Let a run end with an error, whatever its callbacks make of it."""

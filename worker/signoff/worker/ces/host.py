@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ _POLL: Final = 1.0
 """Seconds that a poll of an asynchronous call waits before it says "not yet"."""
 
 _MOST_DEEP: Final = 5
+_MISSING: Final = object()
 _VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
 _READS: Final = frozenset({"GET"})
 _IN_DOUBT: Final = (
@@ -70,6 +72,7 @@ class CodeHost:
         self._results: dict[str, Any] = dict(self.kept.get("results", {}))
         self._started: int = self.kept.get("started", 0)
         self._calls: int = self.kept.get("calls", 0)
+        self._given: dict[str, Any] = {}
         self._asked: dict[str, Any] = {}
         self._running: dict[str, asyncio.Task[Answer | Held]] = {}
         self.pending: list[Any] = list(self.kept.get("pending", []))
@@ -166,15 +169,26 @@ class CodeHost:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
+    def variables(self) -> dict[str, Any]:
+        """Return the variables as they are now, which the code is given."""
+        self._given = copy.deepcopy(variables(self.context))
+        return self._given
+
     def _answer(self, state: dict[str, Any] | None, done: dict[str, Any]) -> Answer:
-        now = variables(self.context)
+        now = self.variables()
         return done if now == state else {**done, "state": now}
 
     def _take_over(self, state: dict[str, Any]) -> str:
-        """Take over the variables that the code has changed; say which of them may not be."""
-        before = variables(self.context)
+        """Take over the variables that the code has changed; say which of them may not be.
+
+        That is what differs from what it was given: what differs from the variables as they are
+        now may have been changed beside it.
+        """
+        before, self._given = self._given, state
+        now = variables(self.context)
         for key in {*before, *state}:
-            if key in before and key in state and before[key] == state[key]:
+            value = state.get(key, _MISSING)
+            if value in (before.get(key, _MISSING), now.get(key, _MISSING)):
                 continue
             kind = "set_variable" if key in state else "remove_variable"
             args = {"key": key, "value": state[key]} if key in state else {"key": key}

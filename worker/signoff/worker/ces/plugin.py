@@ -187,8 +187,8 @@ class CesCallbacks(BasePlugin):
         before: list[Any] | None = None,
     ) -> Done:
         rules = self._rules or current()
-        own: Plain = context_of(context, call_id=context.function_call_id)
         host = CodeHost(rules, context, await tools_of(context), may_wait=False)
+        own: Plain = context_of(context, host.variables(), call_id=context.function_call_id)
         host.journal = of_callback(context, kind, code.name)
         try:
             ended = await Sandbox(rules).run(

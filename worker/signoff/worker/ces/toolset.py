@@ -143,7 +143,9 @@ class CesTool(BaseTool, CarriesCode):
             self.code,
             self.name,
             setup={
-                "context": context_of(host.context, call_id=host.context.function_call_id or ""),
+                "context": context_of(
+                    host.context, host.variables(), call_id=host.context.function_call_id or ""
+                ),
                 "tools": sorted(host.tools),
                 "marked": self.rules.may_ask_about_variables(),
                 "objects": [],
