@@ -48,7 +48,11 @@ def gate(tool, args, tool_context):
 root_agent = Agent(
     name="bank",
     model=ScriptedModel(script=script),
-    tools=[OpenAPIToolset(spec_dict=SPEC, tool_name_prefix="bank", allow_private_network_access=True)],
+    tools=[
+        OpenAPIToolset(
+            spec_dict=SPEC, tool_name_prefix="bank", allow_private_network_access=True
+        )
+    ],
     before_tool_callback=gate,
 )
 """

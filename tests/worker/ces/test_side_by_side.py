@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ class Sets(BaseTool):
 
 
 @pytest.fixture
-async def context() -> AsyncIterator[Context]:
+async def context() -> Context:
     """The context of a tool call in a session with some state."""
     service = InMemorySessionService()
     session = await service.create_session(
@@ -49,7 +48,7 @@ async def context() -> AsyncIterator[Context]:
     invocation = InvocationContext(
         session_service=service, invocation_id="e-1", agent=agent, session=session
     )
-    yield Context(invocation, function_call_id="c-1")
+    return Context(invocation, function_call_id="c-1")
 
 
 async def beside(context: Context, outer: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -92,7 +91,7 @@ async def test_what_both_set_is_there(context: Context) -> None:
 async def test_a_value_that_a_tool_changes_in_place_is_not_changed_back(context: Context) -> None:
     """Tools of ADK may change a list in the state without setting it."""
     host = CodeHost(Rules(), context, {"sets": Sets(asyncio.Event())})
-    given = {key: value for key, value in host.variables().items()}
+    given = dict(host.variables())
     context.state["kept"].append(2)
     await host("set_variable", {"key": "x", "value": 1}, given)
     assert context.state["kept"] == [1, 2]

@@ -76,7 +76,7 @@ class Taking(BaseTool):
         schema = {"type": "object", "properties": {"iban": {"type": "string"}}}
         return types.FunctionDeclaration(name=self.name, parameters_json_schema=schema)
 
-    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ANN401
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         """Pay, or ask."""
         iban = args.pop("iban")
         if tool_context.tool_confirmation is None:
@@ -166,7 +166,7 @@ def script(turn: Turn) -> Reply:
     return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)
 
 
-def make(name: str, **more: Any) -> App:  # noqa: ANN401
+def make(name: str, **more: Any) -> App:
     """Build it."""
     return App(
         name=name,

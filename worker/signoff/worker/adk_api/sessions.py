@@ -17,7 +17,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from signoff.broker.desk import Desk
@@ -108,7 +108,8 @@ class Sessions:
 
         Raises:
             Problem: 403 if the caller may not act for this user, 409 if there is one with this id
-                or state of the user would change that calls wait with, 422 for ids that cannot be kept and for what would be dropped.
+                or state of the user would change that calls wait with, 422 for ids that cannot be
+                kept and for what would be dropped.
         """
         _require_use(caller, app, user)
         try:
@@ -201,7 +202,7 @@ class Sessions:
             runs = await ledger.user_runs(app, user)
         waiting = [one for one in runs if one.state in {RunState.PAUSED, RunState.ANSWERED}]
         if waiting:
-            approvals = [approval for one in waiting for approval in one.approvals]
+            approvals: list[JsonValue] = [approval for one in waiting for approval in one.approvals]
             raise Problem(
                 409,
                 "session-paused",
