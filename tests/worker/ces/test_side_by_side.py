@@ -12,9 +12,10 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.base_tool import BaseTool
 
-from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.errors import SnapshotRefused
+from signoff.worker.ces.host import CodeHost, require_pending
 from signoff.worker.ces.rules import Rules
-from signoff.worker.ces.sandbox import Done
+from signoff.worker.ces.sandbox import Done, Held
 from worker.ces.shop import KEY, answer, waiting
 from worker.office import Office
 
@@ -121,3 +122,48 @@ def both() -> dict:
         assert (await waiting(office, run)).call.args == {"who": who}
         run = await answer(office, run)
     assert run.text == "{'paid': 'ab', 'n': 2}"
+
+
+class Taking(BaseTool):
+    """A tool of ADK that takes its arguments apart before it asks."""
+
+    def __init__(self) -> None:
+        super().__init__(name="taking", description="Pay somebody.")
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Context) -> Any:
+        """Ask."""
+        args["to"].append(args.pop("who"))
+        tool_context.request_confirmation(hint="May it?")
+        return {}
+
+
+async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_called(
+    context: Context,
+) -> None:
+    """What is shown, and what is made when it is approved, is what the code has called."""
+    host = CodeHost(Rules(), context, {"taking": Taking()})
+    args = {"who": "a", "to": ["b"]}
+    held = await host("tool", {"name": "taking", "args": args}, dict(host.variables()))
+    assert isinstance(held, Held)
+    assert held.args == {"who": "a", "to": ["b"]}
+    assert host.pending == ["tool", {"name": "taking", "args": {"who": "a", "to": ["b"]}}]
+
+
+@pytest.mark.parametrize(
+    ("pending", "same"),
+    [
+        (["tool", {"name": "pay", "args": {"who": "a"}}], True),
+        (["start", {"name": "pay", "args": {"who": "a"}}], True),
+        (["tool", {"name": "pay", "args": {"who": "b"}}], False),
+        (["tool", {"name": "refund", "args": {"who": "a"}}], False),
+        (["set_variable", {"who": "a"}], False),
+        (["http", {"method": "GET", "url": "nonsense"}], False),
+    ],
+)
+def test_code_goes_on_with_the_call_that_was_answered(pending: list[Any], same: bool) -> None:
+    """Whatever a snapshot has beside it, another call is not made."""
+    if same:
+        require_pending(pending, "pay", {"who": "a"})
+        return
+    with pytest.raises(SnapshotRefused, match="not suspended at pay"):
+        require_pending(pending, "pay", {"who": "a"})

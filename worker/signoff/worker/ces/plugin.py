@@ -16,7 +16,7 @@ from google.genai import types
 
 from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
-from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.host import VARIABLES, CodeHost
 from signoff.worker.ces.journal import of_callback, will_be_said_again
 from signoff.worker.ces.lowering import Code, called, lower
 from signoff.worker.ces.rules import Rules, current
@@ -197,7 +197,7 @@ class CesCallbacks(BasePlugin):
                 setup={
                     "context": own,
                     "tools": sorted(host.tools),
-                    "marked": rules.may_ask_about_variables(),
+                    "marked": rules.may_ask_about(*VARIABLES),
                     "objects": [*(before or []), *behind],
                     "place": len(before or []),
                 },

@@ -19,7 +19,7 @@ from signoff.core.errors import ConfigError
 from signoff.worker.adk.history import confirmations
 from signoff.worker.ces.declare import declaration
 from signoff.worker.ces.errors import CodeError, CodeRefused, SnapshotRefused
-from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.host import VARIABLES, CodeHost, require_pending
 from signoff.worker.ces.journal import has_guard, of_call
 from signoff.worker.ces.lowering import Code, lower
 from signoff.worker.ces.rules import Rules, bring, current
@@ -135,6 +135,7 @@ class CesTool(BaseTool, CarriesCode):
         for frame in frames:
             # Before anything is done: the call that was approved is not made for nothing.
             require_readable(frame)
+        require_pending(frames[-1]["kept"]["pending"], given.tool, given.args)
         return frames, given.refused
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
@@ -147,7 +148,7 @@ class CesTool(BaseTool, CarriesCode):
                     host.context, host.variables(), call_id=host.context.function_call_id or ""
                 ),
                 "tools": sorted(host.tools),
-                "marked": self.rules.may_ask_about_variables(),
+                "marked": self.rules.may_ask_about(*VARIABLES),
                 "objects": [],
             },
             args=args,
@@ -190,7 +191,9 @@ async def go_on(
             kind, args = own.pending
             answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
         if isinstance(answer, Held):
-            return replace(answer, frames=(frame, *answer.frames))
+            # It may wait for another call now than the one that it was suspended at.
+            stopped = {**frame, "kept": await own.settle()}
+            return replace(answer, frames=(stopped, *answer.frames))
         code = Code(name=frame["code"], text="", functions={})
         return await Sandbox(rules).resume(code, frame, answer, host=own, settle=own.settle)
     finally:
