@@ -72,7 +72,7 @@ def facts(asked: dict[str, Any]) -> dict[str, Any]:
 
 def place(asked: dict[str, Any]) -> dict[str, str]:
     """Return URL and host of a request, each in one form."""
-    goes_to = _target(asked["url"])
+    goes_to = _target(asked.get("url"))
     return {"url": str(goes_to.url), "host": goes_to.host}
 
 
