@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from signoff.worker.ces.hosts import is_public
+from signoff.worker.ces import http
+from signoff.worker.ces.hosts import is_public, target
 from signoff.worker.ces.http import FROM, HttpRefused, check, facts, request
 from signoff.worker.ces.rules import Rules
 
@@ -291,3 +292,54 @@ async def test_one_private_address_among_public_ones_is_enough(
         await follow(
             Rules(hosts=("api.example.com",)), {"method": "GET", "url": "http://api.example.com/"}
         )
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+async def test_every_method_is_sent(server: str, method: str) -> None:
+    """HEAD has no body in its answer, and OPTIONS has one."""
+    asked = {"method": method, "url": f"http://{server}/echo"}
+    answer = await follow(rules(server), asked)
+    assert answer["status_code"] == 200
+    assert answer["text"] == "" if method == "HEAD" else answer["text"].startswith("OPTIONS /echo")
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "after"),
+    [
+        ("POST", 301, "GET"),
+        ("POST", 302, "GET"),
+        ("POST", 303, "GET"),
+        ("POST", 307, "POST"),
+        ("POST", 308, "POST"),
+        ("PUT", 302, "PUT"),
+        ("PUT", 303, "GET"),
+        ("HEAD", 303, "HEAD"),
+        ("DELETE", 301, "DELETE"),
+    ],
+)
+def test_a_redirect_keeps_what_it_has_to(method: str, status: int, after: str) -> None:
+    """The method, and with it the body (RFC 9110, section 15.4)."""
+    asked = {
+        "method": method,
+        "url": "https://a.example/x",
+        "params": {"q": "1"},
+        "json": {"b": 2},
+        "headers": {"Authorization": "s", "Content-Type": "application/json", "X": "y"},
+        "cookies": {"c": "d"},
+    }
+    for there, secrets in [
+        ("/y", True),
+        ("https://A.example.:443/y", True),
+        ("http://a.example/y", False),
+        ("https://a.example:8443/y", False),
+        ("//b.example/y", False),
+    ]:
+        made = http._onwards(asked, target("https://a.example/x?q=1"), status, there)
+        assert made["method"] == after
+        assert ("json" in made) == (after == method)
+        assert ("Content-Type" in made["headers"]) == (after == method)
+        assert ("Authorization" in made["headers"]) is secrets
+        assert ("cookies" in made) is secrets
+        assert "params" not in made
+        assert made["headers"]["X"] == "y"
+        assert made[FROM] == ["https://a.example/x?q=1"]

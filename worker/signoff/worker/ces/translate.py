@@ -172,7 +172,7 @@ def _event(event: Event) -> Plain:
         "id": event.id,
         "invocation_id": event.invocation_id,
         "author": event.author,
-        "timestamp": event.timestamp,
+        "timestamp": int(event.timestamp),
         "content": content_of(event.content),
         "actions": {
             "signoff": "EventActions",
