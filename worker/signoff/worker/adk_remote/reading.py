@@ -12,6 +12,7 @@ from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run
+from signoff.worker.adk.actual import about_code
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
@@ -41,6 +42,7 @@ class View:
         told: The invocation in which the agent was told why something was refused, by the mark
             that went with it.
         app: The app, as it is called here.
+        where: App, user and session, as the server calls them.
         rules: The long-running tools that wait for an approval.
     """
 
@@ -51,6 +53,7 @@ class View:
     half: bool
     told: Mapping[str, str]
     app: str
+    where: tuple[str, str, str]
     rules: tuple[LongRunning, ...] = ()
 
     @property
@@ -58,7 +61,7 @@ class View:
         """Where the run stands, as the runtime in this process would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
-        confirming = tuple(one for one in asked if one.id not in answered)
+        confirming = tuple(about_code(one, self.where) for one in asked if one.id not in answered)
         ids = {event.invocation_id for event in self.mine}
         asked_for, left_open = waiting(self.events, ids, self.app, self.rules)
         last = self.mine[-1] if self.mine else None
@@ -166,6 +169,7 @@ def read_view(
         half=half,
         told=told,
         app=run.app,
+        where=(str(session.get("appName") or run.app), run.user, run.session),
         rules=tuple(rules),
     )
 
