@@ -280,3 +280,39 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
     assert ran(office) == [SHOWN]
     assert run.state is RunState.FAILED
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+@both_apps
+@pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "grant"])
+async def test_a_callback_cannot_confirm_a_call_itself(office: Office, app: str, tool: str) -> None:
+    """A confirmation that nobody has given lets nothing run, also where it comes last."""
+    made = ["grant", {"days": 5}] if tool == "grant" else call(tool)
+    run = await begin(office, app, made, confirm=True)
+    assert office.executed() == []
+    assert run.state is RunState.COMPLETED
+    assert "No approval is on record" in run.text
+
+
+@both_apps
+async def test_the_values_of_the_approver_reach_the_tool(office: Office, app: str) -> None:
+    """A callback that changes them on their way changes a copy of its own."""
+    run = await begin(office, app, ["grant", {"days": 5}])
+    await office.approve(run, days=3)
+    await put(office, run, payload=True)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed() == [{"tool": "grant", "granted": 3, "asked": 5}]
+
+
+@both_apps
+async def test_a_tool_may_be_made_of_another_one(office: Office, app: str) -> None:
+    """What an approved tool calls inside of itself, in its own context, is its own affair."""
+    run = await begin(office, app, call("pay", "DE-0"))
+    await office.approve(run)
+    assert (await office.resume(run)).state is RunState.COMPLETED
+    run = await begin(office, app, call("pay_twice"))
+    assert (await only(office, run)).call.args == {"iban": SHOWN}
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert ran(office) == ["DE-0", f"{SHOWN}-first", f"{SHOWN}-second"]

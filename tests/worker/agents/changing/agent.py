@@ -15,6 +15,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from siblings.agent import _journal
@@ -46,6 +47,42 @@ def pay_asking(iban: str, tool_context: ToolContext) -> dict[str, Any]:
         return {"status": "pending"}
     _journal({"tool": "pay_asking", "iban": iban})
     return {"paid": iban}
+
+
+def grant(days: int, tool_context: ToolContext) -> dict[str, Any]:
+    """Grant some days; the approver says how many."""
+    answer = tool_context.tool_confirmation
+    if answer is None:
+        tool_context.request_confirmation(hint="How many?", payload={"days": 0})
+        return {"status": "pending"}
+    _journal({"tool": "grant", "granted": answer.payload["days"], "asked": days})
+    return {"granted": answer.payload["days"]}
+
+
+class Twice(BaseTool):
+    """A tool that is made of another one, which it calls in its own place."""
+
+    def __init__(self, other: BaseTool) -> None:
+        super().__init__(name="pay_twice", description="Pay somebody, twice.")
+        self.other = other
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        schema = {"type": "object", "properties": {"iban": {"type": "string"}}}
+        return types.FunctionDeclaration(name=self.name, parameters_json_schema=schema)
+
+    async def check_require_confirmation(
+        self, args: dict[str, Any], tool_context: ToolContext
+    ) -> bool:
+        """Ask always."""
+        return True
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """Pay, and pay again."""
+        for part in ("first", "second"):
+            await self.other.run_async(
+                args={"iban": f"{args['iban']}-{part}"}, tool_context=tool_context
+            )
+        return {"paid": args["iban"]}
 
 
 def order(iban: str) -> dict[str, Any]:
@@ -105,6 +142,10 @@ def change(
 ) -> dict[str, Any] | None:
     """Put in what the state says; ask about the agent that is a tool; answer in a tool's place."""
     state = tool_context.state
+    if state.get("confirm"):
+        tool_context.tool_confirmation = ToolConfirmation(confirmed=True, payload={"days": 99})
+    if state.get("payload") and tool_context.tool_confirmation is not None:
+        tool_context.tool_confirmation.payload["days"] = 99
     if said := state.get("iban"):
         args["request" if tool.name == "payer" else "iban"] = said
     if (said := state.get("line")) and args.get("lines"):
@@ -168,13 +209,16 @@ def script(turn: Turn) -> Reply:
 
 def make(name: str, **more: Any) -> App:
     """Build it."""
+    plain = FunctionTool(pay, require_confirmation=True)
     return App(
         name=name,
         root_agent=Agent(
             name="changing",
             model=ScriptedModel(script=script),
             tools=[
-                FunctionTool(pay, require_confirmation=True),
+                plain,
+                Twice(plain),
+                grant,
                 FunctionTool(pay_sync, require_confirmation=True),
                 FunctionTool(pay_greedy, require_confirmation=greedy),
                 pay_asking,

@@ -26,7 +26,15 @@ Inner = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class Entry(Protocol):
-    """Who is asked before one call enters its tool. It must not keep the context of the call."""
+    """Who is asked before one call enters its tool. It must not keep the context of the call.
+
+    Attributes:
+        tool: The tool that the call is of.
+        entered: Whether the call is inside of it: what the tool calls then is its own affair.
+    """
+
+    tool: BaseTool
+    entered: bool
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool's own code with arguments of its own, or do not."""
@@ -83,8 +91,9 @@ class _Run(_Before):
 
     async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ANN401
         entry = _entries.get(tool_context)
-        if entry is None:
+        if entry is None or entry.entered or entry.tool is not self.tool:
             return await self.inner(args=args, tool_context=tool_context)
+        entry.entered = True
         return await entry.run(
             args, tool_context, lambda own: self.inner(args=own, tool_context=tool_context)
         )
@@ -97,6 +106,7 @@ class _Ask(_Before):
         got = copied(args)
         asks: bool = await self.inner(copied(args), tool_context)
         entry = _entries.get(tool_context)
-        if asks and entry is not None and tool_context.tool_confirmation is None:
+        of_this = entry is not None and entry.tool is self.tool
+        if asks and entry is not None and of_this and tool_context.tool_confirmation is None:
             await entry.asked(got, tool_context)
         return asks

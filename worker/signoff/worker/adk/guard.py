@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker import snapshots
@@ -164,8 +166,7 @@ class GuardPlugin(BasePlugin):
             return None
         expected = self._expected_by(tool_context)
         if expected is None:
-            log.error("guard.unknown_confirmation", tool=tool.name)
-            return {"status": "rejected", "error": "No approval is on record for this tool call."}
+            return _unknown(tool)
         approval = await self._ledger.approval(expected[0])
         code = code_of(tool_context.session.events, approval, tool)
         if approval.state is not State.APPROVED and code is None:
@@ -213,6 +214,7 @@ class GuardPlugin(BasePlugin):
         if code is None:
             # Suspended code goes on with what its snapshot has.
             _require_same_args(approval, tool, args)
+            context.tool_confirmation = _confirmation(approval)
         if approval.id in self._begun:
             self._begun.discard(approval.id)
             return
@@ -352,10 +354,14 @@ class _Asking:
 
     guard: GuardPlugin
     tool: BaseTool
+    entered: bool = False
     noted: bool = False
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool; where it asks by itself, or runs long, note what it got."""
+        if context.tool_confirmation is not None:
+            # A callback has put one there.
+            return _unknown(self.tool)
         got = copied(args)
         result = await inner(args)
         if asked_by(context) is not None or self.tool.is_long_running:
@@ -382,7 +388,6 @@ class _Entering:
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the arguments that were held against the approval."""
         own = copied(args)
-        self.entered = True
         with self._final(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
@@ -428,6 +433,17 @@ def _require_recorded(approval: Approval) -> None:
         raise ToolInDoubt(
             f"{approval.call.name}() of approval {approval.id} is {approval.handoff}."
         )
+
+
+def _unknown(tool: BaseTool) -> dict[str, Any]:
+    log.error("guard.unknown_confirmation", tool=tool.name)
+    return {"status": "rejected", "error": "No approval is on record for this tool call."}
+
+
+def _confirmation(approval: Approval) -> ToolConfirmation:
+    """Return what the tool is told: the approver's own values, whoever has had them since."""
+    payload = approval.decision.payload if approval.decision is not None else None
+    return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 
 
 def _require_same_args(approval: Approval, tool: BaseTool, args: dict[str, Any]) -> None:

@@ -30,7 +30,8 @@ class Rules(Value):
     hosts: tuple[str, ...] = Field(
         (),
         description="Where `ces_requests` may go: `api.example.com`, or `*.example.com` for "
-        "everything below it. Never to a private address.",
+        "everything below it. Never to a private address. Upper case, a dot at the end and "
+        "international names mean the same host.",
     )
     internal_hosts: tuple[str, ...] = Field(
         (),
@@ -39,9 +40,10 @@ class Rules(Value):
     )
     needs_approval: tuple[str, ...] = Field(
         (),
-        description="Conditions (CEL, as the `when` of a policy). A call in the code that one of "
-        "them is true of waits for an approval; `tool` is the name of the called tool, "
-        "`ces_requests.post`, `set_variable` or `remove_variable`.",
+        description="Conditions (CEL, as the `when` of a policy). A call in the code waits for an "
+        "approval if one of them is true, or cannot be judged because the call leaves an argument "
+        "out; `tool` is the name of the called tool, `ces_requests.post`, `set_variable` or "
+        "`remove_variable`.",
     )
     key: SecretStr = Field(
         SecretStr(""),
@@ -68,7 +70,8 @@ class Rules(Value):
         20.0,
         gt=0,
         le=600,
-        description="How long one HTTP request may take, in seconds, and how long code may sleep.",
+        description="How long one HTTP request may take, in seconds (each step of a redirect is "
+        "one), and how long code may sleep.",
     )
     http_bytes: int = Field(
         1 << 20,
