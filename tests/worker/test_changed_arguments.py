@@ -211,14 +211,15 @@ async def test_a_plugin_that_replaces_a_result_leaves_no_doubt(
 
 
 @both_apps
+@pytest.mark.parametrize("who", ["answered", "plugin_answered"])
 async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
-    office: Office, app: str
+    office: Office, app: str, who: str
 ) -> None:
     """The tool is not entered, and the trail says so."""
     run = await begin(office, app, call("pay"))
     approval = await only(office, run)
     await office.approve(run)
-    await put(office, run, answered=True)
+    await put(office, run, **{who: True})
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert office.executed() == []

@@ -186,7 +186,7 @@ class Meddler(BasePlugin):
         """Put in what the state says."""
         if said := tool_context.state.get("plugin_iban"):
             tool_args["iban"] = said
-        return None
+        return {"answered": "by a plugin"} if tool_context.state.get("plugin_answered") else None
 
     async def after_tool_callback(
         self,

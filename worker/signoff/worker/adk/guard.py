@@ -52,7 +52,7 @@ _MAX_RESULT = 256 * 1024
 _TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
 
 
-_IN_PLACE = "a callback of the agent answered in the tool's place; the tool was not entered"
+_IN_PLACE = "a callback answered in the tool's place; the tool was not entered"
 
 _Session = tuple[str, str, str]
 _Key = tuple[str, str, str, str]
@@ -277,26 +277,34 @@ class GuardPlugin(BasePlugin):
         tool_context: ToolContext,
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
-        """Take note of what a callback of the agent has done in the tool's place."""
+        """Take note of what a callback has done in the tool's place."""
         entry = entry_of(tool_context)
-        if isinstance(entry, _Asking) and not entry.noted and asked_by(tool_context) is not None:
-            await entry.asked(tool_args, tool_context)
-        if isinstance(entry, _Entering) and not entry.entered:
-            await self._answered_in_place(entry, tool_context, result)
+        if isinstance(entry, _Asking):
+            if not entry.noted and asked_by(tool_context) is not None:
+                await entry.asked(tool_args, tool_context)
+            return None
+        expected = self._expected_by(tool_context) if tool_context.tool_confirmation else None
+        if expected is not None and (entry is None or not entry.entered):
+            await self._answered_in_place(expected, tool, tool_context, result)
         return None
 
     async def _answered_in_place(
-        self, entry: _Entering, context: ToolContext, result: object
+        self,
+        expected: tuple[str, Fence],
+        tool: BaseTool,
+        context: ToolContext,
+        result: object,
     ) -> None:
         """End an approved call that a callback has answered, so that its tool was not entered."""
+        approval_id, fence = expected
 
         async def attempt() -> None:
-            approval = await self._ledger.approval(entry.approval)
-            if approval.handoff is Handoff.RECORDED:
-                await self._hand_on(approval, Handoff.STARTED, entry.fence, why=_IN_PLACE)
+            approval = await self._ledger.approval(approval_id)
+            if approval.state is State.APPROVED and approval.handoff is Handoff.RECORDED:
+                await self._hand_on(approval, Handoff.STARTED, fence, why=_IN_PLACE)
 
         await self._ledger.decide_again(attempt)
-        await self.finish(entry.approval, entry.fence, entry.tool, context, result, why=_IN_PLACE)
+        await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
 
     def stop(self, context: ToolContext, error: Exception) -> None:
         """Let a run end with an error, whatever its callbacks make of it."""
