@@ -214,7 +214,7 @@ def test_everything_else_is_unclear(text):
 def test_a_problem_names_what_was_read():
     """The person sees the line that was not understood, cleaned and short."""
     answer = read_command("perhaps <b>later</b>\x07 " + "x" * 300)
-    assert answer.first_line.startswith("perhaps later")
+    assert answer.first_line.startswith("perhaps <b>later</b> x")
     assert answer.first_line in answer.problem
     assert len(answer.first_line) <= 121
 
@@ -310,10 +310,10 @@ def test_disclaimers_do_not_make_an_answer_conditional():
 
 
 def test_reasons_are_cleaned_and_short():
-    """Control characters, direction marks and tags, also nested ones, never leave in a reason."""
+    """Control characters never leave in a reason; all the rest is kept as it was written."""
     text = "reject: a\x00b\u202ec <script>x</script><<b>script>d 1 < 2\n" + "y" * 4_000
     reason = read_command(text).reason
-    assert reason.startswith("abc xd 1 < 2\nyyy")
+    assert reason.startswith("abc <script>x</script><<b>script>d 1 < 2\nyyy")
     assert len(reason) == LONGEST_REASON
 
 
