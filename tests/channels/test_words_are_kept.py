@@ -19,6 +19,7 @@ from signoff.channels.slack import blocks
 from signoff.channels.texts import text_of
 from signoff.core.approval import Approval, State
 from signoff.core.card import card
+from signoff.core.replies.reading import is_reply
 from signoff.core.showing import visible
 
 SETTINGS = EmailSettings()
@@ -126,7 +127,7 @@ def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
         page = html(message, SETTINGS)
         for part in (plain_text(message, SETTINGS), _lines_of(page)):
             lines = [line for line in part.splitlines() if line.strip()]
-            assert [line for line in lines if phrases.begins_like_answer(line)] == []
+            assert [line for line in lines if is_reply(line)] == []
 
 
 def _lines_of(page: str) -> str:

@@ -142,7 +142,7 @@ class Delivery:
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
-            shape = shape.model_copy(update={"rows": _NOT_SHOWN})
+            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
         elif approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
         return Message(
@@ -295,7 +295,7 @@ def _spare(items: Sequence[Item]) -> frozenset[str]:
 def _possible(example: str, asked: Asked, approval: Approval) -> str:
     """Return an answer that would be taken: a no, where the card does not show all of the call."""
     cut = asked.shown is Shown.CUT and not approval.in_two_steps
-    return phrases.EXAMPLE_OF_NO if cut and phrases.begins_like_answer(example) else example
+    return phrases.EXAMPLE_OF_NO if cut and example else example
 
 
 def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:

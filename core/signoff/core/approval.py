@@ -230,6 +230,34 @@ class Approval(Counted):
         self.may_decide(person, directory, now=now)
         if not self.in_two_steps:
             self.must_be_shown(person.id, channel)
+        return self._approve(
+            person, directory, channel=channel, now=now, reason=reason, values=values
+        )
+
+    def take_edit(
+        self, person: Person, directory: Directory, *, channel: str, reason: str, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Approve the very call that a person has proposed.
+
+        Its values are their own, and the rest was shown to them with the call that they changed;
+        so no card has to show it again.
+
+        Raises:
+            DecisionRefused: The person may not decide; see `may_decide`.
+        """
+        self.may_decide(person, directory, now=now)
+        return self._approve(person, directory, channel=channel, now=now, reason=reason)
+
+    def _approve(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str,
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[Self, tuple[Event, ...]]:
         reason = clean_text(reason)
         self._with_reason(Outcome.APPROVE, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)

@@ -163,13 +163,19 @@ class Question(Value):
         Raises:
             NotShownInFull: Some of it was cut, or nobody knows that it was not.
         """
-        if self.shown_to(person, channel) is Shown.COMPLETE:
+        extent = self.shown_to(person, channel)
+        if extent is Shown.COMPLETE:
             return
-        by = _CHANNELS.get(channel, channel)
+        by, call = _CHANNELS.get(channel, channel), f"{self.call.name}()"
+        why = (
+            f"What came by {by} does not show all of {call}"
+            if extent is Shown.CUT
+            else f"It is not certain that all of {call} was shown by {by}"
+        )
         raise NotShownInFull(
-            f"What came by {by} does not show all of {self.call.name}(), so a yes by {by} does not "
-            "count. Read all of it and approve it on the page of this request (without a page: "
-            f"`signoff approvals show {self.id}`). A no counts here as well."
+            f"{why}, so a yes by {by} does not count. Read all of it and approve it on the page of "
+            f"this request (without a page: `signoff approvals show {self.id}`). A no counts here "
+            "as well."
         )
 
     @property

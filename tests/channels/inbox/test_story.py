@@ -10,6 +10,8 @@ import pytest
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
 from signoff.broker.change import Change
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approval import Approval, Handoff, State
 from signoff.core.events import What

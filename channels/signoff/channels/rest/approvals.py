@@ -21,8 +21,6 @@ from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
     CHANNEL,
-    IN_FLIGHT,
-    NOT_THERE,
     note_problem,
     problem_of,
     responses,
@@ -208,8 +206,7 @@ class Approvals:
                         )
                 found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
             except Problem as problem:
-                if problem.status != NOT_THERE and problem.kind != IN_FLIGHT:
-                    await note_problem(self._desk, access, one.id, problem)
+                await note_problem(self._desk, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
             except ApprovalError as error:
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))

@@ -46,9 +46,8 @@ log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "api"
 IN_FLIGHT: Final = "in-flight"
-NOT_THERE: Final = 404
 
-_REFUSED: Final = frozenset({403, 409})
+_REFUSED: Final = frozenset({403, 404, 409})
 
 KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     OwnRequest: (403, "own-request", "Nobody decides his own request"),
@@ -156,24 +155,29 @@ async def _note(desk: Desk, request: Request, problem: Problem) -> None:
     """Put into the audit that somebody may not do to an approval what they wanted."""
     about = str(request.path_params.get("approval_id", ""))
     access: Access | None = getattr(request.state, "access", None)
-    wanted = request.method == "POST" and problem.status in _REFUSED and problem.kind != IN_FLIGHT
-    if not (about and wanted and access is not None):
+    if request.method == "POST" and problem.status in _REFUSED and about and access is not None:
+        await note_problem(desk, access, about, problem)
+
+
+async def note_problem(desk: Desk, access: Access, approval: str, problem: Problem) -> None:
+    """Put into the audit that a token's request about an approval was refused.
+
+    Whoever may not see the approval is told that there is none; the audit says what was tried. A
+    request that is being carried out is no refusal, and what does not exist has no audit.
+    """
+    if problem.kind == IN_FLIGHT:
         return
+    more = {"channel": CHANNEL, "token": access.id}
+    who = access.person or access.shown
     try:
-        if access.sees(await desk.ledger.approval(about), desk.directory):
-            await note_problem(desk, access, about, problem)
+        seen = access.sees(await desk.ledger.approval(approval), desk.directory)
+        why = problem if seen else f"{who} may not see this approval."
+        await desk.note_refusal(approval, why, by=who, more=more)
     except ApprovalNotFound:
         return
     except LedgerError as error:
         # Nothing was done, and whoever has asked is told so.
-        log.warning("rest.refusal_not_noted", approval=about, error=str(error))
-
-
-async def note_problem(desk: Desk, access: Access, approval: str, problem: Problem) -> None:
-    """Put into the audit that a token's request about an approval was refused."""
-    more = {"channel": CHANNEL, "token": access.id}
-    who = access.person or access.shown
-    await desk.note_refusal(approval, problem, by=who, more=more)
+        log.warning("rest.refusal_not_noted", approval=approval, error=str(error))
 
 
 def _invalid(errors: Sequence[Any]) -> Problem:
