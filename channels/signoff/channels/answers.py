@@ -29,6 +29,7 @@ from signoff.core.errors import (
     GrantRefused,
     MoveRefused,
     NotAnApprover,
+    NotShownInFull,
     PayloadError,
     ReasonNeeded,
     TooLate,
@@ -312,6 +313,8 @@ class Answers:
                     about, words = About.CLAIMED, phrases.not_done(approval, str(error))
                 case MoveRefused():
                     about, words = About.NOT_DONE, phrases.not_done(approval, str(error))
+                case NotShownInFull():
+                    about, words = About.NOT_SHOWN, phrases.not_shown(approval, str(error))
                 case _:
                     about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
             told = [] if about is None else [Notice(answer.holder.person, about, words)]

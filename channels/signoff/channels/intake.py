@@ -29,7 +29,7 @@ from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.outbox import backoff, drain
 from signoff.channels.tokens import Holder, find_holder, redact
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, Shown, State
 from signoff.core.errors import (
     ApprovalNotFound,
     Conflict,
@@ -269,6 +269,10 @@ class Intake:
                 addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
                 await self._refuse(answer, finding, proof, addresses[:254])
                 return
+        if _overtakes(approval, answer.holder) and item.attempts < MOST_ATTEMPTS:
+            log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
+            await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
+            return
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
             mail = await self._read(stored.traced, lines)
@@ -378,6 +382,20 @@ class Intake:
                 await self._quarantine(item, stored, problem)
         except LeaseLost:
             log.info("intake.lease_lost", item=item.id)
+
+
+def _overtakes(approval: Approval, holder: Holder) -> bool:
+    """Say whether an answer is here before the note that its card was delivered.
+
+    How much of the call the card shows stands in that note.
+    """
+    card = (holder.person, holder.channel)
+    under_way = any(
+        (one.person, one.channel) == card and not (one.receipt or one.problem)
+        for one in approval.asked
+    )
+    shown = approval.shown_to(holder.person, holder.channel)
+    return under_way and approval.state is State.PENDING and shown is Shown.UNKNOWN
 
 
 def is_loop(stored: StoredMail) -> bool:

@@ -105,12 +105,16 @@ class Router:
             same = digest(before.call.name, decision.proposal) == approval.digest
             if person is None or not same:
                 return False
-            await self._desk.approve(
-                approval.id,
-                person,
-                channel=decision.channel,
-                reason=f"it is what the rejection of {before.id} proposed",
-                also=Change().ack(item),
+            channel = decision.channel
+            reason = f"it is what the rejection of {before.id} proposed"
+
+            def step(one: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+                directory = self._desk.directory
+                return one.take_edit(person, directory, channel=channel, reason=reason, now=now)
+
+            # If it does not count, nobody was refused: the people are asked.
+            await self._desk.move(
+                approval.id, step, by=person.id, also=Change().ack(item), audits=False
             )
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.edit_not_taken", item=item.id, why=str(error))

@@ -21,6 +21,7 @@ from signoff.cli.config_check import require
 from signoff.cli.kinds import KINDS
 from signoff.cli.settings import CONFIG_VARIABLE, Settings
 from signoff.cli.supervisor import ChildDied, Echo, NotReady, Supervisor, tether
+from signoff.cli.terminal import make_console
 from signoff.core.errors import ConfigError
 
 _COLOURS = {"worker": "cyan", "channels": "magenta", "gateway": "green", "mailbox": "blue"}
@@ -40,7 +41,7 @@ async def run_up(settings: Settings, *, redis_port: int, console: Console | None
         ConfigError: It runs already in this folder, or Redis cannot be started.
         ChildDied: A process ended by itself.
     """
-    out = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    out = console or make_console(stderr=True, soft_wrap=True)
     require(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(_alone(settings.state_folder))

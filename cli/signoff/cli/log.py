@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.config
 import re
@@ -14,6 +15,8 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from signoff.cli.sections import LogSettings
+from signoff.cli.terminal import printable_json
+from signoff.core.showing import visible
 
 HIDDEN: Final = "[redacted]"
 
@@ -41,8 +44,10 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
         Redactor(settings.redact),
         _one_line,
     ]
+    if settings.format != "json":
+        before.append(_visible)
     renderer: Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+        structlog.processors.JSONRenderer(_json)
         if settings.format == "json"
         else structlog.dev.ConsoleRenderer(
             colors=out.isatty(), pad_event_to=24, sort_keys=False, exception_formatter=_no_more
@@ -174,6 +179,16 @@ def _one_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
         "event": what,
         **event,
     }
+
+
+def _json(event: EventDict, **_: object) -> str:
+    return printable_json(json.dumps(event, ensure_ascii=False, default=str))
+
+
+def _visible(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Have text of others do nothing to the terminal that the log is read at."""
+    del logger, method
+    return {name: visible(one) if isinstance(one, str) else one for name, one in event.items()}
 
 
 def _named(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

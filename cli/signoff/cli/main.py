@@ -36,6 +36,7 @@ from signoff.cli.commands import (
     webhooks,
 )
 from signoff.cli.commands.session import Session
+from signoff.cli.terminal import say
 
 app = typer.Typer(
     name="signoff",
@@ -50,7 +51,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"signoff {version('signoff')}")
+        say(f"signoff {version('signoff')}")
         raise typer.Exit
 
 

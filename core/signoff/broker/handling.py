@@ -24,7 +24,8 @@ class Along:
 
     Attributes:
         also: What must happen too, such as acknowledging what came in.
-        noted: Adds what whoever made the move is told.
+        noted: Adds what whoever made the move is told. Whoever hands this in tells them of a
+            refusal as well, and puts that into the audit; otherwise it is done here.
         more: What the audit shall know besides, such as what has proven who it is.
     """
 
@@ -70,6 +71,7 @@ class Handling:
             approval_id,
             lambda one, now: one.claim(person, self._directory, now=now, length=length),
             along,
+            by=person.id,
         )
 
     async def release(
@@ -85,6 +87,7 @@ class Handling:
             approval_id,
             lambda one, now: one.release(who, self._directory, now=now, reason=reason),
             along,
+            by=who.id,
         )
 
     async def comment(
@@ -100,6 +103,7 @@ class Handling:
             approval_id,
             lambda one, now: one.comment(who, self._directory, text=text, now=now),
             along,
+            by=who.id,
         )
 
     async def ask_back(
@@ -115,6 +119,7 @@ class Handling:
             approval_id,
             lambda one, now: one.ask_back(person, self._directory, text=text, now=now),
             along,
+            by=person.id,
         )
 
     async def answer_back(
@@ -130,6 +135,7 @@ class Handling:
             approval_id,
             lambda one, now: one.answer_back(person, self._directory, text=text, now=now),
             along,
+            by=person.id,
         )
 
     async def extend(
@@ -146,6 +152,7 @@ class Handling:
             approval_id,
             lambda one, now: one.extend(who, self._directory, more=by, reason=reason, now=now),
             along,
+            by=who.id,
         )
 
     async def reassign(
@@ -165,12 +172,16 @@ class Handling:
                 who, self._directory, of=of, to=to, reason=reason, now=now
             ),
             along,
+            by=who.id,
         )
 
     async def remind(self, approval_id: str, who: Who, *, along: Along = NOTHING) -> Approval:
         """Have those reminded whose answer is awaited; see `HandedOn.remind_now`."""
         return await self._move(
-            approval_id, lambda one, now: one.remind_now(who, self._directory, now=now), along
+            approval_id,
+            lambda one, now: one.remind_now(who, self._directory, now=now),
+            along,
+            by=who.id,
         )
 
     async def withdraw(
@@ -197,6 +208,8 @@ class Handling:
         approval_id: str,
         step: Step,
         along: Along,
+        *,
+        by: str,
     ) -> Approval:
         made: list[Event] = []
 
@@ -214,5 +227,11 @@ class Handling:
                 along.noted(change, after)
 
         return await self._desk.move(
-            approval_id, kept, also=along.also, noted=noted, more=along.more
+            approval_id,
+            kept,
+            by=by,
+            also=along.also,
+            noted=noted,
+            more=along.more,
+            audits=along.noted is None,
         )

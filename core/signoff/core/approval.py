@@ -24,10 +24,11 @@ from signoff.core.errors import (
 from signoff.core.events import Event, What
 from signoff.core.levels import Outcome, Start
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
-from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id, words_of
+from signoff.core.parts import Asked, Decision, Kind, Origin, Shown, ToolCall, approval_id, words_of
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
 from signoff.core.steps import SECOND, mark_of
+from signoff.core.text import clean_text
 
 __all__ = [
     "HANDOFFS",
@@ -39,6 +40,7 @@ __all__ = [
     "Kind",
     "Move",
     "Origin",
+    "Shown",
     "State",
     "ToolCall",
     "approval_id",
@@ -219,11 +221,44 @@ class Approval(Counted):
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
+            NotShownInFull: The channel has not shown them all of the call. A first step needs that
+                not: the second is taken where all of it is shown.
             SecondStepNeeded: A yes by this channel is not even a first step.
             PayloadError: The values do not fit the template, the schema or the arguments, or some
                 are missing.
         """
         self.may_decide(person, directory, now=now)
+        if not self.in_two_steps:
+            self.must_be_shown(person.id, channel)
+        return self._approve(
+            person, directory, channel=channel, now=now, reason=reason, values=values
+        )
+
+    def take_edit(
+        self, person: Person, directory: Directory, *, channel: str, reason: str, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Approve the very call that a person has proposed.
+
+        Its values are their own, and the rest was shown to them with the call that they changed;
+        so no card has to show it again.
+
+        Raises:
+            DecisionRefused: The person may not decide; see `may_decide`.
+        """
+        self.may_decide(person, directory, now=now)
+        return self._approve(person, directory, channel=channel, now=now, reason=reason)
+
+    def _approve(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str,
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[Self, tuple[Event, ...]]:
+        reason = clean_text(reason)
         self._with_reason(Outcome.APPROVE, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
@@ -301,6 +336,7 @@ class Approval(Counted):
             PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
+        reason = clean_text(reason)
         self._with_reason(Outcome.REJECT, reason)
         no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
@@ -331,7 +367,8 @@ class Approval(Counted):
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
-        return self._end(Move.WITHDRAW, Decision(by=by, at=now, channel="withdrawn", reason=reason))
+        said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
+        return self._end(Move.WITHDRAW, said)
 
     def supersede(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Void the question because another one has taken its place."""

@@ -91,9 +91,11 @@ class Grant(Value):
 
         Raises:
             GrantRefused: The person may not give it, or not as far as that.
+            NotShownInFull: The channel has not shown them all of the call.
         """
         rules = may_grant(approval, by)
         _check_decision(approval, by)
+        approval.must_be_shown(by, channel)
         if not timedelta(0) < span <= rules.longest:
             most = format_duration(rules.longest)
             raise GrantRefused(f"A grant is for {most} at most here; give it for less.")

@@ -175,6 +175,11 @@ class Handled(Question):
             )
         return self._with_comment(person.id, text, Sort.QUESTION, now=now)
 
+    def may_be_asked_back(self, directory: Directory) -> bool:
+        """Say whether the requester can be asked something: they are known, and there is room."""
+        room = len(self.comments) < MOST_COMMENTS
+        return room and directory.find(self.origin.user) is not None
+
     def answer_back(
         self, person: Person, directory: Directory, *, text: str, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:

@@ -31,6 +31,7 @@ from signoff.core.schema import (
     type_of,
     usable,
 )
+from signoff.core.showing import one_line
 from signoff.core.text import brief, plain_line
 
 VERDICT_NAMES: Final = frozenset(
@@ -179,7 +180,7 @@ class Form:
             notes.append("yes or no")
         description = part.get("description")
         if isinstance(description, str) and description.strip():
-            notes.append(brief(description))
+            notes.append(one_line(description))
         return "; ".join(notes)
 
     def _checked(self, values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -30,6 +30,17 @@ class Kind(StrEnum):
     """The result of a tool call that has begun, and waits for a person's decision."""
 
 
+class Shown(StrEnum):
+    """How much of a call a channel has shown to somebody."""
+
+    UNKNOWN = ""
+    """The channel does not say, or the card is not known to be delivered."""
+    COMPLETE = "complete"
+    """All of it could be read there before a yes."""
+    CUT = "cut"
+    """Some of it was cut, folded or left out: a yes is possible elsewhere only."""
+
+
 class ToolCall(Value):
     """The call that waits.
 
@@ -92,6 +103,7 @@ class Asked(Value):
         copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
             earlier level at which the same person was asked.
         turn: The level at which this was asked; see `Question.turn`.
+        shown: How much of the call the card shows.
     """
 
     person: str
@@ -103,6 +115,7 @@ class Asked(Value):
     copy_state: str = ""
     copies: tuple[str, ...] = ()
     turn: str = ""
+    shown: Shown = Shown.UNKNOWN
 
     @property
     def key(self) -> str:

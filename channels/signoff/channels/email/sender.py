@@ -10,13 +10,20 @@ import structlog
 
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.pace import AGAIN, Pace
-from signoff.channels.email.render import LinkMail, plain_text, recipient, render, render_link
+from signoff.channels.email.render import (
+    LinkMail,
+    is_whole,
+    plain_text,
+    recipient,
+    render,
+    render_link,
+)
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.tokens import Holder
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, Shown
 from signoff.core.card import card
 from signoff.core.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
 from signoff.core.payload import find_field
@@ -63,6 +70,7 @@ class EmailChannel:
         results: dict[int, Result] = {}
         mails: dict[int, Envelope] = {}
         receipts: dict[int, str] = {}
+        shown: dict[int, Shown] = {}
         for at, message in enumerate(messages):
             try:
                 mail = write(message, self._settings)
@@ -71,6 +79,7 @@ class EmailChannel:
                     data = self._signer.sign(data)
                 mails[at] = Envelope(self._from(message), recipient(message), data)
                 receipts[at] = str(mail["Message-ID"])
+                shown[at] = _shown(message)
             except MailRefused as error:
                 results[at] = Refused(str(error))
             except Exception as error:
@@ -78,7 +87,8 @@ class EmailChannel:
                 results[at] = Retry(0, f"{type(error).__name__}: {error}")
         outcomes = await self._send(list(mails.values())) if mails else []
         for at, problem in zip(mails, outcomes, strict=True):
-            results[at] = Delivered(receipts[at]) if problem is None else _result(problem)
+            result = Delivered(receipts[at], shown=shown[at])
+            results[at] = result if problem is None else _result(problem)
         return [results[at] for at in range(len(messages))]
 
     async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
@@ -101,6 +111,12 @@ class EmailChannel:
         if isinstance(message, Message) and message.token and self._settings.bounces:
             return self._settings.reply_address(message.token)
         return self._settings.sender_address
+
+
+def _shown(message: Message | LinkMail) -> Shown:
+    if not isinstance(message, Message) or message.kind is not Kind.CARD:
+        return Shown.UNKNOWN
+    return Shown.COMPLETE if is_whole(message.card) else Shown.CUT
 
 
 def _result(error: MailError) -> Result:

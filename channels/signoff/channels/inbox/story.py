@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from signoff.channels.phrases import moment
-from signoff.core.approval import Approval, Asked, Handoff, State
+from signoff.core.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.card import one_line, shown
 from signoff.core.choosing import NO_TURNS
 from signoff.core.events import Event, What
@@ -254,8 +254,11 @@ def _sent(asked: Asked, names: _Names) -> Sent:
     state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "under way")
     if asked.problem:
         state = "refused"
+    cut = "it does not show all of the call" if asked.shown is Shown.CUT else ""
     away = f"out of office: {shown(asked.away)}" if asked.away else ""
-    return Sent(who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), away))))
+    return Sent(
+        who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
+    )
 
 
 _STATES: Final = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -241,6 +242,6 @@ def _make(
         if as_json:
             write_json(shows.as_json(done))
         else:
-            typer.echo(f"{done.id}: {said(done, desk.directory)}.")
+            say(f"{done.id}: {said(done, desk.directory)}.")
 
     with_desk(ctx, work, rings=True)

@@ -9,6 +9,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 
 def worker(
@@ -83,6 +84,6 @@ def health(
     if as_json:
         write_json({"kind": kind, "alive": names})
     else:
-        typer.echo(f"{kind}: {', '.join(names) or 'none is alive on this machine'}")
+        say(f"{kind}: {', '.join(names) or 'none is alive on this machine'}")
     if not names:
         raise typer.Exit(REFUSED)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from signoff.cli.terminal import say_json
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,4 +99,4 @@ def person_of(directory: Directory, identity: str) -> Person:
 
 def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON
     """Write a value as JSON to standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    say_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))

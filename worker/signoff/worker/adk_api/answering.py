@@ -12,14 +12,12 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.follow import follow
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
 from signoff.core.card import topic
 from signoff.core.errors import AlreadyDecided, ApprovalNotFound, DecisionRefused, NotAnApprover
-from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 from signoff.core.parts import Origin, approval_id
 from signoff.core.people import Person
@@ -208,7 +206,9 @@ class Answering:
                 values=verdict.values,
             )
         except DecisionRefused as error:
-            raise await self._refused(caller, person, approval.id, error) from error
+            more = _about(caller)
+            await self.desk.note_refusal(approval.id, error, by=person.id, more=more)
+            raise await self._refused(approval.id, error) from error
 
     async def _commit(
         self,
@@ -227,10 +227,10 @@ class Answering:
                 reason=verdict.reason,
                 values=verdict.values,
                 watched=watched,
-                more={"token": caller.token} if caller.token else None,
+                more=_about(caller),
             )
         except DecisionRefused as error:
-            raise await self._refused(caller, person, approval.id, error) from error
+            raise await self._refused(approval.id, error) from error
         log.info(
             "answer.recorded",
             approval=after.id,
@@ -241,21 +241,9 @@ class Answering:
             state=after.state.value,
         )
 
-    async def _refused(
-        self, caller: Caller, person: Person, approval: str, error: DecisionRefused
-    ) -> Problem:
-        """Note that an answer was refused, and return the problem that it is."""
-        ledger = self.desk.ledger
-        latest = await ledger.approval(approval)
-        more: dict[str, JsonValue] = {"channel": CHANNEL, "caller": caller.name}
-        event = latest.note(
-            What.REFUSED_ANSWER,
-            now=await ledger.now(),
-            by=person.id,
-            why=str(error),
-            more=more,
-        )
-        await ledger.commit(Change().note([event]))
+    async def _refused(self, approval: str, error: DecisionRefused) -> Problem:
+        """Return the problem that a refusal is to whoever has answered."""
+        latest = await self.desk.ledger.approval(approval)
         problem = problem_of(error)
         if isinstance(error, AlreadyDecided) and latest.decision is not None:
             at = latest.decision.at
@@ -266,10 +254,15 @@ class Answering:
                 "decided_at": at.isoformat(),
                 "channel": latest.decision.channel,
             }
-        elif isinstance(error, NotAnApprover) and latest.asked:
-            names = ", ".join(one.person for one in latest.asked)
-            problem.detail = f"{error} Asked are: {names}."
+        elif isinstance(error, NotAnApprover) and latest.ballot.awaited:
+            problem.detail = f"{error} Asked are: {', '.join(latest.ballot.awaited)}."
         return problem
+
+
+def _about(caller: Caller) -> dict[str, JsonValue]:
+    """Return what the audit notes of whoever has answered."""
+    token = {"token": caller.token} if caller.token else {}
+    return {"channel": CHANNEL, "caller": caller.name, **token}
 
 
 def _mismatch(detail: str) -> Problem:
