@@ -25,6 +25,7 @@ from pydantic import JsonValue
 from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin
+from channels.writing import Post
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
@@ -283,13 +284,13 @@ class Channels:
 def channels(ledger: Ledger, desk: Desk, directory: Directory) -> Channels:
     """The stages of the channels; Mara is asked, Cleo is the default."""
     assert {MARA.id, CLEO.id} <= {person.id for person in directory}
-    return Channels(ledger, desk, directory, FakeChannel())
+    return Channels(ledger, desk, directory, Post())
 
 
 @pytest.fixture
 def still_channels(still_ledger: Ledger, still_desk: Desk, directory: Directory) -> Channels:
     """The same on the virtual clock."""
-    return Channels(still_ledger, still_desk, directory, FakeChannel())
+    return Channels(still_ledger, still_desk, directory, Post())
 
 
 @pytest.fixture

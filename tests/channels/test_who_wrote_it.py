@@ -8,6 +8,7 @@ from email.message import EmailMessage
 import pytest
 
 from channels.conftest import MAILBOX
+from channels.writing import subject_of
 from signoff.broker.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
@@ -42,7 +43,7 @@ def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com
     mail = EmailMessage()
     mail["From"] = "SENDER"
     mail["To"] = card_address(token)
-    mail["Subject"] = "Re: Approval needed"
+    mail["Subject"] = subject_of(token)
     mail["Message-ID"] = "<reply@mail.example>"
     for name, value in headers.items():
         del mail[name]

@@ -167,6 +167,7 @@ class Router:
             now=now,
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
             turns=self._desk.turns.known,
+            second_step=approval.in_two_steps,
         )
 
     def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:

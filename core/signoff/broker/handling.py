@@ -16,6 +16,7 @@ from signoff.core.approval import Approval
 from signoff.core.events import Event
 from signoff.core.moves import Who
 from signoff.core.people import Directory, Person
+from signoff.core.steps import Assurance
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,13 @@ class Along:
         also: What must happen too, such as acknowledging what came in.
         noted: Adds what whoever made the move is told.
         more: What the audit shall know besides, such as what has proven who it is.
+        assurance: How well it is known who makes the move.
     """
 
     also: Change | None = None
     noted: Noted | None = None
     more: Mapping[str, JsonValue] = field(default_factory=dict)
+    assurance: Assurance = Assurance.ACCOUNT
 
 
 NOTHING: Final = Along()
@@ -162,7 +165,13 @@ class Handling:
         return await self._move(
             approval_id,
             lambda one, now: one.reassign(
-                who, self._directory, of=of, to=to, reason=reason, now=now
+                who,
+                self._directory,
+                of=of,
+                to=to,
+                reason=reason,
+                now=now,
+                assurance=along.assurance,
             ),
             along,
         )

@@ -16,6 +16,7 @@ SignoffError
 │   │   ├── TooLate             after the deadline, also if no sweeper has run
 │   │   ├── Claimed             somebody else has reserved the decision for a while
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
+│   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── GrantNotFound
@@ -154,6 +155,10 @@ class Claimed(DecisionRefused):
 
 class MoveRefused(DecisionRefused):
     """What was wanted, short of a decision, is not possible, or not for this person to do."""
+
+
+class SecondFactorNeeded(MoveRefused):
+    """The move gives away a decision that takes a second factor, and none was given for it."""
 
 
 class SecondStepNeeded(DecisionRefused):

@@ -144,6 +144,7 @@ class Directory:
         groups: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self._by_id = {person.id: person for person in people}
+        self._proven: dict[str, Person] = {}
         self.queues: Mapping[str, Queue] = MappingProxyType({one.name: one for one in queues})
         self.schedules: Mapping[str, Schedule] = MappingProxyType(
             {one.name: one for one in schedules}
@@ -191,14 +192,28 @@ class Directory:
         person = self.find(one)
         return person is not None and person.owns(other)
 
-    def changed(self, people: Iterable[Person]) -> Self:
+    def changed(self, people: Iterable[Person], *, proven: Iterable[Person] = ()) -> Self:
         """Return a directory in which these stand for those with the same ids.
 
         What they are called and reached at must be the same: only these indexes are shared.
+
+        Args:
+            people: Who is different.
+            proven: The same people as `proven` shall return them.
         """
         made = copy.copy(self)
         known = {one.id: one for one in people if one.id in self._by_id}
         made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
+        made._proven = {one.id: one for one in proven if one.id in known}  # noqa: SLF001 -- the same
+        return made
+
+    def proven(self) -> Self:
+        """Return the directory with the absences alone that count where a second factor is taken.
+
+        Those are the ones of the settings, and those that were reported with a second factor.
+        """
+        made = copy.copy(self)
+        made._by_id = self._by_id | self._proven  # noqa: SLF001 -- a copy of its own
         return made
 
     def with_groups(self, groups: Mapping[str, tuple[str, ...]]) -> Self:
