@@ -329,6 +329,17 @@ class Approval(Counted):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
+    def refuse(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Reject it because the settings do, without asking anybody.
+
+        Raises:
+            IllegalMove: It is not pending any more, or somebody is asked already.
+        """
+        self._must_be_pending("be refused")
+        if self.terms is not None:
+            raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
+        return self._end(Move.REJECT, Decision(at=now, channel="settings", reason=reason))
+
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
         return self._end(Move.WITHDRAW, Decision(by=by, at=now, channel="withdrawn", reason=reason))

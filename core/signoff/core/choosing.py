@@ -28,6 +28,7 @@ class Choice(Value):
         people: Who is asked there, those who may not decide excluded.
         notes: In words: policies that could not be evaluated, people who were left out.
         stranded: Whether a policy matched and has nobody at any level.
+        refused: Why the call is refused without asking anybody, "" where somebody is asked.
     """
 
     terms: Terms
@@ -35,6 +36,7 @@ class Choice(Value):
     people: tuple[Person, ...]
     notes: tuple[str, ...] = ()
     stranded: bool = False
+    refused: str = ""
 
 
 def choose(
@@ -66,6 +68,9 @@ def choose(
         turns: When the members of queues were last asked.
         second_step: Whether the call takes a second step in any case, as it did before.
     """
+    if why := directory.why_refused(str(facts.get("user", ""))):
+        terms = fallback.terms(facts)
+        return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
     notes: list[str] = []
     stranded = False
     barrier: Terms | None = None

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.core.identity import may_be_same
 from signoff.core.people import Directory, Person
 from signoff.core.policy import EmailProof
 
@@ -63,7 +64,9 @@ def judge(
     if author is not None and author.id != person.id:
         why = f"it is from {author.id}, who was not asked by this card"
         return Finding(fault=Fault.SOMEBODY_ELSE, why=why, author=author)
-    if author is None and (required is not EmailProof.TOKEN or _same(proof.address, requester)):
+    if author is None and (
+        required is not EmailProof.TOKEN or may_be_same(proof.address, requester)
+    ):
         why = "the sender is not the person who was asked"
         return Finding(fault=Fault.STRANGER, why=why)
     if required is not EmailProof.TOKEN_FROM_DMARC or proof.vouches_for(address):
