@@ -133,6 +133,8 @@ class Answers:
             command = Command(verdict=Verdict.UNCLEAR, problem=problem)
         try:
             if holder.role is Role.REQUESTER:
+                if problem:
+                    raise MoveRefused(problem)
                 await self._asides.of_requester(answer, person, text)
                 return
             if not problem and await self._beforehand.take(answer, person, text, approval):

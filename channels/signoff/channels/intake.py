@@ -22,13 +22,15 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
 from signoff.channels.email.identity import identity
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
 from signoff.channels.email.reading import TWO_TEXTS, IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
+from signoff.channels.email.threads import why_not_ours
 from signoff.channels.outbox import backoff, drain
-from signoff.channels.tokens import Holder, find_holder, redact
+from signoff.channels.tokens import Holder, Role, find_holder, redact
 from signoff.core.approval import Approval
 from signoff.core.errors import (
     ApprovalNotFound,
@@ -106,6 +108,8 @@ class Intake:
         limits: Counts what decides nothing; without it everything is noted.
         authenticator: Finds out who wrote a mail; without one nothing proves it.
         required: What must be proven about an answer whose policy does not say.
+        key: Makes the codes in our Message-IDs; without it anybody could.
+        rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
     """
 
     def __init__(
@@ -118,7 +122,11 @@ class Intake:
         limits: Limits | None = None,
         authenticator: Authenticator | None = None,
         required: EmailProof = EmailProof.TOKEN_FROM,
+        key: MessageKey | None = None,
+        rewriting: Collection[str] = (),
     ) -> None:
+        self._key = key
+        self._rewriting = tuple(rewriting)
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
@@ -273,8 +281,13 @@ class Intake:
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
             text = (await self._read(stored.traced, lines)).own_text
-        problem = TWO_TEXTS if mail.two_texts else ""
-        await self._answers.take(answer, text, problem=_SEVERAL if several else problem)
+        problem = why_not_ours(
+            mail, approval, key=await self._message_key(), rewriting=self._rewriting
+        )
+        if answer.holder.role is Role.APPROVER:
+            problem = problem or (TWO_TEXTS if mail.two_texts else "")
+            problem = _SEVERAL if several else problem
+        await self._answers.take(answer, text, problem=problem)
 
     async def _is_too_much(
         self,
@@ -331,6 +344,9 @@ class Intake:
     def _vouched(self, proof: Proof, token: str) -> bool:
         return proof.vouches_for(self._address(token))
 
+    async def _message_key(self) -> bytes:
+        return await self._key.get() if self._key is not None else b""
+
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""
         normal = (normal_address(address) for address in stored.recipients)
@@ -344,7 +360,7 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known)
+        holder = await self._robots.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
                 await self._robots.take(holder, mail, also=also)

@@ -157,6 +157,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
+    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
@@ -167,8 +168,10 @@ def run_channels(settings: Settings) -> int:
     parts = build(settings)
     limits = settings.email.limits
     smtp = settings.email.smtp
+    key = MessageKey(parts.ledger)
     email = EmailChannel(
         settings.email,
+        key=key,
         pace=Pace(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
@@ -187,6 +190,8 @@ def run_channels(settings: Settings) -> int:
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),
             required=settings.email.required,
+            key=key,
+            rewriting=settings.email.message_id_domains,
             sent_lines=partial(
                 sent_lines,
                 directory=parts.desk.directory,

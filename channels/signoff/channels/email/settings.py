@@ -36,6 +36,14 @@ def _sender(text: str) -> str:
     return text
 
 
+def _domain_name(text: str) -> str:
+    name = text.strip().lower().strip(".")
+    if normal_address(f"x@{name}") is None:
+        raise ValueError(f"{text!r} is not a domain like amazonses.com")
+    return name
+
+
+DomainName = Annotated[str, AfterValidator(_domain_name)]
 Mailbox = Annotated[str, AfterValidator(_plain_address)]
 Sender = Annotated[str, AfterValidator(_sender)]
 
@@ -165,6 +173,9 @@ class EmailSettings(Table):
         bounces: Send with the token in the envelope's sender, so that a bounce says whose card did
             not arrive and the default is asked. Switch it off where the provider takes only its
             own addresses there.
+        message_id_domains: Domains of relays that put Message-IDs of their own on our mails, as
+            Amazon SES does. An answer to such a mail cannot say that it answers ours, so it counts
+            by the tag in its subject alone.
         smtp: The server that takes our mail.
         dkim: A signature of our own on it.
         inbound: Where the answers come in.
@@ -177,6 +188,7 @@ class EmailSettings(Table):
     sender: Sender = "Signoff <approvals@signoff.localhost>"
     mailbox: Mailbox = "approvals@signoff.localhost"
     bounces: bool = True
+    message_id_domains: tuple[DomainName, ...] = ("amazonses.com",)
     smtp: SmtpSettings = Field(default_factory=SmtpSettings)
     dkim: DkimSettings = Field(default_factory=DkimSettings)
     inbound: InboundSettings = Field(default_factory=InboundSettings)
