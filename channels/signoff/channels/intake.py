@@ -30,7 +30,8 @@ from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.email.threads import why_not_ours
 from signoff.channels.outbox import backoff, drain
-from signoff.channels.tokens import Holder, Role, find_holder, redact
+from signoff.channels.reminders import time_left
+from signoff.channels.tokens import GRACE, Holder, Role, find_holder, redact
 from signoff.core.approval import Approval
 from signoff.core.errors import (
     ApprovalNotFound,
@@ -224,7 +225,7 @@ class Intake:
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
-        if await is_known(self._ledger, same):
+        if await is_known(self._ledger, same, *proof.contents):
             await self._ledger.commit(also)
             log.info("mail.known", mail=stored.id)
             return
@@ -281,6 +282,10 @@ class Intake:
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
             text = (await self._read(stored.traced, lines)).own_text
+        # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
+        now = await self._ledger.now()
+        for content in proof.contents:
+            remember(answer.also, content, within=time_left(approval, now) + GRACE)
         problem = why_not_ours(
             mail, approval, key=await self._message_key(), rewriting=self._rewriting
         )

@@ -155,9 +155,9 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
-    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
     from signoff.channels.email.readers import Readers  # noqa: PLC0415
     from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415

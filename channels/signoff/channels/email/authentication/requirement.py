@@ -60,7 +60,8 @@ def judge(
     """
     author = owner_of(proof.address, directory)
     if proof.proven is Proven.NONE:
-        return Finding(fault=Fault.STRANGER, why=proof.why)
+        own = author is not None and author.id == person.id
+        return Finding(fault=Fault.UNPROVEN if own else Fault.STRANGER, why=proof.why)
     if author is not None and author.id != person.id:
         why = f"it is from {author.id}, who was not asked by this card"
         return Finding(fault=Fault.SOMEBODY_ELSE, why=why, author=author)
@@ -72,7 +73,12 @@ def judge(
     if required is not EmailProof.TOKEN_FROM_DMARC or proof.vouches_for(address):
         return Finding(author=author)
     why = proof.why
-    if proof.proven is Proven.DMARC:
+    if proof.open:
+        why += (
+            "; but that leaves open how the mail is read (Content-Type), so it could have been "
+            "made to say something else"
+        )
+    elif proof.proven is Proven.DMARC:
         why += (
             f"; but {proof.domain} does not vouch that it was written to this card's address: "
             "it may have been sent on"
