@@ -157,6 +157,13 @@ async def start_sink() -> AsyncIterator[SinkFactory]:
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for localhost and its key, in one file, signed by itself."""
+    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    write_certificate(path)
+    return path
+
+
+def write_certificate(path: Path) -> None:
+    """Write a certificate for localhost and its key into a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = dt.datetime.now(dt.UTC)
@@ -177,7 +184,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
     path.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -186,7 +192,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         + made.public_bytes(serialization.Encoding.PEM)
     )
-    return path
 
 
 @pytest.fixture

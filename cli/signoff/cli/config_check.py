@@ -211,6 +211,11 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = "no answer by email comes in: there is no other way than this one"
         remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
         yield ("email", "inbound", "listen"), _warning(message, remedy)
+    inbound = email.inbound
+    if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
+        message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
+        remedy = "Set certificate, and STARTTLS is offered."
+        yield ("email", "inbound", "certificate"), _warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from email.utils import parseaddr
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -85,6 +86,10 @@ class InboundSettings(Table):
         host: The address to listen on.
         port: The port to listen on; 0 lets the system choose one.
         max_bytes: The largest mail that is taken; answers are small.
+        certificate: A file with the certificate of this server and its chain, in PEM. STARTTLS is
+            offered where it is set. One that is renewed is read anew.
+        private_key: A file with the private key, where it is not in the file of the certificate.
+        require_tls: Whether mail is only taken encrypted.
     """
 
     listen: bool = True
@@ -92,6 +97,15 @@ class InboundSettings(Table):
     host: str = "127.0.0.1"
     port: int = Field(default=8025, ge=0, le=65535)
     max_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 20)
+    certificate: Path | None = None
+    private_key: Path | None = None
+    require_tls: bool = False
+
+    @model_validator(mode="after")
+    def _with_certificate(self) -> Self:
+        if self.certificate is None and (self.private_key is not None or self.require_tls):
+            raise ValueError("private_key and require_tls need a certificate: set that too")
+        return self
 
 
 def _webhook_secret(secret: SecretStr) -> SecretStr:

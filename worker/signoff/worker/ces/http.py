@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from signoff.core.networks import is_public
 from signoff.worker.ces.rules import Rules
 
 _KNOWN: Final = frozenset(
@@ -178,18 +178,3 @@ async def _address(rules: Rules, host: str, port: int) -> str:
     if not internal and not all(is_public(one) for one in addresses):
         raise HttpRefused(f"{host} has a private address, and code may not go there.")
     return addresses[0]
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address is one of the public internet, whatever it is wrapped in."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-    return ip.is_global and not ip.is_multicast
