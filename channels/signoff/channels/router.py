@@ -365,7 +365,8 @@ class Router:
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note(events)
-        edited = approval.supersedes and not approval.origin.again and not approval.asked
+        asked_again = approval.origin.again or approval.origin.expired
+        edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
             # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
             change.send(

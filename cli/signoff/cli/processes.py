@@ -108,7 +108,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
     rules.use(own_key(settings.ces, settings.state_folder / "ces.key"))
-    guard = GuardPlugin(parts.ledger)
+    valid_for = settings.agents.valid_for
+    guard = GuardPlugin(parts.ledger, valid_for=valid_for)
     runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(
         remote,
@@ -126,7 +127,11 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         dict.fromkeys(remote, servers),
     )
     crew = Crew(
-        parts.ledger, runtime, lease=settings.agents.lease, slots=settings.agents.concurrency
+        parts.ledger,
+        runtime,
+        lease=settings.agents.lease,
+        slots=settings.agents.concurrency,
+        valid_for=valid_for,
     )
 
     runners.look_over([name for name in names if name not in remote])

@@ -30,6 +30,7 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   ├── ApprovalExpired         the yes is older than it is good for
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
@@ -232,6 +233,10 @@ class SessionGone(RunError):
 
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
+
+
+class ApprovalExpired(RunError):
+    """The yes to a call is older than it is good for; the call was not started."""
 
 
 class PauseNotRoutable(RunError):

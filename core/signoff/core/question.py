@@ -60,8 +60,8 @@ class Question(Value):
         result: The tool's result as JSON text, once it was seen to finish.
         starts: How many times the tool was started on this approval; more than once only where
             the policy says that it may be run again.
-        supersedes: The approval that this one takes the place of: the call that was in doubt, or
-            the rejection that proposed this very call.
+        supersedes: The approval that this one takes the place of: the call that was in doubt, the
+            yes that has expired, or the rejection that proposed this very call.
         superseded_by: The approval of the call that its rejection proposed, once there is one: a
             proposal is taken up once.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.

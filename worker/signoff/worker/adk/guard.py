@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.carrying import (
@@ -35,6 +36,7 @@ from signoff.worker.adk.carrying import (
 from signoff.worker.adk.elsewhere import require_ours
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.questions import NODE
+from signoff.worker.outcomes import VALID_FOR
 from signoff.worker.port import Fence
 
 log = structlog.get_logger(__name__)
@@ -56,13 +58,15 @@ class GuardPlugin(BasePlugin):
 
     Args:
         ledger: Where the approvals are.
+        valid_for: How long a yes is good for whose policy does not say.
 
     Attributes:
         journals: What code has called, and nobody was asked about.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
         super().__init__(name="signoff_guard")
+        self._valid_for = valid_for
         self.journals = Journals(ledger)
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
@@ -111,6 +115,7 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.FINISHED:
             return False
         _require_recorded(approval)
+        await self._require_good(approval)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
@@ -165,6 +170,7 @@ class GuardPlugin(BasePlugin):
             self._begun.discard(approval.id)
             return None
         _require_recorded(approval)
+        await self._require_good(approval)
         # Once more, with the history that ADK goes by: another answer may have come in since.
         require_ours(tool_context.session.events, approval)
         if code is not None:
@@ -226,6 +232,18 @@ class GuardPlugin(BasePlugin):
         # The approval may be written to at this moment, by a delivery that is noted late; that
         # must not leave a tool in doubt which has finished.
         await self._ledger.decide_again(attempt)
+
+    async def _require_good(self, approval: Approval) -> None:
+        """Refuse to start a call on a yes that has expired since the run went on.
+
+        Raises:
+            ApprovalExpired: It has.
+        """
+        if approval.has_expired(await self._ledger.now(), self._valid_for):
+            raise ApprovalExpired(
+                f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
+                "not run. Ask the agent anew."
+            )
 
     def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
         """Return the approval of a call: by its own id, or by the node of a workflow it is."""
