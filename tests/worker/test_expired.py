@@ -38,7 +38,7 @@ async def approved(office: Office, **terms: object):
     ids=["general", "of the policy"],
 )
 async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(office, terms, valid_for):
-    """The same call gets another approval, with when the first yes was; its yes then runs it once."""
+    """The same call gets another approval, which says when the first yes was, and runs once."""
     run, first = await approved(office, **terms)
     office.clock.moment += valid_for
     routed = (await office.ledger.backlog())[stages.ROUTE]

@@ -222,7 +222,7 @@ async def test_a_tool_that_kills_every_worker_is_retried_three_times_and_then_as
     await office.approve(run, InDoubt.RETRY)
     for _ in range(4):
         with monkeypatch.context() as patch:
-            patch.setattr(GuardPlugin, "after_tool_callback", _die)
+            patch.setattr(GuardPlugin, "finish", _die)
             await work_until_death(office, stages.resume("finance"))
     assert len(office.executed()) == 3
     run = await office.ledger.run(run.id)

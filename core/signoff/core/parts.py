@@ -36,7 +36,7 @@ class ToolCall(Value):
     Attributes:
         id: The id of the FunctionCall in the session (not of its confirmation request).
         name: The tool.
-        args: Its arguments, as the model gave them.
+        args: Its arguments, as the tool gets them.
     """
 
     id: str
@@ -60,6 +60,9 @@ class Origin(Value):
         nth: How many requests with this id came before it in the session: the nodes of a
             workflow ask under the same id each time they run.
         expired: How many times this call was asked about before, and the yes expired.
+        made: The digest of the call in the session, where the approval is about another one: code
+            is suspended at a call inside of it, or a callback has changed its arguments before
+            the tool got them. "" where it is about the call in the session itself.
     """
 
     run: str
@@ -72,6 +75,7 @@ class Origin(Value):
     again: int = 0
     nth: int = 0
     expired: int = 0
+    made: str = ""
 
 
 class Asked(Value):

@@ -14,7 +14,7 @@ from signoff.worker.adk.history import confirmations
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces import sandbox
 from signoff.worker.ces.rules import Rules
-from signoff.worker.suspended import Suspended
+from signoff.worker.suspended import claimed
 from worker.ces.shop import KEY, another_worker, answer, waiting
 from worker.office import MARA, Office
 from worker.test_taken_up import Fuse, lay, work_until_death
@@ -192,9 +192,10 @@ async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
     )
     assert session is not None
     [asked] = [one for event in session.events for one in confirmations(event)]
-    assert isinstance(asked.suspended, Suspended)
-    assert not asked.suspended.sealed
-    return asked.suspended.ref, await snapshots.fetch(office.ledger, asked.suspended.ref)
+    code = claimed(asked.payload)
+    assert code is not None
+    assert not code.sealed
+    return code.ref, await snapshots.fetch(office.ledger, code.ref)
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "not whole", "another key"])

@@ -21,7 +21,7 @@ from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
 from signoff.core.parts import Kind
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
-from signoff.worker.suspended import Suspended, suspended
+from signoff.worker.suspended import claimed
 
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
@@ -41,12 +41,14 @@ class Confirmation:
         invocation: The invocation id.
         call_id: The id of the tool call that waits.
         tool: The tool.
-        args: Its arguments.
+        args: Its arguments, as the model gave them.
         hint: The tool's words.
         payload: The payload template.
         kind: What is asked for.
         nth: How many of them with this id came before it: ADK makes up a new id for each.
-        suspended: The code that has stopped at `tool` and `args`, inside of the call that waits.
+        made: See `Origin.made`.
+        doubtful: Whether a worker died while it made this call from code, so that it may have
+            happened.
     """
 
     id: str
@@ -59,12 +61,8 @@ class Confirmation:
     payload: Any
     kind: Kind = Kind.CONFIRMATION
     nth: int = 0
-    suspended: Suspended | None = None
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether a worker died while it made this call from code, so that it may have happened."""
-        return self.suspended is not None and self.suspended.doubtful
+    made: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,26 +165,27 @@ def calls_others(event: Event | None) -> bool:
 
 
 def confirmations(event: Event) -> list[Confirmation]:
-    """Return the confirmations that an event asks for."""
+    """Return the confirmations that an event asks for.
+
+    A model can make a call of this name too. ADK marks its own as long-running.
+    """
     found = []
     for call in event.get_function_calls():
-        if call.name != CONFIRMATION or not call.id:
+        if call.name != CONFIRMATION or call.id not in (event.long_running_tool_ids or ()):
             continue
         args = call.args or {}
         original = args.get("originalFunctionCall") or {}
         asked = args.get("toolConfirmation") or {}
-        inside = suspended(asked.get("payload"))
         found.append(
             Confirmation(
-                id=call.id,
+                id=call.id or "",
                 agent=event.author or "",
                 invocation=event.invocation_id or "",
                 call_id=original.get("id") or "",
-                tool=inside.tool if inside else original.get("name") or "",
-                args=inside.args if inside else original.get("args") or {},
+                tool=original.get("name") or "",
+                args=original.get("args") or {},
                 hint=asked.get("hint") or "",
-                payload=None if inside else asked.get("payload"),
-                suspended=inside,
+                payload=asked.get("payload"),
             )
         )
     return found
@@ -242,8 +241,17 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
-def require_same_call(events: Sequence[Event], session: str, approval: Approval) -> None:
+def require_same_call(
+    events: Sequence[Event], session: str, approval: Approval, *, guarded: bool = False
+) -> None:
     """Hold an approval against the session's own history: what was shown is what would run.
+
+    Args:
+        events: The events of the session.
+        session: Its id, for errors.
+        approval: The approval.
+        guarded: Whether a guard of ours stands before the tool, and holds suspended code against
+            its seal.
 
     Raises:
         SessionGone: The call, or the question about it, is not in the session any more.
@@ -261,13 +269,21 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
             "the answer cannot be given; submit the message anew."
         )
     if approval.state is State.APPROVED:
-        name, args = call.name or "", call.args or {}
-        found = digest(*((asked.tool, asked.args) if asked.suspended else (name, args)))
-        if found != approval.digest:
+        found = digest(call.name or "", call.args or {})
+        if found != (approval.origin.made or approval.digest) and not (
+            guarded and _is_of_old_code(asked, approval)
+        ):
             raise DigestMismatch(
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "
                 f"{found}. Nothing was run."
             )
+
+
+def _is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
+    """Whether an approval is about suspended code, and is too old to say which call carries it."""
+    code = claimed(asked.payload)
+    made = approval.origin.made
+    return code is not None and not made and digest(code.tool, code.args) == approval.digest
 
 
 def _require_same_request(events: Sequence[Event], session: str, approval: Approval) -> None:
@@ -279,7 +295,7 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
             "cannot be given to anybody. Submit the message anew."
         )
     found = digest(request.tool, request.args)
-    if found != approval.digest:
+    if found != (approval.origin.made or approval.digest):
         raise DigestMismatch(
             f"Approval {approval.id} is for {approval.digest}, but the session's history has "
             f"{found}. Nothing was answered."

@@ -111,7 +111,7 @@ class AdkRuntime:
                 f"the answer to run {run.id} cannot be given to anybody."
             )
         for approval in approvals:
-            require_same_call(session.events, session.id, approval)
+            require_same_call(session.events, session.id, approval, guarded=True)
             require_ours(session.events, approval)
         replies = [reply(session.events, one, self.long_running) for one in approvals]
         to_say = [one for one in replies if not one.given]
@@ -175,7 +175,8 @@ class AdkRuntime:
 
     async def _taken_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return what an earlier worker left of this invocation, half a pause made whole."""
-        missing = missing_events(session.events, run.invocation)
+        carrying = await self.guard.carrying(session, run.invocation)
+        missing = missing_events(session.events, run.invocation, carrying)
         if _is_resumable(runner):
             missing += lost_results(session.events, run.invocation)
         for event in missing:
@@ -183,10 +184,11 @@ class AdkRuntime:
             await self.apps.sessions.append_event(session, event)
         for event in latest_turn(session.events, run.invocation):
             await self.show(run, event)
-        return self._read(session, run)
+        return await self._read(session, run)
 
-    def _read(self, session: Session, run: Run) -> Invocation:
-        return read_invocation(session.events, run.invocation, run.app, self.long_running)
+    async def _read(self, session: Session, run: Run) -> Invocation:
+        standing = read_invocation(session.events, run.invocation, run.app, self.long_running)
+        return await self.guard.as_they_are(session, standing)
 
     async def _session(self, run: Run) -> Session | None:
         return await self.apps.sessions.get_session(
@@ -221,12 +223,13 @@ class AdkRuntime:
         session = await self._session(run)
         if session is None:
             raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
-        for event in missing_events(session.events, run.invocation):
+        carrying = await self.guard.carrying(session, run.invocation)
+        for event in missing_events(session.events, run.invocation, carrying):
             # Code that has stopped a second time: ADK does not ask by itself again.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)
-        return turn_of(run, self._read(session, run))
+        return turn_of(run, await self._read(session, run))
 
 
 def _is_over(runner: Runner, before: Invocation) -> bool:

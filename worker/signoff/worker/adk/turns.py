@@ -55,6 +55,7 @@ def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> P
             confirmation=asked.id,
             nth=asked.nth,
             again=int(isinstance(asked, Confirmation) and asked.doubtful),
+            made=asked.made,
         ),
         kind=asked.kind,
         call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),

@@ -12,6 +12,7 @@ from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run
+from signoff.worker.adk.actual import about_code
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
@@ -41,6 +42,7 @@ class View:
         told: The invocation in which the agent was told why something was refused, by the mark
             that went with it.
         app: The app, as it is called here.
+        where: App, user and session, as the server calls them.
         rules: The long-running tools that wait for an approval.
     """
 
@@ -51,6 +53,7 @@ class View:
     half: bool
     told: Mapping[str, str]
     app: str
+    where: tuple[str, str, str]
     rules: tuple[LongRunning, ...] = ()
 
     @property
@@ -58,7 +61,7 @@ class View:
         """Where the run stands, as the runtime in this process would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
-        confirming = tuple(one for one in asked if one.id not in answered)
+        confirming = tuple(about_code(one, self.where) for one in asked if one.id not in answered)
         ids = {event.invocation_id for event in self.mine}
         asked_for, left_open = waiting(self.events, ids, self.app, self.rules)
         last = self.mine[-1] if self.mine else None
@@ -149,7 +152,12 @@ def read_view(
     if not ids:
         said = _said(events, state, run, keeps_marks=python, said_now=said_now)
         ids = {said.invocation_id} if said is not None else set()
-    marks = {str(event.actions.state_delta.get(TOLD)): event.invocation_id for event in events}
+    marks = {
+        # What a tool puts into the state comes with an event of its agent.
+        str(event.actions.state_delta.get(TOLD)): event.invocation_id
+        for event in events
+        if event.author == "user"
+    }
     told = {mark: one for mark, one in marks.items() if mark.startswith(told_of(run))}
     mine = _of_run(events, ids | set(told.values()))
     half = python and any(missing_events(mine, one) for one in ids)
@@ -161,6 +169,7 @@ def read_view(
         half=half,
         told=told,
         app=run.app,
+        where=(str(session.get("appName") or run.app), run.user, run.session),
         rules=tuple(rules),
     )
 

@@ -7,7 +7,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,9 @@ from google.adk.agents.context import Context
 from pydantic import SecretStr
 
 from signoff.worker.ces.errors import SnapshotRefused
-from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.rules import Rules, secrets_in_use
 from signoff.worker.ces.sandbox import Held
+from signoff.worker.suspended import Suspended
 
 _FORM: Final = 2
 _FORMS: Final = frozenset({1, _FORM})
@@ -51,6 +52,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             "nonce": secrets.token_hex(8),
             "where": _where(context),
             "call": [held.tool, held.args],
+            "doubtful": held.doubtful,
             "frames": frames,
         },
         sort_keys=True,
@@ -60,7 +62,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             f"The code is suspended at {held.tool} with {len(body)} bytes, and {rules.snapshot} "
             "are allowed ([ces] snapshot). Keep less in its variables."
         )
-    return "\n".join([_mac(rules, body) + body, *bases.values()])
+    return "\n".join([_mac(rules.secret(), body) + body, *bases.values()])
 
 
 def unseal(
@@ -78,15 +80,14 @@ def unseal(
         SnapshotRefused: It was changed, belongs to another call, or is not there.
     """
     own, *bases = sealed.split("\n")
-    mac, body = own[:64], own[64:]
-    if not body:
+    if not own[64:]:
         raise SnapshotRefused("The snapshot of this code is gone; it has to be started again.")
-    if not hmac.compare_digest(_bytes(mac), _bytes(_mac(rules, body))):
+    if not _is_signed(own, rules.secret()):
         raise SnapshotRefused(
             "The snapshot of this code was changed, or signed with another key ([ces] key). "
             "It was not resumed."
         )
-    said = json.loads(body)
+    said = json.loads(own[64:])
     if said["form"] not in _FORMS:
         raise SnapshotRefused(
             f"The snapshot of this code has form {said['form']}, and this worker reads {_FORM}."
@@ -101,6 +102,23 @@ def unseal(
             "The snapshot of this code is not whole; it has to be started again."
         ) from None
     return frames
+
+
+def suspended_at(sealed: str, where: Sequence[str]) -> Suspended | None:
+    """Return the call that code is suspended at, None where no seal of ours says so.
+
+    Args:
+        sealed: What `seal` made, or anything else.
+        where: The app, user, session and function call that it has to belong to.
+    """
+    own = sealed.partition("\n")[0]
+    if not any(_is_signed(own, secret) for secret in secrets_in_use()):
+        return None
+    said = json.loads(own[64:])
+    if said["form"] not in _FORMS or said["where"] != list(where):
+        return None
+    tool, args = said["call"]
+    return Suspended(tool, args, sealed, doubtful=said.get("doubtful") is True)
 
 
 def own_key(rules: Rules, file: Path) -> Rules:
@@ -140,8 +158,12 @@ def _where(context: Context) -> list[str]:
     return [session.app_name, session.user_id, session.id, context.function_call_id or ""]
 
 
-def _mac(rules: Rules, body: str) -> str:
-    return hmac.new(rules.secret(), _bytes(body), "sha256").hexdigest()
+def _mac(secret: bytes, body: str) -> str:
+    return hmac.new(secret, _bytes(body), "sha256").hexdigest()
+
+
+def _is_signed(own: str, secret: bytes) -> bool:
+    return hmac.compare_digest(_bytes(own[:64]), _bytes(_mac(secret, own[64:])))
 
 
 def _bytes(text: str) -> bytes:
