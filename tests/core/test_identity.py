@@ -47,6 +47,7 @@ MARAS = [
     "Lind, Mara",
     "mara.lind",
     "MARA_LIND",
+    "MaraLind",
     "oidc|Mara Lind",
     "U0MARA",
     "u0mara",

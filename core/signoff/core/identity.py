@@ -74,7 +74,7 @@ def known_as(ids: tuple[str, ...], name: str) -> frozenset[str]:
         ids: Their ids and addresses, in every channel.
         name: The name that people read.
     """
-    found = {_words(name)}
+    found = {_words(name), _joined(name)}
     for one in ids:
         # A Slack user is written with the team in front, and without.
         found |= {folded(one), folded(one.rpartition("/")[2]), mailbox(one)}
@@ -92,7 +92,7 @@ def _forms(identity: str) -> Iterator[str]:
     for text in dict.fromkeys((folded(identity), folded(unquote(identity)))):
         segments = [text, *(part.strip() for part in _BETWEEN_PARTS.split(text))]
         for segment in segments:
-            yield from (segment, segment.lstrip("@"), _words(segment))
+            yield from (segment, segment.lstrip("@"), _words(segment), _joined(segment))
             yield mailbox(segment.replace(" ", ""))
             yield from map(mailbox, segment.split())
 
@@ -100,6 +100,11 @@ def _forms(identity: str) -> Iterator[str]:
 def _words(name: str) -> str:
     """Return the words of a name in their order in the alphabet: "Lind, Mara" is "mara.lind"."""
     return " ".join(sorted(filter(None, _IN_NAMES.split(folded(name)))))
+
+
+def _joined(name: str) -> str:
+    """Return a name as user ids often are: "Mara Lind" is "MaraLind"."""
+    return _IN_NAMES.sub("", folded(name))
 
 
 def _is_unseen(mark: str) -> bool:
