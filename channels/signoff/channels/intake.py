@@ -25,7 +25,7 @@ from signoff.channels.email.identity import identity
 from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
-from signoff.channels.email.reading import TWO_TEXTS, IncomingMail, read_mail, tokens_in
+from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.email.threads import why_not_ours
@@ -278,10 +278,9 @@ class Intake:
                 addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
                 await self._refuse(answer, finding, proof, addresses[:254])
                 return
-        text = mail.own_text
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
-            text = (await self._read(stored.traced, lines)).own_text
+            mail = await self._read(stored.traced, lines)
         # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
         now = await self._ledger.now()
         for content in proof.contents:
@@ -289,10 +288,10 @@ class Intake:
         problem = why_not_ours(
             mail, approval, key=await self._message_key(), rewriting=self._rewriting
         )
-        if answer.holder.role is Role.APPROVER:
-            problem = problem or (TWO_TEXTS if mail.two_texts else "")
-            problem = _SEVERAL if several else problem
-        await self._answers.take(answer, text, problem=problem)
+        problem = problem or mail.doubt
+        if several and answer.holder.role is Role.APPROVER:
+            problem = _SEVERAL
+        await self._answers.take(answer, mail.own_text, problem=problem)
 
     async def _is_too_much(
         self,
