@@ -48,6 +48,12 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "two people of one mailbox": (
+        GOOD.replace("cleo@example.com", "MARA+2@example.com"),
+        "people[1].email",
+        "lead to one mailbox",
+        "warning",
+    ),
     "code on several machines without a key": (
         GOOD + '[redis]\nurl = "redis://ledger:6379/0"\n[ces]\nhosts = ["api.example.com"]\n',
         "ces.key",

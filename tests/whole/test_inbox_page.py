@@ -90,7 +90,8 @@ class Firm:
         local, _, domain = MAILBOX.partition("@")
         mail = EmailMessage()
         mail["From"], mail["To"] = MARA.email, f"{local}+{card.token}@{domain}"
-        mail["Subject"], mail["Message-ID"] = "Re: Approval needed", "<1@mail.example>"
+        mail["Subject"] = f"Re: Approval needed #{approval.id[-4:]}"
+        mail["Message-ID"] = "<1@mail.example>"
         mail.set_content(text)
         await store(self.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
         await Intake(self.desk, mailbox=MAILBOX).drain()

@@ -94,6 +94,8 @@ class Answers:
             reply = Unclear(problem=problem)
         try:
             if holder.role is Role.REQUESTER:
+                if problem:
+                    raise MoveRefused(problem)
                 await self._asides.of_requester(answer, person, text, reply)
             else:
                 await self._do(answer, person, reply, approval)

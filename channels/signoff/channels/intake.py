@@ -22,13 +22,16 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
 from signoff.channels.email.identity import identity
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
+from signoff.channels.email.threads import why_not_ours
 from signoff.channels.outbox import backoff, drain
-from signoff.channels.tokens import Holder, find_holder, redact
+from signoff.channels.reminders import time_left
+from signoff.channels.tokens import GRACE, Holder, Role, find_holder, redact
 from signoff.core.approval import Approval, Shown, State
 from signoff.core.errors import (
     ApprovalNotFound,
@@ -106,6 +109,8 @@ class Intake:
         limits: Counts what decides nothing; without it everything is noted.
         authenticator: Finds out who wrote a mail; without one nothing proves it.
         required: What must be proven about an answer whose policy does not say.
+        key: Makes the codes in our Message-IDs; without it anybody could.
+        rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
     """
 
     def __init__(
@@ -118,7 +123,11 @@ class Intake:
         limits: Limits | None = None,
         authenticator: Authenticator | None = None,
         required: EmailProof = EmailProof.TOKEN_FROM,
+        key: MessageKey | None = None,
+        rewriting: Collection[str] = (),
     ) -> None:
+        self._key = key
+        self._rewriting = tuple(rewriting)
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
@@ -216,7 +225,7 @@ class Intake:
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
-        if await is_known(self._ledger, same):
+        if await is_known(self._ledger, same, *proof.contents):
             await self._ledger.commit(also)
             log.info("mail.known", mail=stored.id)
             return
@@ -276,7 +285,16 @@ class Intake:
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
             mail = await self._read(stored.traced, lines)
-        problem = _SEVERAL if several else mail.doubt
+        # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
+        now = await self._ledger.now()
+        for content in proof.contents:
+            remember(answer.also, content, within=time_left(approval, now) + GRACE)
+        problem = why_not_ours(
+            mail, approval, key=await self._message_key(), rewriting=self._rewriting
+        )
+        problem = problem or mail.doubt
+        if several and answer.holder.role is Role.APPROVER:
+            problem = _SEVERAL
         await self._answers.take(answer, mail.own_text, problem=problem)
 
     async def _is_too_much(
@@ -334,6 +352,9 @@ class Intake:
     def _vouched(self, proof: Proof, token: str) -> bool:
         return proof.vouches_for(self._address(token))
 
+    async def _message_key(self) -> bytes:
+        return await self._key.get() if self._key is not None else b""
+
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""
         normal = (normal_address(address) for address in stored.recipients)
@@ -347,7 +368,7 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known)
+        holder = await self._robots.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
                 await self._robots.take(holder, mail, also=also)

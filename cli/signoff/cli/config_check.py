@@ -16,6 +16,7 @@ from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
+from signoff.core.identity import mailbox
 from signoff.core.levels import Level
 from signoff.core.people import normal_address
 from signoff.core.policy import EmailProof, Rules
@@ -88,12 +89,27 @@ def _people(settings: Settings) -> Iterator[Found]:
                 message = f"{address} is already an address of {owner_id!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
                 yield ("people", index, key), _error(message, remedy)
+    yield from _mailboxes(settings)
     normal = {normal_address(one): one for one in reversed(ids)}
     for address, (index, person_id) in owners.items():
         named = normal.get(address, person_id)
         if named != person_id:
             message = f"{address} is also the id of {named!r}"
             yield ("people", index, "email"), _error(message, "Rename that id.")
+
+
+def _mailboxes(settings: Settings) -> Iterator[Found]:
+    """Find addresses of two people that lead to one mailbox."""
+    owners: dict[str, tuple[str, str]] = {}
+    for index, person in enumerate(settings.people):
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            mine = (person.id, normal_address(address))
+            owner, other = owners.setdefault(mailbox(address), mine)
+            # The same address twice is an error, and said above.
+            if owner != person.id and other != mine[1]:
+                message = f"{address} and {other} of {owner!r} lead to one mailbox"
+                remedy = "They count as one person: give each a mailbox, or make it one entry."
+                yield ("people", index, key), _warning(message, remedy)
 
 
 def _policies(settings: Settings) -> Iterator[Found]:
@@ -195,6 +211,11 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = "no answer by email comes in: there is no other way than this one"
         remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
         yield ("email", "inbound", "listen"), _warning(message, remedy)
+    inbound = email.inbound
+    if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
+        message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
+        remedy = "Set certificate, and STARTTLS is offered."
+        yield ("email", "inbound", "certificate"), _warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"

@@ -290,7 +290,9 @@ def _means(email: EmailSettings) -> str:
 def _paths(email: EmailSettings) -> str:
     inbound, ways = email.inbound, []
     if inbound.listen:
-        ways.append(f"come in at {inbound.host}:{inbound.port} by {inbound.protocol.upper()}")
+        secured = ", with STARTTLS" if inbound.certificate else ""
+        by = f"{inbound.protocol.upper()}{secured}"
+        ways.append(f"come in at {inbound.host}:{inbound.port} by {by}")
     if email.imap is not None:
         ways.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
     text = f"answers to {email.mailbox} {' and '.join(ways)}" if ways else "no answer comes in"

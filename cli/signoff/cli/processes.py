@@ -108,7 +108,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
     rules.use(own_key(settings.ces, settings.state_folder / "ces.key"))
-    guard = GuardPlugin(parts.ledger)
+    valid_for = settings.agents.valid_for
+    guard = GuardPlugin(parts.ledger, valid_for=valid_for)
     runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(
         remote,
@@ -126,7 +127,11 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         dict.fromkeys(remote, servers),
     )
     crew = Crew(
-        parts.ledger, runtime, lease=settings.agents.lease, slots=settings.agents.concurrency
+        parts.ledger,
+        runtime,
+        lease=settings.agents.lease,
+        slots=settings.agents.concurrency,
+        valid_for=valid_for,
     )
 
     runners.look_over([name for name in names if name not in remote])
@@ -155,6 +160,7 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings)
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
@@ -167,8 +173,10 @@ def run_channels(settings: Settings) -> int:
     parts = build(settings)
     limits = settings.email.limits
     smtp = settings.email.smtp
+    key = MessageKey(parts.ledger)
     email = EmailChannel(
         settings.email,
+        key=key,
         pace=Pace(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
@@ -187,6 +195,8 @@ def run_channels(settings: Settings) -> int:
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),
             required=settings.email.required,
+            key=key,
+            rewriting=settings.email.message_id_domains,
             sent_lines=partial(
                 sent_lines,
                 directory=parts.desk.directory,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from signoff.core.durations import Duration
 from signoff.core.model import Value
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApps
@@ -67,6 +69,11 @@ class AgentSettings(Value):
         description="Where agents keep their artifacts: a folder, relative to the settings file, "
         "or a URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers and "
         "the gateway need the same.",
+    )
+    valid_for: Duration = Field(
+        timedelta(days=7),
+        description="How long a yes is good for: a call that no worker could start by then is not "
+        "started, and asked about again. A policy may say otherwise.",
     )
     owners: dict[str, str] = Field(
         default_factory=dict,

@@ -133,7 +133,12 @@ class Settings(BaseSettings):
     @property
     def everybody(self) -> Directory:
         """The people with their queues and schedules, as the domain takes them."""
-        return Directory(self.people, queues=self.queues, schedules=self.schedules)
+        return Directory(
+            self.people,
+            queues=self.queues,
+            schedules=self.schedules,
+            strangers=self.directory.unknown_requesters == "ask",
+        )
 
     @property
     def owners(self) -> dict[str, str]:

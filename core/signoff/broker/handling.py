@@ -16,6 +16,7 @@ from signoff.core.approval import Approval
 from signoff.core.events import Event
 from signoff.core.moves import Who
 from signoff.core.people import Directory, Person
+from signoff.core.steps import Assurance
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,13 @@ class Along:
         noted: Adds what whoever made the move is told. Whoever hands this in tells them of a
             refusal as well, and puts that into the audit; otherwise it is done here.
         more: What the audit shall know besides, such as what has proven who it is.
+        assurance: How well it is known who makes the move.
     """
 
     also: Change | None = None
     noted: Noted | None = None
     more: Mapping[str, JsonValue] = field(default_factory=dict)
+    assurance: Assurance = Assurance.ACCOUNT
 
 
 NOTHING: Final = Along()
@@ -169,7 +172,13 @@ class Handling:
         return await self._move(
             approval_id,
             lambda one, now: one.reassign(
-                who, self._directory, of=of, to=to, reason=reason, now=now
+                who,
+                self._directory,
+                of=of,
+                to=to,
+                reason=reason,
+                now=now,
+                assurance=along.assurance,
             ),
             along,
             by=who.id,

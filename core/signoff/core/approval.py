@@ -8,7 +8,7 @@ the diagrams in the documentation are rendered from them, and each legal move is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from pydantic import JsonValue
@@ -365,6 +365,17 @@ class Approval(Counted):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
+    def refuse(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Reject it because the settings do, without asking anybody.
+
+        Raises:
+            IllegalMove: It is not pending any more, or somebody is asked already.
+        """
+        self._must_be_pending("be refused")
+        if self.terms is not None:
+            raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
+        return self._end(Move.REJECT, Decision(at=now, channel="settings", reason=reason))
+
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
         said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
@@ -398,6 +409,54 @@ class Approval(Counted):
             supersedes=self.id,
         )
 
+    def good_until(self, valid_for: timedelta) -> datetime | None:
+        """Return until when its call may be started (UTC); None where nothing is to be started.
+
+        Args:
+            valid_for: How long a yes is good for whose policy does not say.
+        """
+        if self.state is not State.APPROVED or self.decision is None:
+            return None
+        if self.kind is not Kind.CONFIRMATION:
+            return None
+        own = self.terms.valid_for if self.terms is not None else None
+        return self.decision.at + (own or valid_for)
+
+    def has_expired(self, now: datetime, valid_for: timedelta) -> bool:
+        """Say whether it is too late to start its call; see `good_until`."""
+        until = self.good_until(valid_for)
+        return until is not None and now >= until
+
+    def expire(
+        self, *, now: datetime, valid_for: timedelta
+    ) -> tuple[Self, Self, tuple[Event, ...]]:
+        """Give up a yes that is too old to start its call, and ask about the call again.
+
+        Returns:
+            The approval, another one for the same call, to be routed like any other, and what
+            happened to the two.
+
+        Raises:
+            IllegalMove: The yes is still good, or the call was started.
+        """
+        until = self.good_until(valid_for)
+        if until is None or now < until:
+            raise IllegalMove(f"The yes to approval {self.id} has not expired.")
+        said = f"{self.call.name}() was {self.outcome()}, and that was good until "
+        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
+        after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
+        question, opened = self.open(
+            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
+            said=self.said,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+        )
+        return after, question, (*noted, *opened)
+
     def hand_on(
         self, handoff: Handoff, *, now: datetime, why: str = "", result: str = ""
     ) -> tuple[Self, tuple[Event, ...]]:
@@ -427,5 +486,6 @@ _HANDOFF_EVENTS = {
     Handoff.FINISHED: What.FINISHED,
     Handoff.RESUMED: What.RESUMED,
     Handoff.IN_DOUBT: What.IN_DOUBT,
+    Handoff.EXPIRED: What.EXPIRED,
     Handoff.FAILED: What.NOT_RESUMED,
 }

@@ -16,6 +16,7 @@ SignoffError
 │   │   ├── TooLate             after the deadline, also if no sweeper has run
 │   │   ├── Claimed             somebody else has reserved the decision for a while
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
+│   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
 │   │   ├── NotShownInFull      a yes by a channel that has not shown all of the call
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
@@ -30,6 +31,7 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   ├── ApprovalExpired         the yes is older than it is good for
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
@@ -157,6 +159,10 @@ class MoveRefused(DecisionRefused):
     """What was wanted, short of a decision, is not possible, or not for this person to do."""
 
 
+class SecondFactorNeeded(MoveRefused):
+    """The move gives away a decision that takes a second factor, and none was given for it."""
+
+
 class NotShownInFull(DecisionRefused):
     """A yes came by a channel that has not shown all of the call to whoever gave it."""
 
@@ -232,6 +238,10 @@ class SessionGone(RunError):
 
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
+
+
+class ApprovalExpired(RunError):
+    """The yes to a call is older than it is good for; the call was not started."""
 
 
 class PauseNotRoutable(RunError):

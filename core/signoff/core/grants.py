@@ -229,7 +229,7 @@ class Grant(Value):
         person, user = directory.get(self.by), approval.origin.user
         if person is None or self.by not in asked:
             return f"{self.by} would not be asked"
-        if person.owns(user) or directory.same(self.by, user):
+        if directory.may_be(person, user):
             return f"{self.by} asks for it"
         unsaid = not self.reason and Outcome.APPROVE in terms.asking(0).reasons
         return "a yes needs a reason, and it was given without one" if unsaid else ""

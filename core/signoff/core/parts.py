@@ -70,6 +70,7 @@ class Origin(Value):
         again: How many times this call was asked about before, because it was in doubt.
         nth: How many requests with this id came before it in the session: the nodes of a
             workflow ask under the same id each time they run.
+        expired: How many times this call was asked about before, and the yes expired.
         made: The digest of the call in the session, where the approval is about another one: code
             is suspended at a call inside of it, or a callback has changed its arguments before
             the tool got them. "" where it is about the call in the session itself.
@@ -84,6 +85,7 @@ class Origin(Value):
     confirmation: str
     again: int = 0
     nth: int = 0
+    expired: int = 0
     made: str = ""
 
 
@@ -161,5 +163,7 @@ def approval_id(origin: Origin) -> str:
         text += f"\0{origin.again}"
     if origin.nth:
         text += f"\0#{origin.nth}"
+    if origin.expired:
+        text += f"\0~{origin.expired}"
     short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
     return "ap_" + short.decode().lower()

@@ -69,8 +69,8 @@ class Question(Value):
         result: The tool's result as JSON text, once it was seen to finish.
         starts: How many times the tool was started on this approval; more than once only where
             the policy says that it may be run again.
-        supersedes: The approval that this one takes the place of: the call that was in doubt, or
-            the rejection that proposed this very call.
+        supersedes: The approval that this one takes the place of: the call that was in doubt, the
+            yes that has expired, or the rejection that proposed this very call.
         superseded_by: The approval of the call that its rejection proposed, once there is one: a
             proposal is taken up once.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
@@ -347,16 +347,21 @@ class Question(Value):
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
-            NotAnApprover: The person was never asked.
+            NotAnApprover: The person was never asked, or has answered under another id.
             AlreadyDecided: It has been decided.
             Escalated: The person's level is over, whether or not anybody has noticed yet.
             NotYourTurn: Somebody else is asked first.
             TooLate: The last level is over, whether or not anybody has noticed yet.
         """
         call = f"{self.call.name}()"
-        if _is(person, self.origin.user, directory):
+        if person.owns(self.origin.user):
             raise OwnRequest(f"{person.shown} asked for {call} and cannot decide it.")
-        if any(_is(person, one, directory) for one in self.barred):
+        if directory.may_be(person, self.origin.user):
+            raise OwnRequest(
+                f"{person.shown} may have asked for {call} under another name, and cannot decide "
+                "it."
+            )
+        if any(directory.may_be(person, one) for one in self.barred):
             raise OwnRequest(
                 f"{person.shown} owns the agent that asks for {call}, and cannot decide it."
             )
@@ -368,6 +373,12 @@ class Question(Value):
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
         if person.id not in {*ballot.own, *ballot.stay}:
             raise Escalated(self._went_on(self.since))
+        for vote in ballot.votes:
+            if vote.by != person.id and directory.is_one(vote.by, person.id):
+                raise NotAnApprover(
+                    f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
+                    "Everybody counts once."
+                )
         if self.is_late(now):
             following = next(self.terms.after(self.level, self.round), None) if self.terms else None
             if following is not None and self.terms and not self.terms.stays(following[0]):
@@ -469,7 +480,3 @@ class Question(Value):
             for one in self.asked
         )
         return self.model_copy(update={"asked": asked})
-
-
-def _is(person: Person, identity: str, directory: Directory) -> bool:
-    return directory.same(person.id, identity) or person.owns(identity)

@@ -82,6 +82,8 @@ def foresee(
     approval, steps = _opened(facts, start), list[Step]()
     world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
     granted = _granted(approval, choice, directory, grants, start)
+    if choice.refused:
+        granted = [approval.refuse(reason=choice.refused, now=start)]
     for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
         approval = after

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import MAILBOX, Channels, Sink
+from channels.writing import subject_of
 from postfix import needs_root, opendkim, postfix, swaks
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound import MailServer
@@ -146,7 +147,7 @@ async def relays(tmp_path: Path) -> AsyncIterator[Relays]:
 
 async def say(port: int, token: str, text: str) -> None:
     """Send an answer as the manager's mail program does."""
-    await send(port, token, "--header", "Subject: Re: Approval needed", "--body", text)
+    await send(port, token, "--header", f"Subject: {subject_of(token)}", "--body", text)
 
 
 async def send(port: int, token: str, *options: str) -> None:
@@ -280,7 +281,7 @@ async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(chan
     evil = Signer("evil.example")
     relays.zone.publish(COMPANY)
     relays.zone.publish(evil)
-    mail = letter(to=f"approvals+{token}@signoff.example")
+    mail = letter(to=f"approvals+{token}@signoff.example", subject=subject_of(token))
     forged = f"Authentication-Results: {SERVER}; dmarc=pass header.from=example.com\r\n".encode()
     file = relays.folder / "mail"
     async with (

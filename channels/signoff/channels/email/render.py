@@ -20,6 +20,7 @@ from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.ids import message_id
 from signoff.channels.email.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.threads import subject_tag
 from signoff.channels.phrases import harmless, moment
 from signoff.channels.port import Kind, Message
 from signoff.core.card import Card, Row, one_line, unbroken
@@ -95,7 +96,7 @@ class LinkMail:
     browser: str
 
 
-def render(message: Message, settings: EmailSettings) -> EmailMessage:
+def render(message: Message, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
     """Return a message as an email.
 
     No text of others gets into a header but as one printable line, and none of our lines begins
@@ -104,6 +105,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     Args:
         message: What to tell whom.
         settings: Who we are.
+        key: Makes the code in its Message-ID; see `MessageKey`.
 
     Returns:
         A multipart/alternative mail. The same message gives a mail of the same Message-ID.
@@ -115,7 +117,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     if message.token:
         mail["Reply-To"] = settings.reply_address(message.token)
     mail["Subject"] = subject(message)
-    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain)
+    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain, key=key)
     thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
     if thread and message.kind is not Kind.CARD:
         mail["In-Reply-To"] = thread[-1]
@@ -123,7 +125,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     return _ended(mail, message.id, plain_text(message, settings), html(message, settings))
 
 
-def render_link(message: LinkMail, settings: EmailSettings) -> EmailMessage:
+def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
     """Return the mail with a link to sign in; see `render`.
 
     Raises:
@@ -131,7 +133,7 @@ def render_link(message: LinkMail, settings: EmailSettings) -> EmailMessage:
     """
     mail = _begun(message, settings)
     mail["Subject"] = "Sign in to Signoff"
-    mail["Message-ID"] = message_id(message.id, "link", settings.domain)
+    mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
     context = {"message": message, "until": moment(message.until), "cut_marker": CUT_MARKER}
     text, page = (
         _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
@@ -172,11 +174,10 @@ def is_whole(card: Card) -> bool:
 def subject(message: Message) -> str:
     """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
     card = message.card
-    tail = card.approval[-4:]
     needed = f"Answer needed: {_word(card.agent or card.app)}"
     if card.kind is not Asks.INPUT:
         needed = f"Approval needed: {_word(card.tool)}"
-    words = f"{needed} ({_word(card.app)}) #{tail}"
+    words = f"{needed} ({_word(card.app)}) {subject_tag(card.approval)}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import structlog
 
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.pace import AGAIN, Pace
 from signoff.channels.email.render import (
@@ -41,6 +42,7 @@ class EmailChannel:
         settings: The settings.
         pace: How fast mail may go out; as fast as it can where there is none.
         tokens: Where tokens for the login come from, where it is not by password.
+        key: Makes the codes in the Message-IDs.
 
     Raises:
         ConfigError: A file that the settings name cannot be read.
@@ -49,10 +51,16 @@ class EmailChannel:
     name = "email"
 
     def __init__(
-        self, settings: EmailSettings, *, pace: Pace | None = None, tokens: Tokens | None = None
+        self,
+        settings: EmailSettings,
+        *,
+        pace: Pace | None = None,
+        tokens: Tokens | None = None,
+        key: MessageKey | None = None,
     ) -> None:
         self._settings = settings
         self._pace = pace
+        self._key = key
         self._signer = settings.dkim.signer()
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
 
@@ -65,15 +73,19 @@ class EmailChannel:
         return await self._deliver(messages, render_link)
 
     async def _deliver(
-        self, messages: Sequence[M], write: Callable[[M, EmailSettings], EmailMessage]
+        self, messages: Sequence[M], write: Callable[[M, EmailSettings, bytes], EmailMessage]
     ) -> list[Result]:
+        try:
+            key = await self._key.get() if self._key is not None else b""
+        except LedgerUnavailable as error:
+            return [Retry(0, str(error), counted=False)] * len(messages)
         results: dict[int, Result] = {}
         mails: dict[int, Envelope] = {}
         receipts: dict[int, str] = {}
         shown: dict[int, Shown] = {}
         for at, message in enumerate(messages):
             try:
-                mail = write(message, self._settings)
+                mail = write(message, self._settings, key)
                 data = mail.as_bytes()
                 if self._signer is not None:
                     data = self._signer.sign(data)

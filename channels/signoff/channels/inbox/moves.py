@@ -41,6 +41,7 @@ from signoff.core.errors import (
 )
 from signoff.core.moves import Operator
 from signoff.core.people import Person, Role
+from signoff.core.steps import Assurance
 from signoff.core.text import LONGEST_REASON, clean_text
 
 log = structlog.get_logger(__name__)
@@ -151,7 +152,9 @@ class MovePages:
         operates = isinstance(approval.acting(visit.person, self._desk.directory), Operator)
         if operates and move in _OPERATED:
             more["role"] = Role.OPERATOR.value
-        sent = Sent(visit, approval, form, Along(also=also, more=more))
+        # What `strict` moves take was given just now, or within the minutes that it is good for.
+        assurance = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
+        sent = Sent(visit, approval, form, Along(also=also, more=more, assurance=assurance))
         try:
             await make(sent)
         except (PayloadErrors, ApprovalError, Conflict) as error:

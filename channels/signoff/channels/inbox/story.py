@@ -142,6 +142,7 @@ _PLAIN: Final = {
     What.FINISHED: "The tool came to its end",
     What.RESUMED: "The agent went on",
     What.NOT_RESUMED: "The answer did not reach the agent",
+    What.EXPIRED: "The yes expired before the tool could be started",
     What.IN_DOUBT: "The tool was not seen to finish",
     What.UNROUTABLE: "There was nobody to ask",
 }
@@ -306,6 +307,7 @@ _CAME_OF: Final = {
     Handoff.FINISHED: "The tool has run. The agent has not gone on yet.",
     Handoff.RESUMED: "The agent went on with the answer.",
     Handoff.IN_DOUBT: "The tool was started and not seen to finish: it may have happened or not.",
+    Handoff.EXPIRED: "The yes expired before the tool could be started. It is asked about again.",
     Handoff.FAILED: "The answer did not reach the agent. Whoever runs it has been alarmed.",
 }
 

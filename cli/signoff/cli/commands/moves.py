@@ -14,7 +14,7 @@ from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
-    from signoff.broker.handling import Handling
+    from signoff.broker.handling import Along, Handling
     from signoff.core.approval import Approval
     from signoff.core.moves import Who
     from signoff.core.people import Directory
@@ -120,6 +120,7 @@ def reassign(
             of=person_of(desk.directory, of or person),
             to=person_of(desk.directory, to),
             reason=reason,
+            along=_along(person),
         )
 
     def said(done: Approval, directory: Directory) -> str:
@@ -219,6 +220,14 @@ def register(app: typer.Typer) -> None:
 def operator() -> str:
     """Return what stands in the audit for whoever sits at the terminal."""
     return f"{getpass.getuser()} (cli)"
+
+
+def _along(person: str) -> Along:
+    """Return how well it is known who moves: as somebody else, not better than by an account."""
+    from signoff.broker.handling import Along  # noqa: PLC0415 -- redis takes a while
+    from signoff.core.steps import Assurance  # noqa: PLC0415
+
+    return Along(assurance=Assurance.ACCOUNT if person else Assurance.TERMINAL)
 
 
 def _who(desk: Desk, person: str) -> Who:

@@ -86,6 +86,7 @@ def away(
 
     async def work(desk: Desk) -> Absence:
         from signoff.core.hours import Absence  # noqa: PLC0415 -- pydantic
+        from signoff.core.steps import Assurance  # noqa: PLC0415
 
         who = person_of(desk.directory, person)
         stands_in = person_of(desk.directory, delegate).id if delegate else ""
@@ -95,7 +96,9 @@ def away(
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await desk.people.leave(who, absence, by=_operator(), more=more)
+        return await desk.people.leave(
+            who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
+        )
 
     absence = with_desk(ctx, work)
     if as_json:

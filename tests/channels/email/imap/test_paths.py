@@ -6,13 +6,14 @@ import aiosmtplib
 
 from channels.conftest import MAILBOX, Channels
 from channels.email.imap.conftest import Box, Log, Reading
+from channels.writing import subject_of
 from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.settings import InboundSettings
 from signoff.core.approval import State
 from signoff.core.events import What
 
 REPLY = (
-    "From: mara@example.com\r\nTo: {to}\r\nSubject: Re: Approve?\r\n"
+    "From: mara@example.com\r\nTo: {to}\r\nSubject: {subject}\r\n"
     "Message-ID: <1@phone.example>\r\nDate: Mon, 2 Mar 2026 10:00:00 +0000\r\n\r\napprove\r\n"
 )
 
@@ -20,7 +21,7 @@ REPLY = (
 def reply_to(token: str) -> tuple[str, bytes]:
     """Return the address of a card and the reply to it."""
     to = MAILBOX.replace("@", f"+{token}@")
-    return to, REPLY.format(to=to).encode()
+    return to, REPLY.format(to=to, subject=subject_of(token)).encode()
 
 
 async def test_the_same_mail_delivered_twice(

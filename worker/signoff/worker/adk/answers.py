@@ -136,6 +136,8 @@ def refusal(approval: Approval) -> dict[str, Any]:
     }
     if decision is None:
         return told
+    if approval.state is State.REJECTED and not decision.by:
+        told["error"] = "This tool call was refused, and nobody was asked."
     if decision.reason:
         told["reason"] = decision.reason
     if decision.by and approval.terms is not None and approval.terms.name_approver:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
 from signoff.worker.adk.actual import as_they_are, carrying, note_arguments
 from signoff.worker.adk.answers import refusal
@@ -44,6 +45,7 @@ from signoff.worker.adk.history import Invocation
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.nodes import watch_function_nodes
 from signoff.worker.adk.questions import NODE, is_node
+from signoff.worker.outcomes import VALID_FOR
 from signoff.worker.port import Fence
 
 log = structlog.get_logger(__name__)
@@ -69,13 +71,15 @@ class GuardPlugin(BasePlugin):
 
     Args:
         ledger: Where the approvals are.
+        valid_for: How long a yes is good for whose policy does not say.
 
     Attributes:
         journals: What code has called, and nobody was asked about.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
         super().__init__(name="signoff_guard")
+        self._valid_for = valid_for
         self.journals = Journals(ledger)
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
@@ -139,6 +143,7 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.FINISHED:
             return False
         _require_recorded(approval)
+        await self._require_good(approval)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
@@ -177,7 +182,7 @@ class GuardPlugin(BasePlugin):
         if approval.id in self._begun:
             _require_same_args(approval, tool, tool_args)
         else:
-            self._require_startable(approval, tool_context)
+            await self._require_startable(approval, tool_context)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
         return None
 
@@ -219,14 +224,15 @@ class GuardPlugin(BasePlugin):
             self._begun.discard(approval.id)
             return
         # Once more, with the history that ADK goes by: another answer may have come in since.
-        self._require_startable(approval, context)
+        await self._require_startable(approval, context)
         if code is not None:
             await hand_over(self._ledger, approval, code, context)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=tool.name)
 
-    def _require_startable(self, approval: Approval, context: ToolContext) -> None:
+    async def _require_startable(self, approval: Approval, context: ToolContext) -> None:
         _require_recorded(approval)
+        await self._require_good(approval)
         require_ours(context.session.events, approval)
 
     def require_same_node(self, name: str, args: dict[str, Any], context: Context) -> None:
@@ -331,6 +337,18 @@ class GuardPlugin(BasePlugin):
     async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
         """Put the snapshot of code that has just stopped into the ledger."""
         await set_aside(self._ledger, tool, context)
+
+    async def _require_good(self, approval: Approval) -> None:
+        """Refuse to start a call on a yes that has expired since the run went on.
+
+        Raises:
+            ApprovalExpired: It has.
+        """
+        if approval.has_expired(await self._ledger.now(), self._valid_for):
+            raise ApprovalExpired(
+                f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
+                "not run. Ask the agent anew."
+            )
 
     def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
         """Return the approval of a call: by its own id, or by the node of a workflow it is."""

@@ -33,6 +33,9 @@ CHANNEL: Final = "api"
 
 _ROUTING: Final = 5.0
 
+_NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired"}
+"""What counts the questions under one id, by what has become of the answer to the last one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -130,7 +133,9 @@ class Answering:
         ids = [one for run in runs for one in run.approvals]
         asked = [one for one in await ledger.approvals(ids) if one.origin.confirmation == call]
         if asked:
-            return max(asked, key=lambda one: (one.origin.nth, one.origin.again))
+            return max(
+                asked, key=lambda one: (one.origin.nth, one.origin.again, one.origin.expired)
+            )
         # It was answered in a pause that is over, of which its run has no list any more.
         found: Approval | None = None
         with contextlib.suppress(ApprovalNotFound):
@@ -138,7 +143,7 @@ class Answering:
                 found = await ledger.approval(approval_id(origin))
                 # The question whether it shall run again goes by the same id in the session, and
                 # so does that of a node which is run again.
-                name = "again" if found.handoff is Handoff.IN_DOUBT else "nth"
+                name = _NEXT.get(found.handoff, "nth")
                 origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
         if found is None:
             raise _no_such_call()

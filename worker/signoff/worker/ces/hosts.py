@@ -24,13 +24,6 @@ _LONGEST_NUMBER: Final = 12
 _PARTS: Final = 4
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_NEVER_PUBLIC: Final = (
-    ipaddress.IPv6Network("fec0::/10"),  # site-local (RFC 3879)
-    ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 of a network's own (RFC 8215)
-)
-_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")  # IPv4-compatible (RFC 4291, 2.5.5.1)
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -164,20 +157,3 @@ def pattern(text: str, *, ports: bool = False) -> str:
 def matches(host: str, entry: str) -> bool:
     """Say whether a host is one that an entry of a list names, both in one form."""
     return host.endswith(entry[1:]) if entry.startswith("*.") else host == entry
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address is one of the public internet, whatever it is wrapped in."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        if any(ip in one for one in _NEVER_PUBLIC):
-            return False
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and (ip in _NAT64 or ip in _COMPATIBLE):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-    return ip.is_global and not ip.is_multicast

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import httpx
 
-from signoff.worker.ces.hosts import Target, is_public, matches, target, with_port
+from signoff.core.networks import is_public
+from signoff.worker.ces.hosts import Target, matches, target, with_port
 from signoff.worker.ces.rules import Rules
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
