@@ -53,7 +53,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
             folder=settings.agents_folder,
             tokens=settings.gateway.tokens,
-            local=settings.gateway.local,
+            local=settings.local_programs,
             local_person=settings.gateway.local_person,
             rate=settings.gateway.rate,
             remote=settings.agents.remote,

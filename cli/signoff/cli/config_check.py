@@ -235,16 +235,17 @@ def _gateway(settings: Settings) -> Iterator[Found]:
     gateway = settings.gateway
     if gateway.local_person:
         yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
-    if gateway.local_person and (gateway.tokens or not gateway.local):
+    if gateway.local_person and not settings.local_programs:
         message = "it means nothing where programs on this machine need a token"
         remedy = "Give a token a `person`, or take this out."
         yield ("gateway", "local_person"), _warning(message, remedy)
-    if gateway.adk and gateway.local and not gateway.tokens and not is_loopback(gateway.host):
-        message = f"the API on {gateway.host} lets programs on this machine in without a token"
+    if gateway.adk and settings.local_programs and settings.is_public:
+        message = "programs on this machine need no token, and requests come from other machines"
         remedy = (
-            "Set local = false, and give those tokens who shall use it: `signoff tokens create`."
+            "Take it out: a proxy on this machine can make every request look like one from here. "
+            "`signoff tokens create` makes tokens."
         )
-        yield ("gateway", "adk"), _warning(message, remedy)
+        yield ("gateway", "local"), _warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
         message = "the page needs the API that it calls"
         yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")

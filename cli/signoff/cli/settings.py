@@ -7,6 +7,7 @@ import tomllib
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationError
 from pydantic_settings import (
@@ -18,6 +19,7 @@ from pydantic_settings import (
 )
 
 from signoff.channels.added import AddedChannels
+from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
@@ -139,6 +141,23 @@ class Settings(BaseSettings):
     def owners(self) -> dict[str, str]:
         """Who owns an agent, by its name or its folder's."""
         return self.agents.owners
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the gateway is there for other machines, directly or through a proxy."""
+        webhook = self.email.webhook
+        return (
+            not is_loopback(self.gateway.host)
+            or not is_loopback(urlsplit(self.inbox.url).hostname or "localhost")
+            or bool(self.slack.signing_secret.get_secret_value())
+            or bool(webhook.secrets or webhook.mailgun_secrets)
+        )
+
+    @property
+    def local_programs(self) -> bool:
+        """Whether programs on this machine may use the API of ADK's server without a token."""
+        given = self.gateway.local
+        return not self.gateway.tokens and (not self.is_public if given is None else given)
 
     @property
     def channel_names(self) -> frozenset[str]:
