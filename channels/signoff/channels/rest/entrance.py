@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.access import holder
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.http import Problem, read_body
 from signoff.channels.rest.problems import problem_of
 from signoff.core import access
@@ -107,8 +107,8 @@ class Entrance:
             return
         peer = network_of(request.client.host if request.client is not None else "")
         key = f"tries:token:{hashed(peer)}"
-        if wait := await self._throttle.pause(key, _WRONG, _WHILE):
-            if await self._throttle.allow(f"{key}:told", 1, _WHILE):
+        if wait := await self._throttle.pause(Rule(key, _WRONG, _WHILE)):
+            if await self._throttle.allow(Rule(f"{key}:told", 1, _WHILE)):
                 log.warning("rest.wrong_tokens", peer=peer)
             raise _too_many("What is sent from here is no token, again and again.", wait)
 
