@@ -33,7 +33,7 @@ from signoff.broker.store import Store
 from signoff.cli import log as logs
 from signoff.cli.brokers import require_broker
 from signoff.cli.config_check import require
-from signoff.cli.http import Server, listen
+from signoff.cli.http import Protocol, Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
 from signoff.cli.slack import further_channels, group_keeper
@@ -246,6 +246,7 @@ async def _serve(settings: Settings) -> int:
     app, mail = assemble(parts)
     config = uvicorn.Config(
         app,
+        http=Protocol,
         host=settings.gateway.host,
         port=settings.gateway.port,
         log_config=None,

@@ -10,8 +10,6 @@ import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic_core import from_json
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.access import holder
@@ -69,9 +67,6 @@ class Entrance:
         except SignoffError as error:
             await problem_of(error).response()(scope, receive, send)
             return
-        except ClientDisconnect:
-            await Response(status_code=400)(scope, receive, send)
-            return
         await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> Access:
@@ -128,7 +123,7 @@ async def _whole(request: Request) -> Receive:
     """Read the body, and return what hands it on.
 
     Raises:
-        Problem: It is too large, too slow, or not JSON.
+        Problem: It is too large, or not JSON.
     """
     body = await read_body(request, MOST)
     if body and request.method in _METHODS_WITH_BODY:
