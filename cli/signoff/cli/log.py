@@ -106,7 +106,7 @@ class Bounds:
         held_back = self._admit((event.get("event"), raised), raised=raised)
         if held_back is None:
             raise structlog.DropEvent
-        return event | {"held_back": held_back} if held_back else event
+        return {**event, "held_back": held_back} if held_back else event
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether an event of a library is written; its kind is the line that has logged it."""
