@@ -91,7 +91,8 @@ async def done(ledger: Ledger, count: int) -> set[str]:
 
 def _pop(ledger: Ledger) -> str | None:
     parts = ledger.store.client.connection_pool.connection_kwargs
-    with redis.Redis(host=parts["host"], port=parts["port"], decode_responses=True) as client:
+    to = {name: parts[name] for name in ("host", "port", "password")}
+    with redis.Redis(**to, decode_responses=True) as client:
         answer = client.blpop([f"{ledger.store.prefix}done"], timeout=4)
         for _ in range(14):
             answer = answer or client.blpop([f"{ledger.store.prefix}done"], timeout=4)

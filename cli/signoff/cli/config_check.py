@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from signoff.channels.email.servers import is_loopback
@@ -12,6 +12,7 @@ from signoff.cli.config_grants import check as grants_in
 from signoff.cli.config_levels import check as levels_in
 from signoff.cli.config_people import check as people_in
 from signoff.cli.config_people import reference
+from signoff.cli.credentials import gets
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
@@ -26,27 +27,17 @@ _REDIS = ("redis", "rediss", "unix")
 _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 
 
-def check(settings: Settings) -> list[Fault]:
-    """Return everything that is wrong, errors before warnings, each in the order of the file."""
+def check(settings: Settings, kind: str = "") -> list[Fault]:
+    """Return everything that is wrong, errors before warnings, each in the order of the file.
+
+    Args:
+        settings: The settings.
+        kind: Of the process that has them: what it does not get is not missed. "" has everything.
+    """
     found: list[Found] = []
-    for rule in (
-        _people,
-        people_in,
-        _policies,
-        _default,
-        levels_in,
-        grants_in,
-        _long_running,
-        _email,
-        _slack,
-        added_channels_in,
-        _authentication,
-        _gateway,
-        _inbox,
-        _places,
-        _code,
-    ):
-        found += rule(settings)
+    for rule, needed in _RULES.items():
+        if all(gets(kind, one) for one in needed):
+            found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
         for loc, fault in found
@@ -54,13 +45,17 @@ def check(settings: Settings) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.severity == "warning")
 
 
-def require(settings: Settings) -> list[Fault]:
+def require(settings: Settings, kind: str = "") -> list[Fault]:
     """Refuse settings with errors; return the warnings.
+
+    Args:
+        settings: The settings.
+        kind: See `check`.
 
     Raises:
         ConfigErrors: There is at least one error.
     """
-    faults = check(settings)
+    faults = check(settings, kind)
     if errors := [fault for fault in faults if fault.severity == "error"]:
         raise ConfigErrors(errors)
     return faults
@@ -186,15 +181,6 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
         yield ("email", "smtp", "security"), _warning(message, remedy)
-    imap = email.imap
-    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
-        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
-        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
-        yield ("email", "imap", "security"), _warning(message, remedy)
-    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
-        message = "no answer by email comes in: there is no other way than this one"
-        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
-        yield ("email", "inbound", "listen"), _warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"
@@ -207,6 +193,19 @@ def _email(settings: Settings) -> Iterator[Found]:
         }:
             message = f"{person.email} is Signoff's own address"
             yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _inbound(settings: Settings) -> Iterator[Found]:
+    email = settings.email
+    imap = email.imap
+    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
+        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "imap", "security"), _warning(message, remedy)
+    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
+        message = "no answer by email comes in: there is no other way than this one"
+        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
+        yield ("email", "inbound", "listen"), _warning(message, remedy)
 
 
 def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
@@ -281,6 +280,20 @@ def _inbox(settings: Settings) -> Iterator[Found]:
         yield ("inbox", "sign_in"), _warning(message, remedy)
 
 
+def _page(settings: Settings) -> Iterator[Found]:
+    if settings.inbox.url and not settings.inbox.secret_key.get_secret_value():
+        message = "url and secret_key come together: set both or none"
+        remedy = "Set SIGNOFF_INBOX__SECRET_KEY for the gateways: openssl rand -base64 32."
+        yield ("inbox", "secret_key"), _error(message, remedy)
+
+
+def _clicks(settings: Settings) -> Iterator[Found]:
+    if settings.slack.enabled and not settings.slack.takes_clicks:
+        message = "cards could be sent and no click taken"
+        remedy = "Set app_token (Socket Mode) or signing_secret (HTTP)."
+        yield ("slack",), _error(message, remedy)
+
+
 def _slack(settings: Settings) -> Iterator[Found]:
     owners: dict[str, str] = {}
     for index, person in enumerate(settings.people):
@@ -352,6 +365,29 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, _error("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
         yield loc, _error("what follows the port should be a database number", remedy)
+
+
+_RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _people: (),
+    people_in: ("slack.bot_token",),
+    _policies: ("slack.bot_token", "email"),
+    _default: ("slack.bot_token", "email"),
+    levels_in: ("slack.bot_token", "channels"),
+    grants_in: (),
+    _long_running: (),
+    _email: ("email.smtp",),
+    _inbound: ("email.imap", "email.webhook"),
+    _slack: ("slack.bot_token",),
+    _clicks: ("slack.app_token", "slack.signing_secret"),
+    added_channels_in: ("channels",),
+    _authentication: ("email",),
+    _gateway: ("gateway",),
+    _inbox: ("inbox.url", "email"),
+    _page: ("inbox.secret_key",),
+    _places: (),
+    _code: ("ces",),
+}
+"""Each rule, with the tables and keys without which a process cannot judge it."""
 
 
 def _is_database(path: str) -> bool:

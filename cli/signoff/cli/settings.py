@@ -18,6 +18,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from signoff.broker.embedded import running_url
 from signoff.channels.added import AddedChannels
 from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings
@@ -25,6 +26,7 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.ways import EMAIL, SLACK
 from signoff.channels.webhooks.settings import Webhook
+from signoff.cli.credentials import own_content
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
 from signoff.cli.sections import (
@@ -114,9 +116,21 @@ class Settings(BaseSettings):
         return (self.home / self.agents.folder).resolve()
 
     @property
+    def redis_url(self) -> str:
+        """The URL of the ledger's Redis; where none is set, of the one that `signoff up` runs."""
+        if "url" in self.redis.model_fields_set:
+            return self.redis.url
+        return running_url(self.redis_folder) or self.redis.url
+
+    @property
+    def redis_folder(self) -> Path:
+        """Where `signoff up` keeps a Redis of its own."""
+        return self.state_folder / "redis"
+
+    @property
     def broker_url(self) -> str:
         """The URL of the broker: the ledger's Redis unless another is set."""
-        return self.broker.url or self.redis.url
+        return self.broker.url or self.redis_url
 
     @property
     def sessions_url(self) -> str:
@@ -200,11 +214,12 @@ def find_file(path: Path | None = None) -> Path | None:
     return named.resolve()
 
 
-def load_settings(path: Path | None = None) -> Settings:
+def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     """Read the settings: environment over file over defaults.
 
     Args:
         path: The file; see `find_file`.
+        kind: What kind of process wants them, which gets its own part of the file; "" gets all.
 
     Raises:
         ConfigErrors: Every fault of form, each with file or variable, key and remedy. What the
@@ -212,7 +227,7 @@ def load_settings(path: Path | None = None) -> Settings:
     """
     file = find_file(path)
     text = _read(file) if file is not None else ""
-    content = _parse(text, file)
+    content = own_content(kind, _parse(text, file))
     faults = _unknown_variables()
     token = _file.set(content)
     try:
