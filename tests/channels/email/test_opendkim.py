@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import smtplib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import MAILBOX, Channels, Sink
+from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound import MailServer
@@ -158,12 +158,7 @@ async def send(port: int, token: str, *options: str) -> None:
 
 async def hand_on(raw: bytes, token: str, port: int) -> None:
     """Deliver by LMTP what has come by another way."""
-
-    def deliver() -> None:
-        with smtplib.LMTP("127.0.0.1", port) as client:
-            client.sendmail(MARA.email, [f"approvals+{token}@signoff.example"], raw)
-
-    await asyncio.to_thread(deliver)
+    await deliver(port, f"approvals+{token}@signoff.example", raw, sender=MARA.email)
 
 
 async def arrival(sink: Sink) -> bytes:
