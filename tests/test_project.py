@@ -184,3 +184,32 @@ def test_every_test_says_what_it_shows(test: Path) -> None:
             "test_"
         ):
             assert ast.get_docstring(node), f"{relative(test)}: {node.name}"
+
+
+def test_every_context_cleans_up_also_after_an_error() -> None:
+    """What follows a bare `yield` is skipped when the body raises, a skipped test included."""
+    found = [
+        f"{relative(source)}: {node.name}"
+        for source in [*SOURCES, *(ROOT / "tests").rglob("*.py")]
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and any(ast.unparse(one).endswith("contextmanager") for one in node.decorator_list)
+        and list(unguarded(node))
+    ]
+    assert found == []
+
+
+def unguarded(block: ast.AST) -> Iterator[int]:
+    """Yield the line of each `yield` that has something behind it in its own block."""
+    for name in ("body", "orelse", "finalbody"):
+        lines = getattr(block, name, None)
+        if not isinstance(lines, list):
+            continue
+        guarded = isinstance(block, ast.Try) and bool(block.finalbody or block.handlers)
+        for place, line in enumerate(lines):
+            yields = isinstance(line, ast.Expr | ast.Assign) and isinstance(line.value, ast.Yield)
+            behind = [one for one in lines[place + 1 :] if not isinstance(one, ast.Return)]
+            if yields and behind and not guarded:
+                yield line.lineno
+            if isinstance(line, ast.With | ast.AsyncWith | ast.If | ast.For | ast.Try):
+                yield from unguarded(line)
