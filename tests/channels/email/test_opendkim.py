@@ -32,7 +32,7 @@ from signoff.core.card import card
 from signoff.core.events import What
 from zone import Signer, Zone, letter, serving
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.soak, needs_root]
 
 COMPANY = Signer("example.com", bits=2048)
 SERVER = "mx.signoff.example"
