@@ -212,9 +212,11 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
 async def _browser(folder: Path) -> AsyncIterator[Tab]:
     async with chromium(folder, scripts=True) as tab:
         await tab.listen()
-        yield tab
-        # What a page listens to ends before the server does.
-        await tab.do("Page.navigate", url="about:blank")
+        try:
+            yield tab
+        finally:
+            # What a page listens to ends before the server does.
+            await tab.do("Page.navigate", url="about:blank")
 
 
 @asynccontextmanager
@@ -226,9 +228,11 @@ async def _served(office: Channels, inbox: InboxSettings, port: int) -> AsyncIte
     server = Server(config, lambda _: listening.set())
     serving = asyncio.create_task(server._serve())
     await listening.wait()
-    yield
-    server.should_exit = True
-    await serving
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 @asynccontextmanager
@@ -242,9 +246,11 @@ async def _mail_server() -> AsyncIterator[Sink]:
 
     server = await loop.create_server(session, "127.0.0.1", 0)
     sink.port = server.sockets[0].getsockname()[1]
-    yield sink
-    server.close()
-    for one in sessions:
-        if one.transport is not None:
-            one.transport.close()
-    await asyncio.sleep(0)
+    try:
+        yield sink
+    finally:
+        server.close()
+        for one in sessions:
+            if one.transport is not None:
+                one.transport.close()
+        await asyncio.sleep(0)

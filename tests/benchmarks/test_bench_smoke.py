@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.soak
 ROOT = Path(__file__).parents[2]
 RATIOS = (
     "b / a, round trips",

@@ -16,6 +16,7 @@ from signoff.core.lifecycle import State
 
 
 @pytest.mark.promise
+@pytest.mark.soak
 @pytest.mark.timeout(120)
 async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: Path) -> None:
     """The deadline passes, the run goes on without approval, and the reply changes nothing."""

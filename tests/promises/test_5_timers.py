@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.promise
+@pytest.mark.soak
 @pytest.mark.timeout(120)
 def test_each_escalates_once_though_a_process_is_killed() -> None:
     """2,000 and four processes, one ended by SIGKILL: one escalation and one card for each.

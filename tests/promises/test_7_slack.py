@@ -108,6 +108,7 @@ async def _stopped_quietly(office: SlackOffice, *names: str) -> None:
 
 
 @pytest.mark.promise
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 async def test_deaths_on_the_way_and_many_hands(tmp_path: Path):
     """Killed before and after a click counts, between a post and its record; 200 hands at once."""

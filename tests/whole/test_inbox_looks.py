@@ -153,6 +153,7 @@ async def tour(at: Premises) -> AsyncIterator[str]:
     yield "operator"
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_page(at: Premises) -> None:

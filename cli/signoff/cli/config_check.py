@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from signoff.channels.email.servers import is_loopback
@@ -12,6 +12,7 @@ from signoff.cli.config_grants import check as grants_in
 from signoff.cli.config_levels import check as levels_in
 from signoff.cli.config_people import check as people_in
 from signoff.cli.config_people import reference
+from signoff.cli.credentials import gets
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
 from signoff.core import conditions, longrunning
@@ -27,27 +28,17 @@ _REDIS = ("redis", "rediss", "unix")
 _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 
 
-def check(settings: Settings) -> list[Fault]:
-    """Return everything that is wrong, errors before warnings, each in the order of the file."""
+def check(settings: Settings, kind: str = "") -> list[Fault]:
+    """Return everything that is wrong, errors before warnings, each in the order of the file.
+
+    Args:
+        settings: The settings.
+        kind: Of the process that has them: what it does not get is not missed. "" has everything.
+    """
     found: list[Found] = []
-    for rule in (
-        _people,
-        people_in,
-        _policies,
-        _default,
-        levels_in,
-        grants_in,
-        _long_running,
-        _email,
-        _slack,
-        added_channels_in,
-        _authentication,
-        _gateway,
-        _inbox,
-        _places,
-        _code,
-    ):
-        found += rule(settings)
+    for rule, needed in _RULES.items():
+        if all(gets(kind, one) for one in needed):
+            found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
         for loc, fault in found
@@ -55,13 +46,17 @@ def check(settings: Settings) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.severity == "warning")
 
 
-def require(settings: Settings) -> list[Fault]:
+def require(settings: Settings, kind: str = "") -> list[Fault]:
     """Refuse settings with errors; return the warnings.
+
+    Args:
+        settings: The settings.
+        kind: See `check`.
 
     Raises:
         ConfigErrors: There is at least one error.
     """
-    faults = check(settings)
+    faults = check(settings, kind)
     if errors := [fault for fault in faults if fault.severity == "error"]:
         raise ConfigErrors(errors)
     return faults
@@ -202,6 +197,22 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
         yield ("email", "smtp", "security"), _warning(message, remedy)
+    sender = email.sender_address.rpartition("@")[2].lower()
+    if sender != email.domain.lower():
+        message = f"answers go to {email.domain}, and mails come from {sender}"
+        remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
+        yield ("email", "mailbox"), _warning(message, remedy)
+    for index, person in enumerate(settings.people):
+        if normal_address(person.email) in {
+            normal_address(email.mailbox),
+            normal_address(email.sender_address),
+        }:
+            message = f"{person.email} is Signoff's own address"
+            yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _inbound(settings: Settings) -> Iterator[Found]:
+    email = settings.email
     imap = email.imap
     if imap is not None and imap.security == "none" and not is_loopback(imap.host):
         message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
@@ -216,18 +227,6 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
         remedy = "Set certificate, and STARTTLS is offered."
         yield ("email", "inbound", "certificate"), _warning(message, remedy)
-    sender = email.sender_address.rpartition("@")[2].lower()
-    if sender != email.domain.lower():
-        message = f"answers go to {email.domain}, and mails come from {sender}"
-        remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
-        yield ("email", "mailbox"), _warning(message, remedy)
-    for index, person in enumerate(settings.people):
-        if normal_address(person.email) in {
-            normal_address(email.mailbox),
-            normal_address(email.sender_address),
-        }:
-            message = f"{person.email} is Signoff's own address"
-            yield ("people", index, "email"), _error(message, "Give the person's own address.")
 
 
 def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
@@ -256,16 +255,17 @@ def _gateway(settings: Settings) -> Iterator[Found]:
     gateway = settings.gateway
     if gateway.local_person:
         yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
-    if gateway.local_person and (gateway.tokens or not gateway.local):
+    if gateway.local_person and not settings.local_programs:
         message = "it means nothing where programs on this machine need a token"
         remedy = "Give a token a `person`, or take this out."
         yield ("gateway", "local_person"), _warning(message, remedy)
-    if gateway.adk and gateway.local and not gateway.tokens and not is_loopback(gateway.host):
-        message = f"the API on {gateway.host} lets programs on this machine in without a token"
+    if gateway.adk and settings.local_programs and settings.is_public:
+        message = "programs on this machine need no token, and requests come from other machines"
         remedy = (
-            "Set local = false, and give those tokens who shall use it: `signoff tokens create`."
+            "Take it out: a proxy on this machine can make every request look like one from here. "
+            "`signoff tokens create` makes tokens."
         )
-        yield ("gateway", "adk"), _warning(message, remedy)
+        yield ("gateway", "local"), _warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
         message = "the page needs the API that it calls"
         yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")
@@ -299,6 +299,20 @@ def _inbox(settings: Settings) -> Iterator[Found]:
         message = "links are mailed from this machine alone: no mail leaves it"
         remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
         yield ("inbox", "sign_in"), _warning(message, remedy)
+
+
+def _page(settings: Settings) -> Iterator[Found]:
+    if settings.inbox.url and not settings.inbox.secret_key.get_secret_value():
+        message = "url and secret_key come together: set both or none"
+        remedy = "Set SIGNOFF_INBOX__SECRET_KEY for the gateways: openssl rand -base64 32."
+        yield ("inbox", "secret_key"), _error(message, remedy)
+
+
+def _clicks(settings: Settings) -> Iterator[Found]:
+    if settings.slack.enabled and not settings.slack.takes_clicks:
+        message = "cards could be sent and no click taken"
+        remedy = "Set app_token (Socket Mode) or signing_secret (HTTP)."
+        yield ("slack",), _error(message, remedy)
 
 
 def _slack(settings: Settings) -> Iterator[Found]:
@@ -372,6 +386,29 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, _error("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
         yield loc, _error("what follows the port should be a database number", remedy)
+
+
+_RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _people: (),
+    people_in: ("slack.bot_token",),
+    _policies: ("slack.bot_token", "email"),
+    _default: ("slack.bot_token", "email"),
+    levels_in: ("slack.bot_token", "channels"),
+    grants_in: (),
+    _long_running: (),
+    _email: ("email.smtp",),
+    _inbound: ("email.imap", "email.webhook"),
+    _slack: ("slack.bot_token",),
+    _clicks: ("slack.app_token", "slack.signing_secret"),
+    added_channels_in: ("channels",),
+    _authentication: ("email",),
+    _gateway: ("gateway",),
+    _inbox: ("inbox.url", "email"),
+    _page: ("inbox.secret_key",),
+    _places: (),
+    _code: ("ces",),
+}
+"""Each rule, with the tables and keys without which a process cannot judge it."""
 
 
 def _is_database(path: str) -> bool:

@@ -51,7 +51,7 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
 async def diagnose(settings: Settings) -> list[Finding]:
     """Look at everything and return what was found; nothing is changed and no mail is sent."""
     findings = _settings(settings)
-    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix, size=4))
+    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         findings += [finding async for finding in _ledger(ledger, settings)]
         findings += await _imap(settings, ledger)
@@ -81,7 +81,7 @@ def _settings(settings: Settings) -> list[Finding]:
 
 
 async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
-    url = logs.hide_passwords(settings.redis.url)
+    url = logs.hide_passwords(settings.redis_url)
     try:
         problems = await redis_problems(ledger)
         for problem in problems:

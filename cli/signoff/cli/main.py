@@ -7,12 +7,14 @@ commands import what they need when they are called.
 from __future__ import annotations
 
 import asyncio
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from signoff.broker.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     api,
@@ -121,4 +123,6 @@ app.add_typer(mailbox.app, name="mailbox")
 
 def main() -> None:
     """Run the command that the arguments name, and exit."""
+    # Sessions, artifacts and mails hold what only this user may read, wherever they are kept.
+    os.umask(PRIVATE_UMASK)
     app()

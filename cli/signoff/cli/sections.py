@@ -118,10 +118,12 @@ class GatewaySettings(Value):
         description="Who may use the API of ADK's server, besides those to whom `signoff tokens "
         "create` has given a token: for development, and for tokens that a secret store makes.",
     )
-    local: bool = Field(
-        True,
-        description="While there are no `tokens` here, let programs on this machine use that API "
-        "without one. For development: set it to false where people have tokens.",
+    local: bool | None = Field(
+        None,
+        description="While there are no `tokens` here, let programs of this user on this machine "
+        "use that API without one. For development. If it is not set: true, unless the settings "
+        "say that requests come from other machines (`[inbox] url`, `[gateway] host`, Slack by "
+        "HTTP, `[email.webhook]`).",
     )
     local_person: str = Field(
         "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import smtplib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import MAILBOX, Channels, Sink
 from channels.writing import subject_of
+from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound import MailServer
@@ -33,7 +33,7 @@ from signoff.core.card import card
 from signoff.core.events import What
 from zone import Signer, Zone, letter, serving
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.soak, needs_root]
 
 COMPANY = Signer("example.com", bits=2048)
 SERVER = "mx.signoff.example"
@@ -159,12 +159,7 @@ async def send(port: int, token: str, *options: str) -> None:
 
 async def hand_on(raw: bytes, token: str, port: int) -> None:
     """Deliver by LMTP what has come by another way."""
-
-    def deliver() -> None:
-        with smtplib.LMTP("127.0.0.1", port) as client:
-            client.sendmail(MARA.email, [f"approvals+{token}@signoff.example"], raw)
-
-    await asyncio.to_thread(deliver)
+    await deliver(port, f"approvals+{token}@signoff.example", raw, sender=MARA.email)
 
 
 async def arrival(sink: Sink) -> bytes:

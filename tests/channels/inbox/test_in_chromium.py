@@ -175,6 +175,7 @@ async def test_a_link_from_the_form_to_the_session(desktop: Desktop, start_sink)
     await tab.find("h1", "does not work any more")
 
 
+@pytest.mark.soak
 async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> None:
     """At a provider on another site, which is certified for OpenID Connect: there and back."""
     port = free_port()
@@ -200,6 +201,7 @@ async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> No
         assert session.browser == "Chrome on Linux"
 
 
+@pytest.mark.soak
 async def test_these_pages_are_for_everybody(channels, tmp_path: Path) -> None:
     """No rule of axe is broken and nothing is cut off, at both widths, in light and dark."""
     axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

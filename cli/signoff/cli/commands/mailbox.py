@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from signoff.broker.private import private_folder
 from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.credentials import MAILBOX, drop_foreign_secrets
 from signoff.cli.terminal import say
 from signoff.core.errors import ConfigError
 
@@ -46,8 +48,10 @@ def serve(
     """Take all mail, until it is told to stop."""
     from signoff.cli import log  # noqa: PLC0415
 
-    settings = settings_of(ctx)
+    drop_foreign_secrets(MAILBOX)
+    settings = settings_of(ctx, MAILBOX)
     log.configure(settings.log)
+    private_folder(settings.state_folder)
     asyncio.run(_serve(folder_of(settings), host, port))
 
 

@@ -35,8 +35,12 @@ class Session:
     config: Path | None = None
 
 
-def settings_of(ctx: typer.Context) -> Settings:
+def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     """Read the settings of this call, and send warnings to standard error.
+
+    Args:
+        ctx: The call.
+        kind: What kind of process this is to be; see `load_settings`.
 
     Raises:
         ConfigErrors: They have faults.
@@ -46,7 +50,7 @@ def settings_of(ctx: typer.Context) -> Settings:
     from signoff.cli.settings import load_settings  # noqa: PLC0415
 
     session = ctx.find_root().obj
-    settings = load_settings(session.config if isinstance(session, Session) else None)
+    settings = load_settings(session.config if isinstance(session, Session) else None, kind)
     log.configure(LogSettings(level="warning", redact=settings.log.redact))
     return settings
 
@@ -77,7 +81,7 @@ async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *
         from signoff.broker.celery import CeleryBell, make_celery  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
-    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix), bell)
+    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
     try:
         return await work(Desk(ledger, settings.everybody))
     finally:

@@ -30,8 +30,8 @@ async def test_the_same_mail_delivered_twice(
     """Each copy has trace fields of its own; the reply counts once, and nobody is told off."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
-    box.deliver(raw)
-    box.deliver(raw)
+    await box.deliver(raw)
+    await box.deliver(raw)
     async with reading():
         await log.read_up_to(2)
     await channels.intake.drain()
@@ -55,7 +55,7 @@ async def test_the_same_mail_by_smtp_and_by_imap(
     async with client:
         await client.sendmail("mara@example.com", [to], raw)
     await server.stop()
-    box.deliver(raw, sender="mara@example.com")
+    await box.deliver(raw, sender="mara@example.com")
     async with reading():
         await log.read_up_to(1)
     await channels.intake.drain()
@@ -70,7 +70,7 @@ async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
     """The server that delivered it wrote down that its sender is empty: no person wrote it."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
-    box.deliver(raw, sender="")
+    await box.deliver(raw, sender="")
     async with reading():
         await log.read_up_to(1)
     await channels.intake.drain()

@@ -63,7 +63,7 @@ def session_service(url: str, folder: Path) -> BaseSessionService:
         if url.startswith(SCHEMES):
             return LastingRedisSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
-    except (ValueError, ImportError, OSError, sqlite3.Error) as error:
+    except (ValueError, ImportError, OSError, RuntimeError, sqlite3.Error) as error:
         raise ConfigError(
             f"ADK cannot use {url.split('://', maxsplit=1)[0]}:// for its sessions: {error}. "
             "Write sqlite:///path, redis://host:port/number, or "

@@ -160,7 +160,7 @@ class ProblemRoute(APIRoute):
                     log.warning("api.failed", path=request.url.path, error=str(error))
                 return translated.response()
             except ClientDisconnect:
-                return Response(status_code=400)
+                raise  # who went away, or was too slow, is the gateway's to mind
             except Exception:
                 log.exception("api.failed", path=request.url.path)
                 words = "Something unexpected happened; the log of the gateway says what."

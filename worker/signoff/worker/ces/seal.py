@@ -14,6 +14,8 @@ from typing import Any, Final
 from google.adk.agents.context import Context
 from pydantic import SecretStr
 
+from signoff.broker.private import private_folder
+from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use
 from signoff.worker.ces.sandbox import Held
@@ -121,15 +123,29 @@ def suspended_at(sealed: str, where: Sequence[str]) -> Suspended | None:
     return Suspended(tool, args, sealed, doubtful=said.get("doubtful") is True)
 
 
-def own_key(rules: Rules, file: Path) -> Rules:
-    """Return rules that have a key: theirs, or that of this machine, made when there is none."""
+def own_key(rules: Rules, folder: Path) -> Rules:
+    """Return rules that have a key: theirs, or that of this machine, made when there is none.
+
+    Args:
+        rules: The rules of the settings.
+        folder: Where Signoff keeps what it needs on this machine.
+
+    Raises:
+        ConfigError: The key of this machine cannot be kept there.
+    """
     if rules.key.get_secret_value():
         return rules
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = private_folder(folder) / "ces.key"
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         pass
+    except OSError as error:
+        raise ConfigError(
+            f"the key for suspended code cannot be written to {file}: {error.strerror}. Let this "
+            "user write to that folder, or set SIGNOFF_CES__KEY.",
+            key="ces.key",
+        ) from error
     else:
         with os.fdopen(descriptor, "w") as made:
             made.write(secrets.token_hex(32))
