@@ -200,7 +200,7 @@ async def test_what_another_program_has_signed_decides(channels, relays):
         opendkim(relays.signs("simple/simple")) as milter,
         postfix(delivering("lmtp", here.server.port) + f"smtpd_milters = {milter}\n") as port,
     ):
-        await say(port, token, "approve: f\u00fcr J\u00f6rg  \n\n  .\n\n-- \nMara\n\n\n")
+        await say(port, token, "approve\nnote: f\u00fcr J\u00f6rg  \n\n  .\n\n-- \nMara\n\n\n")
         await here.taken()
         state, what, _ = await here.state(approval)
     assert (state, what) == (State.APPROVED, What.APPROVED)

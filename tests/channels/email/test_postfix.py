@@ -30,7 +30,7 @@ async def test_an_answer_comes_through_postfix(channels):
             mail = ("--from", "mara@example.com", "--header", f"Subject: {subject_of(token)}")
             body = (
                 "--body",
-                "approve: fine by me",
+                "approve\nnote: fine by me",
                 "--h-Message-Id",
                 f"<{secrets.token_hex(4)}@x>",
             )

@@ -31,7 +31,7 @@ from signoff.core.replies.languages import TOPIC, Language, Role, language, stem
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, is_hiragana, is_spaceless, phrase_tokens
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_han, is_hiragana, is_spaceless, phrase_tokens
 from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
@@ -244,7 +244,8 @@ class Reader:
                 return
             if token.text[0] < "\u1100":
                 continue
-            yield from (one.end for one in self.phrases(end) if one.role == Role.TITLE)
+            titles = (one.end for one in self.phrases(end) if one.role == Role.TITLE)
+            yield from (title for title in titles if is_spaceless(self.text.tokens[end].text[0]))
 
     def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
         """Yield where a duration may end that begins at a token, and how long it is."""
@@ -411,6 +412,8 @@ class Reader:
                     yield _Edge(found.end, State.AFTER, piece)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
+                case Role.COURTESY if self._completes_a_word(at):
+                    continue
                 case Role.THANKS | Role.COURTESY:
                     yield from self._courtesy(piece, state)
                 case Role.AFTER if state is State.AFTER:
@@ -428,14 +431,27 @@ class Reader:
             for end in self.addressed(at, greeted=False):
                 yield _Edge(end, state, Piece(NAME, at, end))
 
+    def _completes_a_word(self, at: int) -> bool:
+        """Say whether a Chinese character stands right before another one.
+
+        "可以理解" says that something can be understood, and nothing of "可以" and a courtesy.
+        """
+        if not at:
+            return False
+        before, here = self.text.tokens[at - 1 : at + 1]
+        return before.end == here.start and is_han(before.text[0]) and is_han(here.text[0])
+
     def _runs_on(self, at: int, end: int) -> bool:
         """Say whether a yes of one character is the beginning of a longer word.
 
         "好棒" is praise and no "好"; only thanks may stand right behind such a yes.
         """
-        single = end == at + 1 and is_spaceless(self.text.tokens[at].text[0])
+        tokens = self.text.tokens
+        single = end == at + 1 and is_spaceless(tokens[at].text[0])
+        if not single or end >= len(tokens) or tokens[at].end < tokens[end].start:
+            return False
         thanked = any(one.role == Role.THANKS for one in self.phrases(end))
-        return single and not self.text.is_boundary(end) and not thanked
+        return not thanked and not self.text.is_boundary(end)
 
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""
