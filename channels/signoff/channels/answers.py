@@ -19,7 +19,7 @@ from signoff.channels.grant_phrases import no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
-from signoff.core.answering import example_of_yes
+from signoff.core.answering import example_of_yes, form_of
 from signoff.core.approval import Approval, Kind, State
 from signoff.core.asides import Aside
 from signoff.core.command import Command, Verdict, read_command, without_greeting
@@ -36,7 +36,8 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import What
-from signoff.core.payload import fields_of, find_field
+from signoff.core.freetext import read_free_text
+from signoff.core.payload import LONE_FIELD, fields_of, find_field
 from signoff.core.people import Person
 from signoff.core.text import brief
 
@@ -95,6 +96,22 @@ def read_answer(text: str, approval: Approval) -> Command:
     return edit if edit.values or unclear else command
 
 
+def asks_freely(approval: Approval) -> bool:
+    """Return whether any text or JSON answers this request."""
+    return approval.kind is Kind.INPUT and form_of(approval.call).free
+
+
+def free_answer(text: str) -> Command:
+    """Read words that are neither a yes nor a no as the answer to a request without a schema.
+
+    Raises:
+        PayloadError: They are not taken for it.
+    """
+    value, yes = read_free_text(without_greeting(text))
+    verdict = Verdict.APPROVE if yes else Verdict.REJECT
+    return Command(verdict=verdict, values={LONE_FIELD: value})
+
+
 class Answers:
     """Takes answers; each ends in one commit, or in an error and no commit.
 
@@ -144,8 +161,10 @@ class Answers:
                 ):
                     return
                 approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
-                await self._not_understood(answer, command.problem)
-                return
+                if problem or not asks_freely(approval):
+                    await self._not_understood(answer, command.problem)
+                    return
+                command = free_answer(text)
             await self.decide(answer, person, command)
         except PayloadError as error:
             example = example_of_yes(approval.kind, approval.call, approval.template)
@@ -263,6 +282,7 @@ class Answers:
                 person,
                 channel=holder.channel,
                 reason=command.reason,
+                values=command.values,
                 also=also,
                 noted=lambda change, after: self._voted(change, answer, person, after),
                 more=answer.more,

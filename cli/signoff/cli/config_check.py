@@ -14,7 +14,7 @@ from signoff.cli.config_people import check as people_in
 from signoff.cli.config_people import reference
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
-from signoff.core import conditions, longrunning
+from signoff.core import conditions, inputrules, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
 from signoff.core.levels import Level
 from signoff.core.people import normal_address
@@ -37,6 +37,7 @@ def check(settings: Settings) -> list[Fault]:
         levels_in,
         grants_in,
         _long_running,
+        _inputs,
         _email,
         _slack,
         added_channels_in,
@@ -177,6 +178,21 @@ def _long_running(settings: Settings) -> Iterator[Found]:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
             remedy = "Put it before that one, or take it out: the first that matches rules."
             yield ("long_running", index), _error(message, remedy)
+
+
+def _inputs(settings: Settings) -> Iterator[Found]:
+    for index, rule in enumerate(settings.inputs):
+        try:
+            inputrules.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: when = \"message.startsWith('Reply with')\"."
+            yield ("inputs", index), _error(str(error).rstrip("."), remedy)
+        if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield (
+                ("inputs", index),
+                _error("it is never reached: an earlier table takes all", remedy),
+            )
 
 
 def _email(settings: Settings) -> Iterator[Found]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
 from google.adk.agents.base_agent import BaseAgent
-from google.adk.apps.app import App
+from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.cli.utils.agent_loader import AgentLoader
@@ -22,6 +23,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
+from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.inspection import concerns
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
@@ -164,7 +166,12 @@ class Apps:
         if isinstance(loaded, App):
             # A copy: the user's object is not ours to change.
             return loaded.model_copy(update={"plugins": [*loaded.plugins, self._plugin()]})
-        return App(name=name, root_agent=loaded, plugins=[self._plugin()])
+        return App(
+            name=name,
+            root_agent=loaded,
+            plugins=[self._plugin()],
+            resumability_config=resumable_config() if is_composite(loaded) else None,
+        )
 
     async def close(self) -> None:
         """Close the runners and the session service."""
@@ -173,6 +180,13 @@ class Apps:
         close = getattr(self.sessions, "close", None)
         if close is not None:
             await close()
+
+
+def resumable_config() -> ResumabilityConfig:
+    """Return the setting by which ADK writes checkpoints, without its warning that it is new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ResumabilityConfig(is_resumable=True)
 
 
 def open_apps(
