@@ -23,8 +23,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
-from signoff.worker.adk.composites import is_composite
-from signoff.worker.adk.inspection import concerns
+from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
 
@@ -116,6 +115,7 @@ class Apps:
         self._artifacts = artifacts or InMemoryArtifactService()
         self._memory = InMemoryMemoryService()
         self._runners: dict[str, Runner] = {}
+        self._plain: dict[str, Runner] = {}
 
     def runner(self, name: str) -> Runner:
         """Return the runner of an app.
@@ -126,6 +126,19 @@ class Apps:
         if name not in self._runners:
             self._runners[name] = self._make(name)
         return self._runners[name]
+
+    def plain_runner(self, name: str) -> Runner:
+        """Return a runner of an app that takes it for one that is not resumable.
+
+        Raises:
+            AppNotFound: As `runner`.
+        """
+        if name not in self._plain:
+            usual = self.runner(name)
+            app = usual.app or App(name=name, root_agent=usual.agent)
+            plain = app.model_copy(update={"resumability_config": None})
+            self._plain[name] = self._runner_of(name, plain)
+        return self._plain[name]
 
     def look_over(self, names: Sequence[str]) -> None:
         """Load agents and log what will not work in them; a broken one does not stop the others.
@@ -153,7 +166,9 @@ class Apps:
                 f"The agent {name!r} in {self.folder} does not load: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        app = self._with_plugin(name, loaded)
+        return self._runner_of(name, self._with_plugin(name, loaded))
+
+    def _runner_of(self, name: str, app: App) -> Runner:
         return Runner(
             app=app,
             app_name=name,
@@ -170,11 +185,12 @@ class Apps:
             name=name,
             root_agent=loaded,
             plugins=[self._plugin()],
-            resumability_config=resumable_config() if is_composite(loaded) else None,
+            resumability_config=_resumable() if is_resumable(loaded) else None,
         )
 
     async def close(self) -> None:
         """Close the runners and the session service."""
+        # The plain ones share the agents of the others, and all that there is to close.
         for runner in self._runners.values():
             await runner.close()
         close = getattr(self.sessions, "close", None)
@@ -182,7 +198,7 @@ class Apps:
             await close()
 
 
-def resumable_config() -> ResumabilityConfig:
+def _resumable() -> ResumabilityConfig:
     """Return the setting by which ADK writes checkpoints, without its warning that it is new."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

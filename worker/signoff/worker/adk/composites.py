@@ -149,6 +149,31 @@ def calls_others(event: Event) -> bool:
     return any(call.id not in long_running for call in event.get_function_calls())
 
 
+def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
+    """Yield the LLM agents that the root, or its nodes, have as sub-agents, or are."""
+    for top in _agents(root):
+        for one in _tree(top):
+            if isinstance(one, LlmAgent):
+                yield one
+
+
+def unheard_because(root: BaseNode, agent: str) -> str:
+    """Say why an agent never hears the answer to what it asks; "" where it does.
+
+    Args:
+        root: The root agent.
+        agent: The name of the agent that asks.
+    """
+    path = _path(root, agent)
+    outer = next((one for one in path if not isinstance(one, LlmAgent)), None)
+    if outer is not None and not isinstance(root, BaseAgent):
+        return f"{outer.name!r} is a node of a workflow, and ADK takes the answer for its output"
+    side = next((one for one in path if isinstance(one, ParallelAgent)), None)
+    if side is not None and isinstance(root, LlmAgent):
+        return f"ADK looks for the answer outside of {side.name!r}, to which the turn was handed"
+    return ""
+
+
 def undone(root: BaseNode, asked: Iterable[str], *, resumable: bool) -> str:
     """Say what ADK does not do any more once agents have got their answers; "" for nothing.
 
@@ -157,13 +182,11 @@ def undone(root: BaseNode, asked: Iterable[str], *, resumable: bool) -> str:
         asked: The names of the agents that have asked.
         resumable: Whether the app is.
     """
+    if resumable and is_composite(root):
+        return ""
     lost: dict[str, None] = {}
     for name in asked:
-        path = _path(root, name)
-        outer = [one for one in path if not isinstance(one, LlmAgent)]
-        if not outer or (resumable and is_composite(root)):
-            continue
-        for outside, inside in pairwise(path):
+        for outside, inside in pairwise(_path(root, name)):
             lost.update(dict.fromkeys(_behind(outside, inside)))
     return ", ".join(lost)
 

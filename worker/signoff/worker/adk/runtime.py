@@ -104,6 +104,8 @@ class AdkRuntime:
         message: types.Content | None = types.Content(
             role="user", parts=[types.Part(text=run.message)]
         )
+        if before.started:
+            runner = self._for_the_rest(runner, run)
         if not before.started and _wants_first_event(runner):
             await self.apps.sessions.append_event(
                 session, Event(author="user", invocation_id=run.invocation)
@@ -147,6 +149,7 @@ class AdkRuntime:
             if not open_still and left is not Remainder.RESUMABLE:
                 await self._require_taken(session, run, approvals, fence)
                 return self._with_note(runner, run, session, turn_of(run, before))
+            runner = self._for_the_rest(runner, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with self.guard.expecting(approvals, fence), self.guard.journals.of(run, fence):
             await self.guard.begin(nodes, fence)
@@ -206,12 +209,13 @@ class AdkRuntime:
         calls = [one for one in approvals if not is_request(one)]
         if lost := unconsumed(session.events, calls):
             raise answer_not_taken(run, lost)
-        for one in calls:
+        for one in approvals:
             fresh = await self.guard.approval(one.id)
-            if fresh.state is State.APPROVED and fresh.handoff is Handoff.RECORDED:
-                # Another plugin has answered in the tool's place, before the guard was asked.
+            if fresh.lets_run and fresh.handoff is Handoff.RECORDED:
+                # Another plugin has answered in the tool's place, before the guard was asked, or a
+                # node that was in doubt has run.
                 await self.guard.begin([fresh], fence)
-                await self.guard.end([fresh], fence, why="a plugin gave the result in its place")
+                await self.guard.end([fresh], fence, why="its result was in the session already")
 
     def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
         """Note what ADK leaves undone behind the answers, where the turn is over."""
@@ -288,6 +292,17 @@ class AdkRuntime:
     ) -> Remainder:
         mine = [event for event in session.events if event.invocation_id == run.invocation]
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
+
+    def _for_the_rest(self, runner: Runner, run: Run) -> Runner:
+        """Return the runner that does the rest of a turn.
+
+        In a resumable app a node of a workflow counts as done whose worker died in a tool: its
+        model is not called again, because a call of it has no result. Another app calls the model.
+        It is not used where somebody is still to answer: the model would see a call that waits.
+        """
+        graph = not isinstance(runner.agent, BaseAgent)
+        plain = graph and _is_resumable(runner) and not run.waiting
+        return self.apps.plain_runner(run.app) if plain else runner
 
     async def _require_session(self, run: Run) -> Session:
         session = await self._session(run)
