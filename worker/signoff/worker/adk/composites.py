@@ -149,6 +149,30 @@ def calls_others(event: Event) -> bool:
     return any(call.id not in long_running for call in event.get_function_calls())
 
 
+def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
+    """Return the agents of a workflow whose last step is a tool call that has no result.
+
+    In a resumable app ADK takes such a node for done and goes on behind it.
+
+    Args:
+        root: The root agent.
+        events: Those of the invocation.
+    """
+    if isinstance(root, BaseAgent):
+        return []
+    given = {one.id for event in events for one in event.get_function_responses()}
+    inner = {place for event in events for place in (event.branch, event.isolation_scope) if place}
+    last = {(one.author, one.branch): one for one in events if one.content}
+    found = {}
+    for event in last.values():
+        for call in event.get_function_calls():
+            own = call.id not in (event.long_running_tool_ids or ()) and call.id not in given
+            # An agent that is called like a tool works in a branch, or a scope, of the call's id.
+            if own and not any(str(call.id) in place for place in inner):
+                found[event.author or ""] = event
+    return list(found)
+
+
 def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
     """Yield the LLM agents that the root, or its nodes, have as sub-agents, or are."""
     for top in _agents(root):

@@ -25,6 +25,7 @@ from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import (
     Remainder,
+    cut_off,
     has_order,
     has_spoken,
     remainder,
@@ -105,7 +106,7 @@ class AdkRuntime:
             role="user", parts=[types.Part(text=run.message)]
         )
         if before.started:
-            runner = self._for_the_rest(runner, run)
+            runner = self._for_the_rest(runner, session, run)
         if not before.started and _wants_first_event(runner):
             await self.apps.sessions.append_event(
                 session, Event(author="user", invocation_id=run.invocation)
@@ -113,7 +114,9 @@ class AdkRuntime:
         elif before.started and not _on_node_path(runner):
             message = await self._said_again(runner, session, run, message)
         with self.guard.journals.of(run, fence):
-            return await self._drain(runner, run, message)
+            turn = await self._drain(runner, run, message)
+        self._require_whole(runner, run, await self._require_session(run), turn)
+        return turn
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
@@ -149,7 +152,7 @@ class AdkRuntime:
             if not open_still and left is not Remainder.RESUMABLE:
                 await self._require_taken(session, run, approvals, fence)
                 return self._with_note(runner, run, session, turn_of(run, before))
-            runner = self._for_the_rest(runner, run)
+        runner = self._for_the_rest(runner, session, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with self.guard.expecting(approvals, fence), self.guard.journals.of(run, fence):
             await self.guard.begin(nodes, fence)
@@ -217,10 +220,25 @@ class AdkRuntime:
                 await self.guard.begin([fresh], fence)
                 await self.guard.end([fresh], fence, why="its result was in the session already")
 
+    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
+        """Require that no agent of a turn that is over was left in the middle of its work.
+
+        Raises:
+            TurnLost: One was.
+        """
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        if not turn.pauses and (left := cut_off(runner.agent, mine)):
+            raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
+
     def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
-        """Note what ADK leaves undone behind the answers, where the turn is over."""
+        """Note what ADK leaves undone behind the answers, where the turn is over.
+
+        Raises:
+            TurnLost: An agent of it was left in the middle of its work.
+        """
         if turn.pauses:
             return turn
+        self._require_whole(runner, run, session, turn)
         mine = [event for event in session.events if event.invocation_id == run.invocation]
         left = undone(runner.agent, agents_answered(mine), resumable=_is_resumable(runner))
         if not left:
@@ -293,15 +311,16 @@ class AdkRuntime:
         mine = [event for event in session.events if event.invocation_id == run.invocation]
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
 
-    def _for_the_rest(self, runner: Runner, run: Run) -> Runner:
+    def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:
         """Return the runner that does the rest of a turn.
 
         In a resumable app a node of a workflow counts as done whose worker died in a tool: its
         model is not called again, because a call of it has no result. Another app calls the model.
         It is not used where somebody is still to answer: the model would see a call that waits.
         """
-        graph = not isinstance(runner.agent, BaseAgent)
-        plain = graph and _is_resumable(runner) and not run.waiting
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        lost = _is_resumable(runner) and cut_off(runner.agent, mine)
+        plain = lost and not run.waiting
         return self.apps.plain_runner(run.app) if plain else runner
 
     async def _require_session(self, run: Run) -> Session:
