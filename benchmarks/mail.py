@@ -100,7 +100,7 @@ class Author:
         mail["Subject"] = "Re: Approval needed: reimburse (finance)"
         mail["Message-ID"] = f"<{secrets.token_hex(8)}@{self.domain}>"
         quoted = "\n".join(f"> line {n} of the card that was sent" for n in range(40))
-        mail.set_content(f"approve: fine by me\n\nOn Monday Signoff wrote:\n{quoted}\n")
+        mail.set_content(f"approve\nnote: fine by me\n\nOn Monday Signoff wrote:\n{quoted}\n")
         raw = mail.as_bytes().replace(b"\n", b"\r\n")
         if not signed:
             return raw

@@ -141,7 +141,7 @@ async def test_what_the_answer_proves_stands_in_the_audit(office) -> None:
     [
         ("approve and calls like it for 9 hours", "8h at most"),
         ("approve and calls like it for 1 hour, up to 30 times", "1 to 20 calls"),
-        ("approve and calls like it for a while", "for how long"),
+        ("approve and calls like it for a while", "To approve similar calls too"),
         ("approve and calls like it for 4 hours\n\nBut only the hotel.", "I"),
     ],
 )

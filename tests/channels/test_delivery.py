@@ -123,7 +123,7 @@ async def test_everybody_who_was_asked_is_told_how_it_ended(channels):
 
     told = {one.person: one for one in channels.channel.delivered}
     assert told["mara"].headline == "Recorded: you approved reimburse"
-    assert "Reason: fine by me" in told["mara"].text
+    assert "Note: fine by me" in told["mara"].text
     assert told["cleo"].headline == "Mara Lind approved reimburse"
     assert told["cleo"].text.endswith("There is nothing left for you to do.")
     assert all(one.kind is Kind.OUTCOME and one.good and not one.token for one in told.values())

@@ -9,16 +9,22 @@ import pytest
 from builders import CLEO, MARA, NOON, make_approval, people
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
-from signoff.channels.answers import read_answer
 from signoff.channels.phrases import outcome
 from signoff.channels.router import Router
 from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
-from signoff.core.command import Verdict
 from signoff.core.lifecycle import Handoff
 from signoff.core.policy import Edits, Fallback
+from signoff.core.replies.context import context_of
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 from signoff.core.run import Run
 
 LATER = NOON + timedelta(minutes=5)
+
+
+def read(words: str) -> Reply:
+    """Return what Mara says to a call without a payload template."""
+    return read_reply(words, context_of(make_approval(), MARA, people()))
 
 
 def edited(approval: Approval) -> Approval:
@@ -39,36 +45,46 @@ def edited(approval: Approval) -> Approval:
     [
         "approve with amount=900",
         "approve\namount: 900",
-        "\r\napprove: Amount = 900\r\n\r\nMara\r\nPurpose: none",
+        "\r\napprove: Amount = 900\r\n\r\nMara\r\nPhone: +49 30 1234567",
     ],
 )
 def test_the_arguments_can_be_named_in_an_answer(words: str) -> None:
     """A gate without a payload reads the values as the types of its arguments."""
-    command = read_answer(words, make_approval())
-    assert command.verdict is Verdict.APPROVE
-    assert command.values == {"amount": 900}
+    reply = read(words)
+    assert isinstance(reply, Approve)
+    assert reply.values == {"amount": 900}
 
 
 @pytest.mark.parametrize("words", ["approve\namount: many", "approve if he agrees", "banana"])
 def test_what_is_no_value_is_not_understood(words: str) -> None:
     """Nothing is guessed: neither a yes to what was shown nor a proposal."""
-    assert read_answer(words, make_approval()).verdict is Verdict.UNCLEAR
+    assert isinstance(read(words), Unclear)
 
 
 def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
     """A greeting stands in a paragraph of its own, and the answer in the next."""
-    assert read_answer("Hallo Anna,\n\ngenehmigt.\n\nGruß", make_approval()).values is None
-    approved = read_answer("Hallo Anna,\n\ngenehmigt.", make_approval())
-    assert approved.verdict is Verdict.APPROVE
-    edit = read_answer("Hi,\n\napprove\namount: 900\n\nBob", make_approval())
+    plain = read("Hallo Anna,\n\ngenehmigt.\n\nGruß")
+    assert isinstance(plain, Approve)
+    assert plain.values is None
+    edit = read("Hi,\n\napprove\namount: 900\n\nMara")
+    assert isinstance(edit, Approve)
     assert edit.values == {"amount": 900}
+
+
+def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
+    """A line with "note:" is a remark, unless the request itself asks for a note."""
+    call = make_approval().call.model_copy(update={"args": {"amount": 2500, "note": "travel"}})
+    approval = make_approval().model_copy(update={"call": call})
+    reply = read_reply("approve\nnote: checked", context_of(approval, MARA, people()))
+    assert isinstance(reply, Approve)
+    assert (reply.note, reply.values) == ("checked", None)
 
 
 def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
     """Values are for approvals."""
-    command = read_answer("reject: amount = 900 would do", make_approval())
-    assert command.verdict is Verdict.REJECT
-    assert command.reason == "amount = 900 would do"
+    reply = read("reject: amount = 900 would do")
+    assert isinstance(reply, Reject)
+    assert reply.reason == "amount = 900 would do"
 
 
 def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:

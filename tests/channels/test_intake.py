@@ -56,10 +56,10 @@ async def take(channels, raw, *, sender="mara@example.com", recipients=()):
 
 
 async def test_a_yes_approves_and_resumes(channels):
-    """The first line decides; the run is handed on, and the mail acknowledged, in that commit."""
+    """The yes decides; the run is handed on, and the mail acknowledged, in that commit."""
     approval, token = await channels.ask()
 
-    (told,) = await take(channels, reply(token, "approve: fine by me\n\n> quoted\n"))
+    (told,) = await take(channels, reply(token, "approve\nnote: fine by me\n\n> quoted\n"))
 
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
@@ -89,7 +89,7 @@ async def test_values_go_to_the_tool(channels, text):
 async def test_a_signature_is_not_a_condition(channels):
     """Names and numbers below an answer do not keep it from counting."""
     approval, token = await channels.ask()
-    await take(channels, reply(token, "approve\n\nMara Lind\n+49 170 1234567\n\nAmount: see web"))
+    await take(channels, reply(token, "approve\n\nMara Lind\n+49 170 1234567\n\nwww.example.com"))
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
@@ -113,7 +113,7 @@ async def test_a_token_in_the_envelope_alone_is_enough(channels):
     [
         (None, "banana", "banana", "approve"),
         (None, "", "no words of yours", "approve"),
-        (None, "approve: 900", "exactly as it was shown", "approve"),
+        (None, "approve: 900", "“900”", "approve"),
         (None, "approve if he agrees", "", "approve"),
         (None, "approve with amount=many", "many", "approve"),
         (DAYS, "approve", "approved_days", "approve\napproved_days: 3"),

@@ -79,7 +79,7 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(channels, signed):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("away until some day", "is no day"),
+        ("away until some day", "from when to when"),
         ("away until 2020-01-01", "today is"),
         (f"away until {UNTIL}, delegate somebody", "nobody called 'somebody'"),
         (f"away until {UNTIL}, delegate mara", "stand in for each other"),

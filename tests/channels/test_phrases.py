@@ -2,10 +2,10 @@
 
 import pytest
 
+from answered import Verdict, verdict_of
 from builders import CLEO, MARA, NOON, asked_approval, make_call, people
 from signoff.channels import phrases
 from signoff.core.approval import State
-from signoff.core.command import Verdict, read_command
 
 
 def ended(state, *, by=MARA, reason="", values=None, **parts):
@@ -64,7 +64,7 @@ def test_a_reason_stays_on_one_line_of_limited_length(bad):
     text = phrases.outcome(approval, "cleo", people()).text
     assert "\u202e" not in text
     assert len(text) < 700
-    assert all(read_command(line).verdict is Verdict.UNCLEAR for line in text.splitlines())
+    assert all(verdict_of(line) is Verdict.UNCLEAR for line in text.splitlines())
 
 
 def test_who_left_is_called_by_the_id():

@@ -153,10 +153,10 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels) -> None:
     assert "The agent goes on, and is told no." in notice.text
 
 
-async def test_a_yes_with_a_number_or_a_name_behind_it_is_a_reason(channels) -> None:
-    """What may not be done to the arguments of a call cannot be done to a question at all."""
+async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels) -> None:
+    """On a line of its own, as beside every yes."""
     approval, token = await channels.ask(**FRAGILE)
-    await take(channels, reply(token, "approve: message: it is glass"))
+    await take(channels, reply(token, "approve\nnote: message: it is glass"))
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
     assert after.decision.reason == "message: it is glass"

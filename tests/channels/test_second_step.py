@@ -48,7 +48,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office):
     """The run waits on; the person is told that it counts once it is confirmed, where and when."""
     approval, token = await office.ask()
 
-    (told,) = await take(office, token, "approve: fine by me")
+    (told,) = await take(office, token, "approve\nnote: fine by me")
 
     after = await office.ledger.approval(approval.id)
     assert (after.state, after.step_of("mara").reason) == (State.PENDING, "fine by me")
@@ -58,7 +58,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office):
         "One more step: confirm your yes to reimburse",
     )
     assert told.link == f"https://approvals.example.com/inbox/approvals/{approval.id}"
-    assert "Reason: fine by me" in told.text
+    assert "Note: fine by me" in told.text
     assert f"{after.deadline:%H:%M} UTC" in told.text
     assert (await office.whats(approval))[-1] is What.FIRST_STEP
 
@@ -96,7 +96,7 @@ async def test_a_no_counts_at_once_also_after_a_yes(office):
 async def test_a_confirmed_yes_resumes_and_is_told(office):
     """The second step decides in the words of the first, and everybody hears of it."""
     approval, token = await office.ask()
-    await take(office, token, "approve: fine")
+    await take(office, token, "approve\nnote: fine")
     step = (await office.ledger.approval(approval.id)).step_of("mara")
     office.channel.delivered.clear()
 

@@ -15,10 +15,12 @@ from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 from builders import MARA, NOON, asked_approval, make_approval, make_call, make_origin, people
 from signoff.core.answering import example_of_yes
 from signoff.core.approval import Approval, Kind, State, ToolCall
-from signoff.core.command import Verdict, read_command
 from signoff.core.errors import PayloadError
 from signoff.core.inputs import Form, Said, read_form
 from signoff.core.parts import INPUT, approval_id
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject
+from signoff.core.replies.text import ReplyContext
 
 
 class Address(BaseModel):
@@ -62,12 +64,13 @@ def question(schema: JsonValue = None) -> Approval:
 
 def say(approval: Approval, text: str) -> Approval:
     """Let Mara answer in her own words."""
-    command = read_command(text, approval.template)
-    assert command.verdict is not Verdict.UNCLEAR, command.problem
-    act: Any = approval.approve if command.verdict is Verdict.APPROVE else approval.reject
-    more = {"values": command.values} if command.verdict is Verdict.APPROVE else {}
+    reply = read_reply(text, ReplyContext(fields=approval.template))
+    assert isinstance(reply, Approve | Reject), reply
+    act: Any = approval.approve if isinstance(reply, Approve) else approval.reject
+    more = {"values": reply.values} if isinstance(reply, Approve) else {}
+    reason = reply.note if isinstance(reply, Approve) else reply.reason
     after, _ = act(
-        MARA, people(), channel="email", now=NOON + timedelta(1 / 24), reason=command.reason, **more
+        MARA, people(), channel="email", now=NOON + timedelta(1 / 24), reason=reason, **more
     )
     return after
 
@@ -162,7 +165,7 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
         (Review.model_json_schema(), Said({"approved": False, "comment": "too long"})),
         (Address.model_json_schema(), None),
         ({"type": "string"}, None),
-        (None, None),
+        (None, Said(None)),
     ],
 )
 def test_a_no_is_an_answer_only_where_the_schema_has_one(
@@ -244,9 +247,9 @@ def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) 
     """What the help text shows can be written as it stands, and fits the schema."""
     form = read_form(schema)
     assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
-    command = read_command(form.example(), form.template)
-    assert command.verdict is Verdict.APPROVE, command.problem
-    answer = form.accept(command.values, command.reason)
+    reply = read_reply(form.example(), ReplyContext(fields=form.template))
+    assert isinstance(reply, Approve), reply
+    answer = form.accept(reply.values, reply.note)
     Draft202012Validator(schema).validate(answer)
 
 
@@ -258,9 +261,10 @@ def test_a_card_that_is_filled_in_as_it_is_shown_is_an_answer(schema: dict[str, 
     values = {name: form.fields[name] for name in form.shown if name not in form.required}
     for name in form.required:
         text = form.example_of(name)
-        command = read_command(f"approve\n{name}: {text}", form.template)
-        assert command.values is not None, command.problem
-        values |= command.values
+        reply = read_reply(f"approve\n{name}: {text}", ReplyContext(fields=form.template))
+        assert isinstance(reply, Approve), reply
+        assert reply.values is not None
+        values |= reply.values
     Draft202012Validator(schema).validate(form.accept(values))
 
 

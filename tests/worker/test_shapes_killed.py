@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,13 +33,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
 ]
 
-EVERY_STEP = "SIGNOFF_KILLS" in os.environ
-"""Whether to die at every step; by default at every third. The promises kill at every model call."""
+SHORT = ("sequence", "parallel", "loop", "transfer", "singles", "graph")
+"""The shapes whose workers die at every model call in `make test`; `make soak` has all of them."""
 
-TAKEN_UP = {shape for shape in SHAPES if shape not in {"own"} and "_in_graph" not in shape} - {
-    "transfer_to_sequence",
-    "transfer_to_parallel",
-}
+NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel"}
+TAKEN_UP = {one for one in SHAPES if "_in_graph" not in one} - NOT_TAKEN_UP
 """Shapes that ADK takes up wherever they were; of others a run may fail, and says so."""
 
 
@@ -97,15 +94,37 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
     raise AssertionError(f"{app} does not come to an end")
 
 
-def deaths(steps: int, offset: int) -> list[int]:
-    """Return before which steps to die."""
-    return [place for place in range(1, steps + 1) if EVERY_STEP or (place + offset) % 3 == 0]
+def model_calls(steps: Sequence[str]) -> list[int]:
+    """Return before which steps a model is called."""
+    return [place for place, step in enumerate(steps, 1) if step == "model"]
 
 
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("shape", "manner"), VARIANTS)
+def many(steps: Sequence[str]) -> list[int]:
+    """Return the model calls, and every third of all steps."""
+    return sorted({*model_calls(steps), *range(1, len(steps) + 1, 3)})
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("shape", "manner"), [one for one in VARIANTS if one[0] in SHORT])
 async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: str) -> None:
     """A run that says `completed` has done everything, and each payment was made once at most."""
+    await kill(office, shape, manner, model_calls)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("shape", "manner"), VARIANTS)
+async def test_no_work_is_lost_in_silence_in_any_shape(
+    office: Office, shape: str, manner: str
+) -> None:
+    """That holds for every shape, and for deaths in between."""
+    await kill(office, shape, manner, many)
+
+
+async def kill(
+    office: Office, shape: str, manner: str, deaths: Callable[[Sequence[str]], list[int]]
+) -> None:
+    """Kill the worker of each turn at these steps, and hold each end against what was done."""
     app = f"{shape}_{manner}"
     ends: Counter[RunState] = Counter()
     for turn in range(8):
@@ -113,7 +132,7 @@ async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: st
         run = await walk(office, app, turn, whole)
         if run is None:
             break
-        for place in deaths(len(whole.steps), turn + list(SHAPES).index(shape)):
+        for place in deaths(whole.steps):
             life = Life(place)
             run = await walk(office, app, turn, life)
             assert run is not None

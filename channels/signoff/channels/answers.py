@@ -15,14 +15,12 @@ from signoff.channels import level_phrases, phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.asides import Asides
 from signoff.channels.beforehand import Beforehand
-from signoff.channels.grant_phrases import no_grant
+from signoff.channels.grant_phrases import example_of_offer, no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
-from signoff.core.answering import example_of_yes, form_of
-from signoff.core.approval import Approval, Kind, State
-from signoff.core.asides import Aside
-from signoff.core.command import Command, Verdict, read_command, without_greeting
+from signoff.core.answering import asks_freely, example_of_yes
+from signoff.core.approval import Approval, State
 from signoff.core.errors import (
     AlreadyDecided,
     Claimed,
@@ -36,80 +34,26 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.events import What
-from signoff.core.freetext import read_free_text
-from signoff.core.payload import LONE_FIELD, fields_of, find_field
+from signoff.core.payload import fields_of
 from signoff.core.people import Person
-from signoff.core.text import brief
+from signoff.core.replies.context import context_of
+from signoff.core.replies.free import read_free_reply
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import (
+    Approve,
+    Away,
+    Back,
+    Reject,
+    Reply,
+    Revoke,
+    Unclear,
+    Withdraw,
+)
 
 log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
 """Nobody is told the same about one approval more often than this."""
-
-
-def _refuse_other_arguments(approval: Approval, command: Command) -> None:
-    """Refuse a yes whose reason is really a value for an argument of the call.
-
-    "approve" with "amount: 900" below, or "approve: 900", means a yes to 900, and what would run is
-    what was shown. Only the first paragraph counts: signatures are full of names and numbers.
-
-    Raises:
-        PayloadError: There is such a line.
-    """
-    if approval.kind is Kind.INPUT:
-        return  # nothing of it can be changed: what is asked for is an answer
-    as_shown = f"{approval.call.name}() runs exactly as it was shown"
-    behind = command.first_line.partition(":")[2].strip()
-    if any(mark.isdigit() for mark in behind) and not any(mark.isalpha() for mark in behind):
-        if command.values is None:
-            message = f'I read "{behind}" behind your yes. {as_shown}; a yes cannot change it.'
-            raise PayloadError(message, key="", read=behind, example="approve")
-        return
-    for line in command.reason.partition("\n\n")[0].splitlines():
-        name, mark, value = line.replace("=", ":", 1).partition(":")
-        key = find_field(dict(approval.call.args), name.strip()) if mark else None
-        if key is not None and value.strip():
-            raise PayloadError(
-                f"{as_shown}; {key!r} cannot be changed by an approval. "
-                "Reject it with a reason, and the agent can propose it anew.",
-                key=key,
-                read=brief(value),
-                example=f"reject: {key} should be {brief(value)}",
-            )
-
-
-def read_answer(text: str, approval: Approval) -> Command:
-    """Read an answer to this approval.
-
-    Values are for the fields of the payload, or, where the tool has none, for its arguments: other
-    values for those are no approval of the call that was shown, and what they are is for
-    `Approval.approve` to say. They are looked for in the first paragraph alone: below it stand
-    signatures, and those are full of names and numbers.
-    """
-    command = read_command(text, approval.template)
-    fixed = approval.kind is Kind.INPUT or not approval.call.args
-    if approval.template is not None or fixed:
-        return command
-    plain = without_greeting(text)
-    edit = read_command(plain.partition("\n\n")[0], dict(approval.call.args))
-    unclear = edit.verdict is Verdict.UNCLEAR and command.verdict is not Verdict.REJECT
-    return edit if edit.values or unclear else command
-
-
-def asks_freely(approval: Approval) -> bool:
-    """Return whether any text or JSON answers this request."""
-    return approval.kind is Kind.INPUT and form_of(approval.call).free
-
-
-def free_answer(text: str) -> Command:
-    """Read words that are neither a yes nor a no as the answer to a request without a schema.
-
-    Raises:
-        PayloadError: They are not taken for it.
-    """
-    value, yes = read_free_text(without_greeting(text))
-    verdict = Verdict.APPROVE if yes else Verdict.REJECT
-    return Command(verdict=verdict, values={LONE_FIELD: value})
 
 
 class Answers:
@@ -145,27 +89,15 @@ class Answers:
             gone = f"{holder.person} is not among the configured people any more."
             await self.refused(answer, None, NotAnApprover(gone))
             return
-        command = read_answer(text, approval)
+        read = read_free_reply if asks_freely(approval.kind, approval.call) else read_reply
+        reply = read(text, context_of(approval, person, self._desk.directory))
         if problem:
-            command = Command(verdict=Verdict.UNCLEAR, problem=problem)
+            reply = Unclear(problem=problem)
         try:
             if holder.role is Role.REQUESTER:
-                await self._asides.of_requester(answer, person, text)
-                return
-            if not problem and await self._beforehand.take(answer, person, text, approval):
-                return
-            if command.verdict is Verdict.UNCLEAR:
-                if not problem and (
-                    await self._asides.take(answer, person, text)
-                    or await self._leavings.take(answer, person, text)
-                ):
-                    return
-                approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
-                if problem or not asks_freely(approval):
-                    await self._not_understood(answer, command.problem)
-                    return
-                command = free_answer(text)
-            await self.decide(answer, person, command)
+                await self._asides.of_requester(answer, person, text, reply)
+            else:
+                await self._do(answer, person, reply, approval)
         except PayloadError as error:
             example = example_of_yes(approval.kind, approval.call, approval.template)
             fixed = error.key in approval.call.args
@@ -178,9 +110,38 @@ class Answers:
         except GrantRefused as error:
             await self.not_granted(answer, str(error))
         except DecisionRefused as error:
-            await self.refused(answer, person, error, command)
+            await self.refused(answer, person, error, reply)
 
-    async def aside(self, answer: Answer, person: Person, aside: Aside) -> None:
+    async def _do(self, answer: Answer, person: Person, reply: Reply, approval: Approval) -> None:
+        """Do what a reply means that was read.
+
+        Raises:
+            PayloadError: The values do not fit; nothing was done, and nobody was told.
+            DecisionRefused: It does not count; nothing was done, and nobody was told.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        match reply:
+            case Approve(grant=None) | Reject():
+                await self.decide(answer, person, reply)
+            case Approve() | Revoke():
+                await self._beforehand.take(answer, person, reply, approval)
+            case Away() | Back():
+                await self._leavings.take(answer, person, reply)
+            case Unclear():
+                now = await self._ledger.now()
+                approval.may_decide(person, self._desk.directory, now=now)
+                if reply.grants and (offer := example_of_offer(approval)):
+                    await self.not_granted(answer, f"{reply.problem} {offer}")
+                else:
+                    await self._not_understood(answer, reply.problem)
+            case Withdraw():
+                # From somebody who was asked it may well be a no.
+                why = "Only the requester can withdraw a request. To say no, reply `reject`."
+                await self._not_understood(answer, why)
+            case _:
+                await self._asides.do(answer, person, reply)
+
+    async def aside(self, answer: Answer, person: Person, aside: Reply) -> None:
         """Do what somebody wants who pressed a button for it; see `Asides.do`.
 
         Raises:
@@ -245,7 +206,7 @@ class Answers:
         told = f"who has sent it is not proven: {why}"
         await self._answer_back(answer, lambda one: (What.REFUSED_ANSWER, told, build(one)), by="")
 
-    async def decide(self, answer: Answer, person: Person, command: Command) -> None:
+    async def decide(self, answer: Answer, person: Person, reply: Approve | Reject) -> None:
         """Commit a clear answer.
 
         Raises:
@@ -254,9 +215,8 @@ class Answers:
             LedgerError: It could not be committed; nothing was done.
         """
         holder, also = answer.holder, answer.also
-        if command.verdict is Verdict.APPROVE:
+        if isinstance(reply, Approve):
             before = await self._ledger.approval(holder.approval)
-            _refuse_other_arguments(before, command)
             again = before.step_of(person.id) is not None
 
             def noted(change: Change, after: Approval) -> None:
@@ -270,8 +230,8 @@ class Answers:
                 holder.approval,
                 person,
                 channel=holder.channel,
-                reason=command.reason,
-                values=command.values,
+                reason=reply.note,
+                values=reply.values,
                 also=also,
                 noted=noted,
                 more=answer.more,
@@ -281,8 +241,8 @@ class Answers:
                 holder.approval,
                 person,
                 channel=holder.channel,
-                reason=command.reason,
-                values=command.values,
+                reason=reply.reason,
+                values=reply.values,
                 also=also,
                 noted=lambda change, after: self._voted(change, answer, person, after),
                 more=answer.more,
@@ -329,7 +289,7 @@ class Answers:
         answer: Answer,
         person: Person | None,
         error: DecisionRefused,
-        command: Command | None = None,
+        reply: Reply | None = None,
     ) -> None:
         """Note an answer that does not count, and tell whoever gave it why.
 
@@ -345,7 +305,7 @@ class Answers:
                     about = About.DECIDED
                     words = phrases.already_decided(approval, person, directory)
                     mine = approval.decision is not None and approval.decision.by == person.id
-                    if mine and command is not None and command.verdict is Verdict.UNCLEAR:
+                    if mine and isinstance(reply, Unclear):
                         about = None  # "thanks!" below one's own decision needs no answer
                 case TooLate():
                     about, words = About.LATE, phrases.late(approval)
@@ -360,7 +320,7 @@ class Answers:
             told = [] if about is None else [Notice(answer.holder.person, about, words)]
             return What.REFUSED_ANSWER, str(error), told
 
-        verdict = command.verdict.value if command is not None else ""
+        verdict = type(reply).__name__.lower() if reply is not None else ""
         await self._answer_back(answer, build, by=answer.holder.person, more={"verdict": verdict})
 
     async def _answer_back(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
@@ -14,14 +13,22 @@ from signoff.channels import aside_phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.phrases import About, Words
 from signoff.core.approval import Approval
-from signoff.core.asides import Aside, Does, read_aside
 from signoff.core.errors import MoveRefused
 from signoff.core.people import Directory, Person
+from signoff.core.replies.reply import (
+    Ask,
+    Claim,
+    Comment,
+    Extend,
+    Reassign,
+    Release,
+    Remind,
+    Reply,
+    Withdraw,
+)
 from signoff.core.text import brief
 
 log = structlog.get_logger(__name__)
-
-_OF_REQUESTER: Final = frozenset({Does.WITHDRAW})
 
 Say = Callable[[Approval], Words]
 """Returns what whoever made a move is told of it."""
@@ -38,55 +45,31 @@ class Asides:
         self._desk = desk
         self._handling = Handling(desk)
 
-    async def take(self, answer: Answer, person: Person, text: str) -> bool:
-        """Do what one of those who are asked says, if it is an aside.
-
-        Args:
-            answer: Whose answer it is, to what.
-            person: Who.
-            text: Their own words, in which there is neither a yes nor a no.
-
-        Returns:
-            Whether it was one. If not, nothing was done.
-
-        Raises:
-            DecisionRefused: It is not possible; nothing was done, and nobody was told.
-            LedgerError: It could not be committed; nothing was done.
-        """
-        aside = read_aside(text)
-        if aside is None or aside.does in _OF_REQUESTER:
-            return False
-        if aside.problem:
-            raise MoveRefused(aside.problem)
-        await self.do(answer, person, aside)
-        return True
-
-    async def do(self, answer: Answer, person: Person, aside: Aside) -> None:
+    async def do(self, answer: Answer, person: Person, reply: Reply) -> None:
         """Do what somebody wants, as far as it is theirs to want.
 
         Raises:
             DecisionRefused: It is not possible; nothing was done, and nobody was told.
             LedgerError: It could not be committed; nothing was done.
         """
-        await self._make(answer, person, aside)
+        await self._make(answer, person, reply)
         log.info(
             "answer.aside",
             approval=answer.holder.approval,
             person=person.id,
             channel=answer.holder.channel,
-            does=aside.does.value,
+            does=type(reply).__name__.lower(),
         )
 
-    async def of_requester(self, answer: Answer, person: Person, text: str) -> None:
+    async def of_requester(self, answer: Answer, person: Person, text: str, reply: Reply) -> None:
         """Do what the requester says, who never decides: withdraw, remind, answer a question.
 
         Raises:
             DecisionRefused: It is not possible; nothing was done, and nobody was told.
             LedgerError: It could not be committed; nothing was done.
         """
-        aside = read_aside(text)
-        if aside is not None and aside.does in {Does.WITHDRAW, Does.REMIND}:
-            await self.do(answer, person, aside)
+        if isinstance(reply, Withdraw | Remind):
+            await self.do(answer, person, reply)
             return
         await self.answer_back(answer, person, text)
 
@@ -104,65 +87,65 @@ class Asides:
             along=self._along(answer, aside_phrases.passed_on),
         )
 
-    async def _make(self, answer: Answer, person: Person, aside: Aside) -> None:
+    async def _make(self, answer: Answer, person: Person, reply: Reply) -> None:
         about, directory = answer.holder.approval, self._directory
-        match aside.does:
-            case Does.CLAIM:
+        match reply:
+            case Claim():
                 await self._handling.claim(
                     about,
                     person,
-                    length=aside.length,
+                    length=reply.length,
                     along=self._along(answer, aside_phrases.claimed),
                 )
-            case Does.RELEASE:
+            case Release():
                 await self._handling.release(
                     about,
                     person,
-                    reason=aside.text,
+                    reason=reply.reason,
                     along=self._along(answer, aside_phrases.released),
                 )
-            case Does.REASSIGN:
+            case Reassign():
                 await self._handling.reassign(
                     about,
                     person,
                     of=person,
-                    to=named(directory, aside.to),
-                    reason=aside.text,
+                    to=named(directory, reply.to),
+                    reason=reply.reason,
                     along=self._along(answer, lambda one: aside_phrases.given_away(one, directory)),
                 )
-            case Does.ASK:
+            case Ask():
                 await self._handling.ask_back(
                     about,
                     person,
-                    text=aside.text,
+                    text=reply.text,
                     along=self._along(answer, lambda one: aside_phrases.asked_back(one, directory)),
                 )
-            case Does.COMMENT:
+            case Comment():
                 await self._handling.comment(
                     about,
                     person,
-                    text=aside.text,
+                    text=reply.text,
                     along=self._along(answer, aside_phrases.commented),
                 )
-            case Does.REMIND:
+            case Remind():
                 await self._handling.remind(
                     about,
                     person,
                     along=self._along(answer, lambda one: aside_phrases.reminded(one, directory)),
                 )
-            case Does.WITHDRAW:
+            case Withdraw():
                 await self._handling.withdraw(
                     about,
                     person,
-                    reason=aside.text,
+                    reason=reply.reason,
                     along=self._along(answer, aside_phrases.withdrawn),
                 )
-            case Does.EXTEND if aside.length is not None:
+            case Extend():
                 await self._handling.extend(
                     about,
                     person,
-                    by=aside.length,
-                    reason=aside.text,
+                    by=reply.length,
+                    reason=reply.reason,
                     along=self._along(answer, aside_phrases.extended),
                 )
 

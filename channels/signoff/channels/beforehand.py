@@ -11,10 +11,10 @@ from signoff.channels import grant_phrases
 from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.phrases import About
 from signoff.core.approval import Approval, State
-from signoff.core.beforehand import read_revocation, read_wish
 from signoff.core.errors import GrantNotFound, GrantRefused
-from signoff.core.grants import Grant, givers
+from signoff.core.grants import Grant
 from signoff.core.people import Person
+from signoff.core.replies.reply import Approve, Revoke
 
 
 class Beforehand:
@@ -28,39 +28,32 @@ class Beforehand:
         self._desk = desk
         self._grants = Grants(desk)
 
-    async def take(self, answer: Answer, person: Person, text: str, approval: Approval) -> bool:
-        """Approve calls like one, or take that back, if that is what the answer says.
+    async def take(
+        self, answer: Answer, person: Person, reply: Approve | Revoke, approval: Approval
+    ) -> None:
+        """Approve a call and calls like it, or take that back.
 
         Args:
             answer: Whose answer it is, to what.
             person: Who.
-            text: Their own words.
+            reply: Their own words, read.
             approval: What it is about.
 
-        Returns:
-            Whether it said so. If not, nothing was done.
-
         Raises:
-            GrantRefused: It is unclear, or may not be: nothing was done, and nobody was told.
+            GrantRefused: It may not be: nothing was done, and nobody was told.
             DecisionRefused: The person may not decide; nothing was done, and nobody was told.
             LedgerError: It could not be committed; nothing was done.
         """
-        if (why := read_revocation(text)) is not None and await self._gave(person, approval):
-            await self.revoke(answer, person, why=why)
-            return True
-        wish = read_wish(text)
-        # Where nobody may give a grant, words that only sound like one are read as ever.
-        if wish is None or (wish.problem and not givers(approval)):
-            return False
+        if isinstance(reply, Revoke):
+            await self.revoke(answer, person, why=reply.reason)
+            return
         decision = approval.decision
         if approval.state is not State.APPROVED or decision is None or decision.by != person.id:
             now = await self._desk.ledger.now()
             approval.may_decide(person, self._desk.directory, now=now)
-        if wish.problem:
-            raise GrantRefused(wish.problem)
-
-        await self.give(answer, person, span=wish.span, uses=wish.uses, reason=wish.reason)
-        return True
+        if reply.grant is not None:
+            span, uses = reply.grant.span, reply.grant.uses
+            await self.give(answer, person, span=span, uses=uses, reason=reply.note)
 
     async def give(
         self,

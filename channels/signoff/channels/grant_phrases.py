@@ -10,7 +10,8 @@ from signoff.channels.tokens import Holder, issue
 from signoff.channels.ways import TOKENS
 from signoff.core.approval import Approval, State
 from signoff.core.card import one_line, topic
-from signoff.core.grants import Grant
+from signoff.core.grants import Grant, givers
+from signoff.core.replies.examples import example_of_grant
 
 _REVOKE = "revoke"
 """What is answered, and what a button says, to take a grant back."""
@@ -68,6 +69,14 @@ def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
             "offers": words.example,
         },
     )
+
+
+def example_of_offer(approval: Approval) -> str:
+    """Return how similar calls are approved too, "" where nobody may."""
+    rules = approval.terms.grants if approval.terms is not None else None
+    if rules is None or not givers(approval):
+        return ""
+    return f'To approve similar calls too, write "{example_of_grant(rules.longest)}".'
 
 
 def no_grant(approval: Approval, problem: str) -> Words:

@@ -9,8 +9,8 @@ from signoff.channels.answer import Answer, Notice, answer_back
 from signoff.channels.phrases import About, Words
 from signoff.core.errors import AbsenceRefused, MoveRefused
 from signoff.core.hours import Absence
-from signoff.core.leaving import Leaving, read_leaving
 from signoff.core.people import Directory, Person
+from signoff.core.replies.reply import Away, Back
 
 log = structlog.get_logger(__name__)
 
@@ -25,32 +25,25 @@ class Leavings:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def take(self, answer: Answer, person: Person, text: str) -> bool:
+    async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Do what an answer says about its author's being away.
 
         Args:
             answer: Whose answer it is, to what; nothing happens to that.
             person: Who.
-            text: Their own words.
-
-        Returns:
-            Whether it says anything of the kind. If not, nothing was done.
+            reply: Their own words, read.
 
         Raises:
             MoveRefused: It is not possible, or not proven to be this person's; nothing was done.
             LedgerError: It could not be committed; nothing was done.
         """
-        said = read_leaving(text)
-        if said is None:
-            return False
-        if said.problem:
-            raise MoveRefused(said.problem)
         if not answer.vouched:
             raise MoveRefused(
                 "Who stands in for you decides what is asked of you, and nothing proves that this "
                 "mail is yours. Ask your operator to note it: `signoff people away`."
             )
-        absence = None if said.back else await self._absence(said, person)
+        back = isinstance(reply, Back)
+        absence = None if isinstance(reply, Back) else await self._absence(reply, person)
         also = answer.also.copy()
         words = absence_words(
             absence, self._desk.directory, end='answer with "back" on the first line'
@@ -65,12 +58,11 @@ class Leavings:
                 await people.leave(person, absence, by=person.id, more=more, also=also)
         except AbsenceRefused as error:
             raise MoveRefused(str(error)) from error
-        log.info("answer.absence", person=person.id, channel=answer.holder.channel, back=said.back)
-        return True
+        log.info("answer.absence", person=person.id, channel=answer.holder.channel, back=back)
 
-    async def _absence(self, said: Leaving, person: Person) -> Absence:
+    async def _absence(self, said: Away, person: Person) -> Absence:
         start = said.start or person.day(await self._desk.ledger.now())
-        end = said.end or start
+        end = said.end
         if end < start:
             raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
         delegate = person_called(self._desk.directory, said.delegate)

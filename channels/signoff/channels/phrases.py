@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +10,6 @@ from pydantic import JsonValue
 
 from signoff.core.answering import example_of_yes, refusal_of_input
 from signoff.core.approval import Approval, Decision, Kind, State
-from signoff.core.asides import is_withdrawal
 from signoff.core.card import one_line, shown, topic
 from signoff.core.errors import (
     AlreadyDecided,
@@ -22,10 +20,8 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.people import Directory, Person
-from signoff.core.words import APPROVE, REJECT, REJECT_BRIEF
+from signoff.core.replies.reading import is_reply
 
-_COMMANDS = tuple(APPROVE | REJECT | REJECT_BRIEF)
-_DECORATION = " \t*_`\"'“”‘’«»「」"
 _LONGEST_REASON = 500
 _LONGEST_RESULT = 1_000
 _LONGEST_WORD = 3_000
@@ -292,28 +288,9 @@ def one_paragraph(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Mark every line that begins like an answer, so that quoting it back does not give one.
-
-    People's programs quote our mail, not all of them mark the quote, and no trimmer finds every
-    quote: so none of our own lines may begin with a word that decides.
-    """
+    """Mark every line that would be an answer by itself, so that quoting it back gives none."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join(_MARK + line if begins_like_answer(line) else line for line in lines)
-
-
-def begins_like_answer(line: str) -> bool:
-    """Say whether a line begins with a word that approves or rejects, or would withdraw."""
-    if is_withdrawal(line):
-        return True
-    plain = unicodedata.normalize("NFKC", line[:200]).strip().lstrip(_DECORATION).casefold()
-    return any(
-        plain.startswith(word) and not (word[-1].isascii() and _goes_on(plain[len(word) :]))
-        for word in _COMMANDS
-    )
-
-
-def _goes_on(rest: str) -> bool:
-    return rest[:1].isalnum() or rest[:1] == "_"
+    return "\n".join(_MARK + line if is_reply(line) else line for line in lines)
 
 
 def _details(approval: Approval, decision: Decision) -> list[str]:
@@ -325,7 +302,8 @@ def _given(approval: Approval, decision: Decision) -> list[str]:
     """Return the reason and the values."""
     parts = []
     if reason := _reason(decision):
-        parts.append(f"Reason: {reason}")
+        label = "Reason" if approval.state is State.REJECTED else "Note"
+        parts.append(f"{label}: {reason}")
     if decision.payload is not None and approval.state is not State.REJECTED:
         values = decision.payload
         pairs = values.items() if isinstance(values, dict) else [("value", values)]

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from signoff.core.command import example_for
 from signoff.core.digest import digest
 from signoff.core.errors import PayloadError
 from signoff.core.inputs import Form, Said, read_form
 from signoff.core.parts import Kind, ToolCall
 from signoff.core.payload import check_payload, example_value, fields_of, fill, missing_fields
+from signoff.core.replies.examples import example_of_approval
 from signoff.core.text import brief
 
 
@@ -34,6 +34,11 @@ def form_of(call: ToolCall) -> Form:
     return read_form(call.args.get("response_schema"))
 
 
+def asks_freely(kind: Kind, call: ToolCall) -> bool:
+    """Return whether any text or JSON answers this request."""
+    return kind is Kind.INPUT and form_of(call).free
+
+
 def template_of(kind: Kind, call: ToolCall, template: JsonValue) -> JsonValue:
     """Return the payload template that a person fills in."""
     return form_of(call).template if kind is Kind.INPUT else template
@@ -41,7 +46,7 @@ def template_of(kind: Kind, call: ToolCall, template: JsonValue) -> JsonValue:
 
 def example_of_yes(kind: Kind, call: ToolCall, template: JsonValue) -> str:
     """Return an answer that would approve, for help texts."""
-    return form_of(call).example() if kind is Kind.INPUT else example_for(template)
+    return form_of(call).example() if kind is Kind.INPUT else example_of_approval(template)
 
 
 def meaning_of_yes(

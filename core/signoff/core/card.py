@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from signoff.core.answering import form_of
 from signoff.core.approval import Approval, Kind, State
-from signoff.core.beforehand import example_of_wish, spans_within
 from signoff.core.durations import format_duration
 from signoff.core.grants import givers
 from signoff.core.model import Value
@@ -18,6 +17,7 @@ from signoff.core.moves import Sort
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
 from signoff.core.policy import Risk
+from signoff.core.replies.examples import example_of_grant, spans_within
 
 _MAX_SHOWN = 10_000
 _LONGEST_QUESTION = 120
@@ -241,7 +241,7 @@ def _offer(approval: Approval) -> Offer:
     return Offer(
         who=who,
         spans=tuple(format_duration(one) for one in spans_within(rules.longest)),
-        example=example_of_wish(rules.longest),
+        example=example_of_grant(rules.longest),
         terms=f"{terms}; {', '.join(vary)} may differ" if vary else terms,
     )
 

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from signoff.core.dates import is_iso_date, read_date
 from signoff.core.payload import fields_of, find_field
-from signoff.core.text import brief, plain_line
-from signoff.core.words import WITH
+from signoff.core.replies.languages import leads_values
+from signoff.core.text import brief
 
 _LONGEST_NAME: Final = 64
 _MOST_NAMES: Final = 100
@@ -21,10 +21,9 @@ _MINUS: Final = "\N{MINUS SIGN}"
 
 
 class Entries(NamedTuple):
-    """Names and raw text as found, the lines that are none, and what is wrong, if anything."""
+    """Names and raw text as found, and what is wrong, if anything."""
 
     found: tuple[tuple[str, str], ...] = ()
-    other_lines: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -39,7 +38,7 @@ def entries_on_line(body: str, template: JsonValue) -> Entries:
         The values; nothing where the words are not values at all.
     """
     head, _, tail = body.partition(" ")
-    given = tail if head.casefold() in WITH else body
+    given = tail if leads_values(head) else body
     fields = fields_of(template)
     if not fields:
         return Entries()
@@ -55,61 +54,6 @@ def entries_on_line(body: str, template: JsonValue) -> Entries:
     quoted = isinstance(start, str) and len(given) > 2 and given[0] == given[-1] == '"'
     dated = day and read_date(given.rstrip(".")) is not None
     return Entries(((name, given),)) if digits or quoted or dated else Entries()
-
-
-def entries_below(lines: tuple[str, ...], template: JsonValue) -> Entries:
-    """Read the value lines that follow the command line without other text between.
-
-    Args:
-        lines: The lines below the command line; blank ones are empty.
-        template: The payload template of the request.
-
-    Returns:
-        The values and the lines after them. A field named further down is a problem: an uncut quote
-        of our own mail shows the fields too, and must not fill them.
-    """
-    if not fields_of(template):
-        return Entries(other_lines=lines)
-    found: list[tuple[str, str]] = []
-    taken = 0
-    for line in lines:
-        pair = assignment(plain_line(line), template) if line else None
-        if line and not pair:
-            break
-        found += [pair] if pair else []
-        taken += 1
-    rest = lines[taken:]
-    if rest and (meant := _misspelt(plain_line(rest[0]), template)):
-        problem = f'I read "{brief(rest[0])}"; did you mean "{meant}"? {_names(template)}'
-        return Entries(other_lines=rest, problem=problem)
-    for line in rest:
-        if assignment(plain_line(line), template):
-            problem = f'I read "{brief(line)}" too far down. Put values right below the first line.'
-            return Entries(other_lines=rest, problem=problem)
-    return Entries(tuple(found), rest)
-
-
-def pairs_below(text: str) -> tuple[dict[str, str], str]:
-    """Read ``name: value`` lines right below the first line of an answer, whatever the names.
-
-    For where it is not known what was asked; such lines decide nothing.
-
-    Returns:
-        The pairs as typed, the first of a name, and the text without them.
-    """
-    lines = text.split("\n")
-    first = next((at for at, line in enumerate(lines) if plain_line(line)), len(lines))
-    pairs: dict[str, str] = {}
-    end = first + 1
-    for line in lines[first + 1 :]:
-        name, value = _split(plain_line(line))
-        name = name.strip(" *_`")
-        if plain_line(line) and not (name.replace("-", "_").isidentifier() and value):
-            break
-        if name:
-            pairs.setdefault(name, value)
-        end += 1
-    return pairs, "\n".join([*lines[: first + 1], *lines[end:]])
 
 
 def assignment(piece: str, template: JsonValue) -> tuple[str, str] | None:
@@ -149,8 +93,8 @@ def _assignments(given: str, template: JsonValue) -> Entries:
     return Entries(tuple(found))
 
 
-def _misspelt(line: str, template: JsonValue) -> str:
-    """Return the field that the name on a line nearly is, or nothing."""
+def misspelt(line: str, template: JsonValue) -> str:
+    """Return the field that the name on a line nearly is, or ""."""
     name = _split(line)[0].strip(" *_`").casefold().replace(" ", "_")
     known = {field.casefold()[:_LONGEST_NAME]: field for field in fields_of(template)}
     if not name or assignment(line, template):

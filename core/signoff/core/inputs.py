@@ -21,8 +21,9 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.errors import PayloadError
-from signoff.core.freetext import VERDICT_NAMES, says_no
 from signoff.core.payload import LONE_FIELD, check_payload, example_value, parse_values
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Reject
 from signoff.core.schema import (
     Schema,
     default_of,
@@ -35,10 +36,43 @@ from signoff.core.schema import (
 )
 from signoff.core.text import brief, plain_line
 
+VERDICT_NAMES: Final = frozenset(
+    {"approve", "approved", "confirm", "confirmed", "accept", "accepted", "allow", "allowed", "ok"}
+)
+"""Booleans of these names say what the person's own yes or no says."""
+
+_REFUSAL_NAMES: Final = frozenset(
+    {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
+)
+_DECISION_NAMES: Final = frozenset(
+    {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
+)
+
 REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "note", "notes"})
 """Texts of these names take the person's reason where they are not given."""
 
 _MOST_CHOICES: Final = 12
+
+
+def says_no(value: JsonValue) -> bool:
+    """Return whether an answer to a request without a schema says no.
+
+    That is ``false``, a text that rejects ("no", "reject: too late"), and an object that says so
+    under a name for it: ``{"approved": false}``, ``{"decision": "denied"}``, ``{"reject": true}``.
+    """
+    if isinstance(value, dict):
+        return any(_field_says_no(name.casefold(), one) for name, one in value.items())
+    if not isinstance(value, str):
+        return value is False
+    return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
+
+
+def _field_says_no(name: str, value: JsonValue) -> bool:
+    if name in VERDICT_NAMES:
+        return value == 0 or says_no(value)
+    if name in _REFUSAL_NAMES:
+        return bool(value) and not says_no(value)
+    return name in _DECISION_NAMES and says_no(value)
 
 
 class Said(NamedTuple):

@@ -23,8 +23,8 @@ from pydantic import JsonValue
 from signoff.core.dates import is_iso_date, read_date
 from signoff.core.errors import PayloadError
 from signoff.core.numerals import is_ambiguous, split_number
+from signoff.core.replies.languages import is_false, is_true
 from signoff.core.text import brief, clean_text, plain_line
-from signoff.core.words import FALSE, TRUE
 
 LONGEST_TEXT: Final = 2_000
 LARGEST_NUMBER: Final = 2**53 - 1
@@ -191,9 +191,9 @@ def _read_as(field: str, start: JsonValue, text: str) -> JsonValue:
 
 def _read_bool(field: str, start: JsonValue, text: str) -> bool:
     word = plain_line(text).casefold().rstrip(".!")
-    if word in TRUE:
+    if is_true(word):
         return True
-    if word in FALSE:
+    if is_false(word):
         return False
     raise _wrong(field, start, text, "yes or no")
 

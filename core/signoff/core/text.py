@@ -6,12 +6,10 @@ Every function walks its text forwards once, so hostile text costs no more than 
 import unicodedata
 from typing import Final
 
-from signoff.core.salutations import APOLOGIES, CLOSINGS, DEVICE_ENDINGS, DEVICE_OPENINGS
-
 LONGEST_LINE: Final = 4_000
 SHOWN: Final = 120
-
-_LONGEST_DEVICE_LINE: Final = 200
+LONGEST_REASON: Final = 2_000
+"""Characters of a reason or a note that are kept."""
 
 _UNSEEN: Final = ("Cc", "Cf", "Cs")
 
@@ -60,28 +58,6 @@ def brief(text: str) -> str:
     """Return text on one line, cleaned and short enough to be quoted inside a message."""
     line = " ".join(clean_text(text[:LONGEST_LINE]).split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
-
-
-def is_signature(line: str) -> bool:
-    """Say whether a line opens a signature: RFC 3676's delimiter, a closing, or a phone's line."""
-    plain = plain_line(line).casefold()
-    if len(plain) > 1 and not plain.strip("-–—_"):
-        return True
-    return plain == "—" or plain.strip("*_<([ ,.!;") in CLOSINGS or is_device_line(line)
-
-
-def is_device_line(line: str) -> bool:
-    """Say whether a line is the one that phones put under a mail: "Sent from my iPhone"."""
-    if len(line) > _LONGEST_DEVICE_LINE:
-        return False
-    opening = plain_line(line).casefold().lstrip("*_<([")
-    bare = opening.rstrip(" ,.!;*_>)]")
-    if bare.endswith(DEVICE_ENDINGS):
-        return True
-    if not opening.startswith(DEVICE_OPENINGS):
-        return False
-    # "Sent from my desk, which is quieter" is a sentence; "Sent from my cell, excuse typos" is not.
-    return "," not in bare or any(word in bare for word in APOLOGIES)
 
 
 def _drop_tag(kept: list[str], opened: list[int]) -> bool:

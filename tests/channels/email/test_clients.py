@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
 from channels.email.clients import PHONE, WORDS, Style, styles
 from signoff.channels.email.quoting import read_reply
@@ -16,7 +17,6 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import new_token
 from signoff.core.card import card
-from signoff.core.command import Verdict, read_command
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
@@ -56,9 +56,9 @@ MAILS = {
 }
 
 
-def verdict_of(text: str) -> Verdict:
+def said(text: str) -> Verdict:
     """Return what an answer with a filled-in number says."""
-    return read_command(read_reply(text).answer).verdict
+    return verdict_of(read_reply(text).answer)
 
 
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)
@@ -71,8 +71,7 @@ def test_a_quotation_alone_decides_nothing(style: Style) -> None:
             for below in ("", "\n\n-- \nMara Lind\n"):
                 reply = read_reply(above + quote + below)
                 for template in (None, TEMPLATE):
-                    command = read_command(reply.answer, template)
-                    assert command.verdict is Verdict.UNCLEAR, (reply, command)
+                    assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)
@@ -81,8 +80,8 @@ def test_an_answer_above_is_understood_and_is_all(style: Style) -> None:
     quote = style.quote(MAILS["number"])
     for language, (yes, no) in WORDS.items():
         for end in ("\n\n", f"\n\n{PHONE[language]}\n\n", "\n\n-- \nMara Lind\n\n"):
-            assert verdict_of(yes + end + quote) is Verdict.APPROVE, yes
-            assert verdict_of(no + end + quote) is Verdict.REJECT, no
+            assert said(yes + end + quote) is Verdict.APPROVE, yes
+            assert said(no + end + quote) is Verdict.REJECT, no
             assert read_reply(yes + end + quote).shown == yes
 
 
@@ -91,18 +90,18 @@ def test_an_answer_below_is_understood(style: Style) -> None:
     """Who answers below a marked quotation, or within it, is understood too."""
     quote = style.quote(MAILS["number"])
     for yes, no in WORDS.values():
-        assert verdict_of(f"{quote}\n{yes}\n") is Verdict.APPROVE
-        assert verdict_of(f"{quote}\n{no}\n\n-- \nMara") is Verdict.REJECT
+        assert said(f"{quote}\n{yes}\n") is Verdict.APPROVE
+        assert said(f"{quote}\n{no}\n\n-- \nMara") is Verdict.REJECT
         lines = quote.splitlines()
         half = "\n".join(lines[: len(lines) // 2]), "\n".join(lines[len(lines) // 2 :])
-        assert verdict_of(f"{half[0]}\n\n{yes}\n\n{half[1]}\n") is Verdict.APPROVE
+        assert said(f"{half[0]}\n\n{yes}\n\n{half[1]}\n") is Verdict.APPROVE
 
 
 @pytest.mark.parametrize("style", MARKED, ids=lambda one: f"{one.client}-{one.language}")
 def test_a_yes_above_and_a_no_below_is_asked_again(style: Style) -> None:
     """Two answers of one person never make a decision, wherever they stand."""
     quote = style.quote(MAILS["card"])
-    assert verdict_of(f"approve\n\n{quote}\nno\n") is Verdict.UNCLEAR
+    assert said(f"approve\n\n{quote}\nno\n") is Verdict.UNCLEAR
 
 
 def test_our_lines_are_ours_without_any_mark() -> None:
@@ -111,6 +110,6 @@ def test_our_lines_are_ours_without_any_mark() -> None:
         lines = [line for line in mail.splitlines() if "reply above" not in line]
         bare = "\n".join(lines)
         assert read_reply(bare, lines).answer == ""
-        assert verdict_of(bare) is Verdict.UNCLEAR
+        assert said(bare) is Verdict.UNCLEAR
         for start in range(len(lines)):
-            assert verdict_of("\n".join(lines[start:])) is Verdict.UNCLEAR, lines[start]
+            assert said("\n".join(lines[start:])) is Verdict.UNCLEAR, lines[start]

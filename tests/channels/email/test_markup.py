@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
 from channels.email.test_clients import NUMBER, SETTINGS
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.quoting import read_reply
 from signoff.channels.email.render import html
-from signoff.core.command import Verdict, read_command
 
 OURS = html(NUMBER, SETTINGS)
 BODY = OURS[OURS.index("<body") : OURS.index("</body")].replace("<body", "<div") + "</div>"
@@ -60,7 +60,7 @@ WAYS = {
 
 def answered(markup: str) -> Verdict:
     """Return what an HTML mail says."""
-    return read_command(read_reply(text_of_html(markup)).answer).verdict
+    return verdict_of(read_reply(text_of_html(markup)).answer)
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
@@ -70,7 +70,7 @@ def test_our_own_page_decides_nothing(container: str) -> None:
         for document in (BODY, OURS):
             reply = read_reply(text_of_html(above + container.format(document)))
             for template in (None, {"approved_days": 0}):
-                assert read_command(reply.answer, template).verdict is Verdict.UNCLEAR, reply
+                assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -157,7 +157,7 @@ HOSTILE = {
 def test_hostile_markup_is_read_in_time(markup: str) -> None:
     """A megabyte made to keep a parser busy ends, and says no yes."""
     start = time.process_time()
-    assert read_command(read_reply(text_of_html(markup)).answer).verdict is Verdict.UNCLEAR
+    assert verdict_of(read_reply(text_of_html(markup)).answer) is Verdict.UNCLEAR
     assert time.process_time() - start < 2
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from signoff.channels.email.quoting import CUT_MARKER, own_text, read_reply
-from signoff.core.command import Verdict, read_command
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(
@@ -68,7 +68,7 @@ def test_what_was_quoted_is_cut(quote):
 @pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
 def test_an_empty_reply_says_nothing(quote, above):
     """With the person's words removed, no reply approves or rejects."""
-    assert read_command(own_text(above + quote), {"amount": 0}).verdict is Verdict.UNCLEAR
+    assert verdict_of(own_text(above + quote), {"amount": 0}) is Verdict.UNCLEAR
 
 
 @pytest.mark.parametrize("name", ["gmail", "folded", "german", "japanese", "marker quoted"])
@@ -115,7 +115,7 @@ def test_what_only_resembles_a_quote_stays(text):
 )
 def test_quoting_changes_no_answer(words, name):
     """The answer read from a reply is the answer read from the person's words alone."""
-    assert read_command(own_text(f"{words}\n\n{QUOTES[name]}")) == read_command(words)
+    assert own_text(f"{words}\n\n{QUOTES[name]}") == own_text(words)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_replies_of_the_corpus_with_other_words(words, verdict, share):
         mail = path.read_text(encoding="utf-8").strip()
         own = (CORPUS / "replies" / "expected" / path.name).read_text(encoding="utf-8").strip()
         if own and not own.startswith(">") and mail.startswith(own):
-            read = read_command(own_text(words + mail.removeprefix(own)))
-            decided.append(read.verdict is verdict if verdict else read.verdict != Verdict.UNCLEAR)
+            read = verdict_of(own_text(words + mail.removeprefix(own)))
+            decided.append(read is verdict if verdict else read is not Verdict.UNCLEAR)
     assert len(decided) > 45
     assert sum(decided) == share * len(decided)

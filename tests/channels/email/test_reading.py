@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from signoff.channels.email.mime import DEEPEST, LARGEST_MAIL, MOST_PARTS
 from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
-from signoff.core.command import Verdict, read_command
 from signoff.core.errors import MailTooLarge, UnreadableMail
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
@@ -473,7 +473,7 @@ def test_automatic_mail_of_the_corpus():
     missed = []
     for path in paths:
         mail = read_mail(path.read_bytes())
-        assert read_command(mail.own_text).verdict is not Verdict.APPROVE
+        assert verdict_of(mail.own_text) is not Verdict.APPROVE
         if not mail.automatic:
             missed.append(path.name)
     assert len(paths) > 300

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
-from signoff.channels import phrases
 from signoff.channels.email.ids import message_id
 from signoff.channels.email.markup import text_of_html
 from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
@@ -29,8 +29,8 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import new_token
 from signoff.core.card import Row, card
-from signoff.core.command import Verdict, read_command
 from signoff.core.errors import MailRefused
+from signoff.core.replies.reading import is_reply
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
@@ -230,8 +230,8 @@ def test_the_buttons_write_the_answer(template, body, verdict):
     fields = parse_qs(yes.query, keep_blank_values=True)
     assert fields["subject"][0].startswith("Re: Approval needed: reimburse")
     assert fields["body"] == [body]
-    assert read_command(body, template).verdict is verdict
-    assert read_command(parse_qs(no.query)["body"][0], template).verdict is Verdict.REJECT
+    assert verdict_of(body, template) is verdict
+    assert verdict_of(parse_qs(no.query)["body"][0], template) is Verdict.REJECT
     assert "+" in yes.path
 
 
@@ -303,7 +303,7 @@ def _nothing_decides(message):
     for part in (plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))):
         for line in part.splitlines():
             for template in (None, {"days": 0}):
-                assert read_command(line, template).verdict is Verdict.UNCLEAR, line
+                assert verdict_of(line, template) is Verdict.UNCLEAR, line
 
 
 @pytest.mark.parametrize(
@@ -320,9 +320,9 @@ def _nothing_decides(message):
         ("", False),
     ],
 )
-def test_what_begins_like_an_answer(line, expected):
-    """A word that decides counts at the beginning and as a whole word."""
-    assert phrases.begins_like_answer(line) is expected
+def test_what_would_be_an_answer_by_itself(line, expected):
+    """A line that decides if it is quoted, however it is decorated."""
+    assert is_reply(line) is expected
 
 
 def test_a_huge_argument_does_not_hide_the_small_ones():

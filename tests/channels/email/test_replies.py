@@ -7,13 +7,13 @@ import quopri
 
 import pytest
 
+from answered import Verdict, verdict_of
 from channels.email.clients import WORDS, marked
 from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.render import render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.tokens import new_token
-from signoff.core.command import Verdict, read_command
 
 TOKEN = new_token()
 CHARSETS = {
@@ -45,9 +45,9 @@ def mail(body: bytes, head: str = "Content-Type: text/plain; charset=utf-8\r\n")
     return read_mail(f"{top}{head}\r\n".encode() + body)
 
 
-def verdict_of(read: IncomingMail) -> Verdict:
+def said(read: IncomingMail) -> Verdict:
     """Return what the reply says."""
-    return read_command(read.own_text).verdict
+    return verdict_of(read.own_text)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -61,7 +61,7 @@ def test_every_charset_of_a_language_is_read(language: str, encoding: str) -> No
         )
         for words, verdict in zip(WORDS[language], (Verdict.APPROVE, Verdict.REJECT), strict=True):
             body = words.encode(charset, "replace" if charset == "us-ascii" else "strict")
-            assert verdict_of(mail(ENCODINGS[encoding](body), head)) is verdict, charset
+            assert said(mail(ENCODINGS[encoding](body), head)) is verdict, charset
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_broken_encodings_are_read_as_far_as_they_go(encoding: str, body: bytes,
 def test_flowed_text_is_read(body: str, verdict: str) -> None:
     """Lines that flow (RFC 3676) make one answer with what follows them."""
     head = "Content-Type: text/plain; charset=utf-8; format=flowed; delsp=yes\r\n"
-    assert verdict_of(mail(body.encode(), head)).value == verdict
+    assert said(mail(body.encode(), head)).value == verdict
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_what_is_attached_says_nothing(part: str) -> None:
     alone = f"--x\r\n{part}\r\n--x--\r\n".encode()
     assert mail(alone, head).own_text == ""
     said = b"--x\r\nContent-Type: text/plain\r\n\r\nno, too dear\r\n"
-    assert verdict_of(mail(said + alone, head)) is Verdict.REJECT
-    assert verdict_of(mail(alone.replace(b"--x--", b"--x") + said[5:] + b"--x--", head)) is (
+    assert said(mail(said + alone, head)) is Verdict.REJECT
+    assert said(mail(alone.replace(b"--x--", b"--x") + said[5:] + b"--x--", head)) is (
         Verdict.REJECT
     )
 
@@ -160,5 +160,5 @@ def test_what_was_forwarded_to_a_delegate_is_their_own_answer() -> None:
         f"---------- Forwarded message ---------\nFrom: Mara\nDate: x\nTo: y\n\n{first}",
         f"Von: Mara\nGesendet: Dienstag\nAn: Cleo\nBetreff: WG: Approval needed\n\n{first}",
     ):
-        assert verdict_of(mail(quote.encode())) is Verdict.UNCLEAR
-        assert verdict_of(mail(f"no, not yet due\n\n{quote}".encode())) is Verdict.REJECT
+        assert said(mail(quote.encode())) is Verdict.UNCLEAR
+        assert said(mail(f"no, not yet due\n\n{quote}".encode())) is Verdict.REJECT

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from answered import Verdict
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
 from signoff.channels.email.reading import TWO_TEXTS, read_mail
-from signoff.core.command import Verdict
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"
@@ -124,4 +124,4 @@ def test_two_texts_that_differ_are_no_answer(plain: str, page: str, *, differ: b
     assert read_mail(raw).two_texts is differ
     read = explain_mail(raw)
     assert (read.problem == TWO_TEXTS) is differ
-    assert not differ or read.verdict is Verdict.UNCLEAR
+    assert not differ or read.verdict == Verdict.UNCLEAR

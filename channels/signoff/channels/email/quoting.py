@@ -29,7 +29,7 @@ from signoff.channels.email.marks import (
     quote_follows,
 )
 from signoff.channels.email.phrases import SEPARATORS
-from signoff.core.text import is_device_line
+from signoff.core.replies.signature import is_device_line
 
 CUT_MARKER: Final = "──── reply above this line ────"
 """The line in our own mails below which nothing is the person's."""

@@ -30,7 +30,6 @@ from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.channels.inbox.visits import Route, Visit, Visits, go
 from signoff.core.approval import Approval
-from signoff.core.command import LONGEST_REASON
 from signoff.core.durations import parse_duration
 from signoff.core.errors import (
     ApprovalError,
@@ -44,7 +43,7 @@ from signoff.core.errors import (
 from signoff.core.events import What
 from signoff.core.moves import Operator
 from signoff.core.people import Person, Role
-from signoff.core.text import clean_text
+from signoff.core.text import LONGEST_REASON, clean_text
 
 log = structlog.get_logger(__name__)
 

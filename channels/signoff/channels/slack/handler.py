@@ -47,7 +47,7 @@ from signoff.channels.slack.references import (
     read_reference,
 )
 from signoff.channels.slack.submitted import (
-    command_of,
+    decision_of,
     errors_at,
     errors_of,
     first_block,
@@ -57,9 +57,7 @@ from signoff.channels.slack.submitted import (
 from signoff.channels.slack.web import SlackWeb
 from signoff.channels.tokens import Holder
 from signoff.core.approval import Approval
-from signoff.core.asides import Aside, Does
 from signoff.core.card import card
-from signoff.core.command import Command, Verdict
 from signoff.core.errors import (
     ApprovalNotFound,
     DecisionRefused,
@@ -74,13 +72,14 @@ from signoff.core.errors import (
 )
 from signoff.core.levels import Outcome
 from signoff.core.people import Person
+from signoff.core.replies.reply import Approve, Ask, Claim, Release
 
 log = structlog.get_logger(__name__)
 
 _TRIGGER: Final = 2.5
 """Seconds: a trigger is good for three."""
 
-_ASIDES: Final = {CLAIM: Does.CLAIM, RELEASE: Does.RELEASE}
+_ASIDES: Final = {CLAIM: Claim(), RELEASE: Release()}
 _MENU: Final = frozenset({ANSWER, *MENU})
 _OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_ASIDES, *_MENU})
 
@@ -207,7 +206,7 @@ class SlackHandler:
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.beforehand.who
         if click.action in _ASIDES:
-            await self._answers.aside(answer, person, Aside(does=_ASIDES[click.action]))
+            await self._answers.aside(answer, person, _ASIDES[click.action])
         elif click.action == ASK:
             await self._open(click, views.ask_view(shown, about))
         elif click.action == DETAILS:
@@ -218,7 +217,7 @@ class SlackHandler:
             view = views.approve_view(shown, about, wanted, may_grant=offered)
             await self._open(click, view)
         else:
-            await self._answers.decide(answer, person, Command(verdict=Verdict.APPROVE))
+            await self._answers.decide(answer, person, Approve())
 
     async def _submitted(self, submission: Submission) -> Ack:
         if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
@@ -279,13 +278,14 @@ class SlackHandler:
         """Ask, give a grant or decide, as a modal says."""
         if submission.callback == ASK:
             text = text_in(submission, views.REASON)
-            await self._answers.aside(answer, person, Aside(does=Does.ASK, text=text))
+            await self._answers.aside(answer, person, Ask(text=text))
             return
-        command = command_of(submission, approval)
+        decision = decision_of(submission, approval)
         if (span := span_of(submission)) is not None:
-            await self._beforehand.give(answer, person, span=span, reason=command.reason)
+            note = decision.note if isinstance(decision, Approve) else ""
+            await self._beforehand.give(answer, person, span=span, reason=note)
         else:
-            await self._answers.decide(answer, person, command)
+            await self._answers.decide(answer, person, decision)
 
     async def _who(self, actor: Actor) -> Person | None:
         """Return who it was.

@@ -30,11 +30,11 @@ from signoff.channels.slack.references import (
 )
 from signoff.channels.slack.submitted import Misfilled, errors_at, given, text_in
 from signoff.core.approval import Approval, State
-from signoff.core.asides import Aside, Does
 from signoff.core.card import awaited_by, card, shown
 from signoff.core.durations import format_duration, parse_duration
 from signoff.core.errors import LedgerError, MoveRefused
 from signoff.core.people import Person
+from signoff.core.replies.reply import Comment, Extend, Reassign, Remind, Reply, Withdraw
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +96,7 @@ class SlackMenu:
             LedgerError: It could not be committed; nothing was done.
         """
         if action == REMIND:
-            await self._asides.do(answer, person, Aside(does=Does.REMIND))
+            await self._asides.do(answer, person, Remind())
             return None
         self._judge(action, approval, person, await self._desk.ledger.now())
         seen = card(approval, self._desk.directory)
@@ -155,7 +155,7 @@ class SlackMenu:
         else:
             approval.may_answer_back(person, directory, now=now)
 
-    async def _said(self, submission: Submission) -> Aside:
+    async def _said(self, submission: Submission) -> Reply:
         """Return what a modal says.
 
         Raises:
@@ -163,13 +163,13 @@ class SlackMenu:
         """
         text = text_in(submission, views.REASON)
         if submission.callback == WITHDRAW:
-            return Aside(does=Does.WITHDRAW, text=text)
+            return Withdraw(reason=text)
         if not text:
             raise Misfilled(views.REASON, "There are no words in it.")
         if submission.callback == COMMENT:
-            return Aside(does=Does.COMMENT, text=text)
+            return Comment(text=text)
         if submission.callback == EXTEND:
-            return Aside(does=Does.EXTEND, text=text, length=_length(submission))
+            return Extend(reason=text, length=_length(submission))
         user = given(submission, views.TO, "selected_user")
         # Whose team it is, Slack says; the modal has the id alone.
         found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
@@ -179,7 +179,7 @@ class SlackMenu:
                 "Signoff does not know this person. Choose somebody else, or ask your operator to "
                 "add them to the directory.",
             )
-        return Aside(does=Does.REASSIGN, text=text, to=found.id)
+        return Reassign(reason=text, to=found.id)
 
 
 def _length(submission: Submission) -> timedelta:

@@ -14,10 +14,10 @@ from signoff.channels.slack.payloads import Submission
 from signoff.channels.slack.references import REJECT
 from signoff.core.approval import Approval
 from signoff.core.card import one_line
-from signoff.core.command import LONGEST_REASON, Command, Verdict
 from signoff.core.durations import parse_duration
 from signoff.core.errors import PayloadError
-from signoff.core.text import clean_text
+from signoff.core.replies.reply import Approve, Reject
+from signoff.core.text import LONGEST_REASON, clean_text
 
 
 class Misfilled(Exception):
@@ -28,7 +28,7 @@ class Misfilled(Exception):
         self.block = block
 
 
-def command_of(submission: Submission, approval: Approval) -> Command:
+def decision_of(submission: Submission, approval: Approval) -> Approve | Reject:
     """Return what the modal of a decision says.
 
     Raises:
@@ -36,9 +36,9 @@ def command_of(submission: Submission, approval: Approval) -> Command:
     """
     reason = text_in(submission, views.REASON)
     if submission.callback == REJECT:
-        return Command(verdict=Verdict.REJECT, reason=reason)
+        return Reject(reason=reason)
     values = read_values(fields(approval), submission.values)
-    return Command(verdict=Verdict.APPROVE, reason=reason, values=values or None)
+    return Approve(note=reason, values=values or None)
 
 
 def span_of(submission: Submission) -> timedelta | None:

@@ -46,8 +46,8 @@ from signoff.channels.slack.references import (
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, escape, markup, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.card import Card, one_line
-from signoff.core.command import LONGEST_REASON
 from signoff.core.parts import Kind as Asks
+from signoff.core.text import LONGEST_REASON
 
 REASON: Final = "reason"
 """The block id of the reason."""

@@ -16,9 +16,8 @@ from signoff.cli.boundary import REFUSED
 from signoff.cli.commands import quarantine
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from signoff.channels.email.explain import Explanation
+    from signoff.core.replies.text import ReplyContext
 
 app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
 app.add_typer(quarantine.app, name="quarantine")
@@ -54,7 +53,7 @@ def explain(
     It needs no settings and no Redis, and without --dns it asks nobody. It ends with 1 if a
     file could not be read.
     """
-    asked = _template(template)
+    asked = _context(template)
     failed = False
     for file in files:
         try:
@@ -72,9 +71,8 @@ def explain(
 def _unread(error: str) -> dict[str, Any]:
     """Return the same keys for a file that was not read: it is no answer either."""
     from signoff.channels.email.explain import Explanation  # noqa: PLC0415
-    from signoff.core.command import Verdict  # noqa: PLC0415
 
-    read = Explanation(reply="", first_line="", verdict=Verdict.UNCLEAR, problem=error)
+    read = Explanation(reply="", first_line="", problem=error)
     return {**read.model_dump(mode="json", exclude={"sender"}), "error": error}
 
 
@@ -82,18 +80,21 @@ class _Unreadable(Exception):
     """A file that cannot be read, with what to do."""
 
 
-def _template(text: str) -> JsonValue:
+def _context(template: str) -> ReplyContext:
     from signoff.core.errors import ConfigError  # noqa: PLC0415
+    from signoff.core.replies.text import ReplyContext  # noqa: PLC0415
 
     try:
-        return json.loads(text) if text else None
+        return ReplyContext(fields=json.loads(template) if template else None)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"--template is no JSON ({error}); write it as '{{\"days\": 0}}'."
         ) from None
 
 
-def _explain(file: str, template: JsonValue, *, text: bool, server: str, dns: bool) -> Explanation:
+def _explain(
+    file: str, context: ReplyContext, *, text: bool, server: str, dns: bool
+) -> Explanation:
     from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
         Authenticator,
     )
@@ -106,7 +107,7 @@ def _explain(file: str, template: JsonValue, *, text: bool, server: str, dns: bo
 
     try:
         raw = _bytes_of(file)
-        read = (explain_text if text else explain_mail)(raw, template)
+        read = (explain_text if text else explain_mail)(raw, context)
         if read.sender is None or not (server or dns):
             return read
         looking = Authenticator(authserv_id=server, dkim=dns).prove(
@@ -151,13 +152,15 @@ def _report(read: Explanation) -> str:
     def indented(text: str) -> str:
         return clean_text(text).replace("\n", "\n              ")
 
-    rows = [("Read as", read.verdict.value)]
+    rows = [("Read as", read.verdict)]
     rows += [("Why", read.problem)] if read.problem else []
     rows += [("Would work", read.example)] if read.example else []
     rows += [("Reason", read.reason)] if read.reason else []
+    rows += [("Note", read.note)] if read.note else []
     rows += [("Value", f"{name} = {json.dumps(one)}") for name, one in read.values.items()]
     if read.sender is not None:
         rows.append(("From", ", ".join(read.sender.addresses) or "nobody"))
         rows.append(("Proven", ", ".join(read.sender.proven) or f"nothing. {read.sender.why}"))
     rows.append(("Own text", read.reply or "(none)"))
+    rows += [(part.role.capitalize(), part.text) for part in read.parts]
     return "\n".join(f"  {name + ':':<12}{indented(text)}" for name, text in rows)

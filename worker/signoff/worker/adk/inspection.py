@@ -135,8 +135,8 @@ def _of_answers(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
                     _RESUMABLE if is_composite(root) else "build it as a Workflow of LLM agents"
                 )
                 text = (
-                    f"it {gate}, and after the answer ADK goes on with {agent.name!r} alone: {left} "
-                    f"is not run any more. To have it run, {remedy}"
+                    f"it {gate}, and after the answer ADK goes on with {agent.name!r} alone: "
+                    f"{left} is not run any more. To have it run, {remedy}"
                 )
                 yield Concern(where, text)
 

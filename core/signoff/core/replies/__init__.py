@@ -1,0 +1,1 @@
+"""What people answer: from their own words to what they mean."""

@@ -1,0 +1,545 @@
+"""The grammar of a yes: everything in an answer is a phrase that is known to be harmless.
+
+::
+
+    answer    = greeting? (courtesy | object | for-me)* verdict
+                (verdict | object | for-me | courtesy | values | note | grant | name)*
+                (closing signature)?
+    values    = on the line of the verdict, or a line each: what the request asks for
+    note      = a line that begins with note:, comment:, reason: or remark:
+
+The whole text is covered once, from its first token to its last, at the least cost: a phrase of the
+lexicon costs nothing, a token that belongs to none costs one. A yes is a yes where the cost is
+nothing; what it cost otherwise is what was left over, and is quoted back to the person.
+
+An answer is in one language: its phrases are of that language or English, because words of two
+others beside each other may mean what neither of them says ("ok, prima Tom").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from signoff.core.dates import read_date
+from signoff.core.entries import Entries, assignment, entries_on_line
+from signoff.core.errors import PayloadError
+from signoff.core.payload import fields_of, parse_values
+from signoff.core.replies.languages import TOPIC, Language, Role, language, stems
+from signoff.core.replies.patterns import Bound, Match
+from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
+from signoff.core.replies.text import Names, ReplyContext, Text
+from signoff.core.replies.tokens import MARKS, NEWLINE, phrase_tokens
+from signoff.core.text import plain_line
+
+_MOST_NAMES: Final = 4
+_MOST_WORDS_OF_A_CALL: Final = 8
+_MOST_WORDS_OF_A_DAY: Final = 8
+_MOST_WORDS_OF_A_PERSON: Final = 12
+_LONGEST_NUMBER: Final = 4
+_LONGEST_HONOURED: Final = 6
+_MOST_WORDS_OF_A_VALUE: Final = 24
+_MOST_LEFT_OVER: Final = 60
+"""Tokens left over from which on a text is not looked at any further as a yes."""
+
+
+class State(IntEnum):
+    """Where in an answer a token stands."""
+
+    BEFORE = 0
+    AFTER = 1
+    CLOSED = 2
+
+
+class Piece(NamedTuple):
+    """A part of an answer, and what it was read as.
+
+    Attributes:
+        role: A `Role`, or ``value``, ``name``, ``signature``, ``left over``.
+        start: Its first token.
+        end: The token after its last.
+        slots: What its pattern has left open.
+    """
+
+    role: str
+    start: int
+    end: int
+    slots: tuple[Bound, ...] = ()
+
+
+LEFT_OVER: Final = "left over"
+VALUE: Final = "value"
+NAME: Final = "name"
+SIGNATURE: Final = "signature"
+
+
+class Parse(NamedTuple):
+    """The cheapest way to cover a text.
+
+    Attributes:
+        cost: How many tokens belong to no phrase.
+        pieces: What it consists of, marks and line ends left out.
+        problem: What is wrong with a value in it, in words for the person.
+    """
+
+    cost: int
+    pieces: tuple[Piece, ...]
+    problem: str = ""
+
+
+class Reader:
+    """Finds the phrases of one language, and of English, in one text.
+
+    Args:
+        text: The text.
+        context: What is known about the request that it answers.
+        code: The language.
+    """
+
+    def __init__(self, text: Text, context: ReplyContext, code: str) -> None:
+        self.text = text
+        self.context = context
+        self.languages: tuple[Language, ...] = (language("en"),)
+        if code != "en":
+            self.languages += (language(code),)
+        self._author = (context.author,)
+        self._people = (*context.people, context.author)
+        self._called = {one for name in context.called for one in phrase_tokens(name)} - MARKS
+        self._found: dict[int, list[Match]] = {}
+        self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def phrases(self, at: int) -> list[Match]:
+        """Return the phrases that begin at a token."""
+        if at not in self._found:
+            self._found[at] = [
+                found
+                for one in self.languages
+                for found in one.phrases.at(self.text.tokens, at, self.ends)
+            ]
+        return self._found[at]
+
+    def longest(self, at: int, *roles: Role) -> Match | None:
+        """Return the longest phrase of these roles that begins at a token."""
+        found = [one for one in self.phrases(at) if one.role in roles]
+        return max(found, key=lambda one: one.end, default=None)
+
+    def ends(self, slot: str, at: int) -> tuple[int, ...]:
+        """Return where what fills a slot may end."""
+        key = (slot, at)
+        if key not in self._slots:
+            self._slots[key] = tuple(dict.fromkeys(self._fill(slot, at)))
+        return self._slots[key]
+
+    def _fill(self, slot: str, at: int) -> Iterator[int]:
+        tokens = self.text.tokens
+        if at >= len(tokens):
+            return
+        match slot:
+            case "object":
+                yield from self._objects(at)
+            case "me":
+                yield from self.names(at, self._author)
+            case "number":
+                if tokens[at].text.isdecimal() and len(tokens[at].text) <= _LONGEST_NUMBER:
+                    yield at + 1
+            case "duration":
+                yield from (end for end, _ in self.durations(at))
+            case "day":
+                for end in range(at + 1, min(at + _MOST_WORDS_OF_A_DAY, len(tokens)) + 1):
+                    words = plain_line(self.text.words(at, end)).rstrip(".")
+                    if read_date(words) is not None:
+                        yield end
+            case "person":
+                for end in range(at + 1, min(at + _MOST_WORDS_OF_A_PERSON, len(tokens)) + 1):
+                    if tokens[end - 1].text in (NEWLINE, ":", "?"):
+                        return
+                    yield end
+
+    def _objects(self, at: int) -> Iterator[int]:
+        tokens = self.text.tokens
+        starts = {at}
+        for one in self.languages:
+            for found in one.nouns.at(tokens, at, _no_slots):
+                if found.role == Role.DETERMINER:
+                    starts.add(found.end)
+                elif not found.role.startswith(TOPIC) or self._is_about(found.role):
+                    yield found.end
+        for start in starts:
+            end = start
+            while end < min(start + _MOST_WORDS_OF_A_CALL, len(tokens)):
+                if tokens[end].text not in self._called | {"_", "-"}:
+                    break
+                end += 1
+                if tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1:
+                    yield end
+
+    def _is_about(self, topic: str) -> bool:
+        """Say whether what the card calls the request is of a topic."""
+        known = stems().get(topic.removeprefix(TOPIC), ())
+        return not self._called or any(word.startswith(known) for word in self._called)
+
+    def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
+        """Yield where names of one person may end that begin at a token."""
+        tokens, end = self.text.tokens, at
+        for _ in range(_MOST_NAMES):
+            found = max(one.word_at(tokens, end) for one in known or self._people)
+            if not found:
+                return
+            end += found
+            yield end
+            # A hyphen between two names.
+            if end + 1 < len(tokens) and tokens[end].text == "-":
+                end += 1
+
+    def own_name(self, at: int) -> int | None:
+        """Return where the author's own name ends that begins at a token, None for another's."""
+        return max(self.names(at, self._author), default=None)
+
+    def addressed(self, at: int, *, greeted: bool) -> Iterator[int]:
+        """Yield where the names of those may end who are addressed at a token.
+
+        Args:
+            at: The token.
+            greeted: Whether a greeting stands before it, behind which any name may stand.
+        """
+        ends = set(self.names(at))
+        ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
+        for title in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
+            abbreviated = title < len(self.text) and self.text.tokens[title].text == "."
+            name = title + abbreviated
+            ends |= set(self.names(name)) | set(self._capitalised(name))
+        if greeted:
+            ends |= set(self._capitalised(at))
+        ends |= set(self._honoured(at))
+        for end in ends:
+            for after in (end, *(one.end for one in self.phrases(end) if one.role == Role.TITLE)):
+                if self.text.is_boundary(after):
+                    yield after
+
+    def _capitalised(self, at: int) -> Iterator[int]:
+        """Yield where a name of one or two words may end that nobody knows: "Hi Anna,"."""
+        for end in range(at + 1, min(at + 2, len(self.text)) + 1):
+            token = self.text.tokens[end - 1]
+            word = self.text.text[token.start : token.end]
+            if not (word[:1].isupper() and word[:1].isalpha() and len(word) > 1):
+                return
+            yield end
+
+    def _honoured(self, at: int) -> Iterator[int]:
+        """Yield where a name with an honorific may end that nobody knows."""
+        for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
+            token = self.text.tokens[end - 1]
+            if token.text in MARKS or token.text == NEWLINE:
+                return
+            if token.text[0] < "\u1100":
+                continue
+            yield from (one.end for one in self.phrases(end) if one.role == Role.TITLE)
+
+    def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
+        """Yield where a duration may end that begins at a token, and how long it is."""
+        tokens, length = self.text.tokens, timedelta()
+        while at < len(tokens) and tokens[at].text.isdecimal():
+            count = tokens[at].text
+            if len(count) > _LONGEST_NUMBER:
+                return
+            units = [unit for one in self.languages for unit in one.units.items()]
+            fitting = [
+                (len(unit), minutes)
+                for unit, minutes in units
+                if tuple(one.text for one in tokens[at + 1 : at + 1 + len(unit)]) == unit
+            ]
+            if not fitting:
+                return
+            width, minutes = max(fitting)
+            length += int(count) * timedelta(minutes=minutes)
+            at += 1 + width
+            yield at, length
+
+    def openings(self) -> tuple[int, ...]:
+        """Return where an answer may begin: behind a greeting, and behind courtesies."""
+        reached, order = {0}, [0]
+        for at in order:
+            if at >= len(self.text):
+                continue
+            step = _Step(0, 0, None, None)
+            for edge in self._edges(at, State.BEFORE, step):
+                if edge.state is State.BEFORE and not edge.cost and edge.end not in reached:
+                    reached.add(edge.end)
+                    order.append(edge.end)
+        return tuple(sorted(reached))
+
+    def signature_from(self, at: int) -> int:
+        """Return the token from which on a text is its signature, or the end.
+
+        Args:
+            at: Where what is said begins; a signature is on a line below it.
+        """
+        for newline in self.text.newlines:
+            start = newline + 1
+            if newline < at or start >= len(self.text):
+                continue
+            if self._signs(start):
+                return newline
+        return len(self.text)
+
+    def _signs(self, start: int) -> bool:
+        """Say whether a signature begins with a line."""
+        line = self.text.line(start)
+        if is_device_line(line):
+            return True
+        end = self.text.line_end(start)
+        stops = {one.end for one in self.phrases(start) if one.role == Role.CLOSING}
+        stops |= set(self.names(start, self._author))
+        for stop in {*stops, *(end for one in stops for end in self.names(one))}:
+            rest = self.text.tokens[stop:end]
+            if all(token.text in MARKS for token in rest):
+                return True
+        return False
+
+    # -- the whole text ---------------------------------------------------------------------------
+
+    def parse(self) -> Parse | None:
+        """Return the cheapest cover of the text that has a yes in it, or None."""
+        return self.cover(0, State.BEFORE)
+
+    def cover(self, start: int, state: State) -> Parse | None:
+        """Return the cheapest cover of the text from a token on, None where no yes is in it."""
+        count = len(self.text)
+        problem = ""
+        best: dict[tuple[int, State], _Step] = {(start, state): _Step(0, 0, None, None)}
+        for at in range(start, count):
+            for here in State:
+                step = best.get((at, here))
+                if step is None or step.cost > _MOST_LEFT_OVER:
+                    continue
+                for edge in self._edges(at, here, step):
+                    problem = problem or edge.problem
+                    _improve(best, (at, here), step, edge)
+        ends = [
+            (best[count, one], one) for one in (State.AFTER, State.CLOSED) if (count, one) in best
+        ]
+        if not ends:
+            return None
+        last = min(ends, key=lambda end: end[0][:2])
+        return Parse(last[0].cost, _pieces(best, (count, last[1])), problem)
+
+    def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
+        token = self.text.tokens[at]
+        if (token.text in MARKS and not self._is_hesitation(at)) or token.text == NEWLINE:
+            yield _Edge(at + 1, state)
+        else:
+            yield _Edge(at + 1, state, Piece(LEFT_OVER, at, at + 1), cost=1)
+        first = self.text.begins_line(at)
+        if first:
+            yield from self._lines(at, state)
+        if state is State.BEFORE:
+            yield from self._opening(at, first=first)
+        if state is State.CLOSED:
+            yield from self._closing(at, step)
+        else:
+            yield from self._body(at, state, step)
+
+    def _is_hesitation(self, at: int) -> bool:
+        """Say whether a mark is one of several points: "ok …" is half an answer."""
+        tokens = self.text.tokens
+        run = at
+        while run > 0 and tokens[run - 1].text == tokens[at].text == ".":
+            run -= 1
+        return all(run + more < len(tokens) and tokens[run + more].text == "." for more in range(3))
+
+    def _lines(self, at: int, state: State) -> Iterator[_Edge]:
+        """Yield the lines that are read as a whole."""
+        end = self.text.line_end(at)
+        notes = [
+            note.end
+            for note in self.phrases(at)
+            if note.role == Role.NOTE and note.end < end and self.text.tokens[note.end].text == ":"
+        ]
+        for colon in notes:
+            yield _Edge(end, state, Piece(Role.NOTE, colon + 1, end))
+        # "note: …" is a remark, unless the request itself asks for a note.
+        asked = state is State.AFTER and not (notes and self.context.proposes)
+        if asked and assignment(plain_line(self.text.line(at)), self.context.fields):
+            yield _Edge(end, state, Piece(VALUE, at, end), length=-1)
+        if state is not State.BEFORE:
+            line = self.text.line(at)
+            if is_device_line(line) or is_disclaimer(self._paragraph(at)):
+                yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
+
+    def _paragraph(self, at: int) -> str:
+        start = self.text.tokens[at].start
+        before = self.text.text.rfind("\n\n", 0, start)
+        end = self.text.text.find("\n\n", start)
+        text = self.text.text[before + 1 : end if end >= 0 else len(self.text.text)]
+        return " ".join(text.split())
+
+    def _opening(self, at: int, *, first: bool) -> Iterator[_Edge]:
+        """Yield greetings, and names that are addressed."""
+        for found in self.phrases(at):
+            if found.role != Role.GREETING:
+                continue
+            if self.text.is_boundary(found.end):
+                yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
+            for end in self.addressed(found.end, greeted=True):
+                yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
+        if first:
+            for end in self.addressed(at, greeted=False):
+                yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+
+    def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
+        """Yield what stands around a verdict."""
+        if state is State.AFTER and step.last == Role.YES:
+            yield from self._values(at)
+        for found in self.phrases(at):
+            piece = Piece(found.role, at, found.end, found.slots)
+            match found.role:
+                case Role.YES:
+                    yield _Edge(found.end, State.AFTER, piece)
+                case Role.FOR_ME:
+                    yield _Edge(found.end, state, piece)
+                case Role.THANKS | Role.COURTESY:
+                    yield from self._courtesy(piece, state)
+                case Role.AFTER if state is State.AFTER:
+                    yield _Edge(found.end, state, piece)
+                case Role.GRANT if state is State.AFTER:
+                    yield _Edge(found.end, state, piece)
+                case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
+                    yield from self._closed(piece)
+        for end in self.ends("object", at):
+            yield _Edge(end, state, Piece(Role.OBJECT, at, end))
+        if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
+            own = self.own_name(at)
+            if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
+                yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
+            for end in self.addressed(at, greeted=False):
+                yield _Edge(end, state, Piece(NAME, at, end))
+
+    def _stands_alone(self, at: int) -> bool:
+        """Say whether a new sentence or line begins at a token."""
+        return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
+
+    def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
+        """Yield a courtesy by itself and with the name of whom it is for: "thanks Anna"."""
+        yield _Edge(piece.end, state, piece)
+        tokens = self.text.tokens
+        comma = piece.end < len(tokens) and tokens[piece.end].text == ","
+        if not comma and piece.role != Role.THANKS:
+            # "Prima Tom" is "great, Tom" to one reader and "Tom first" to another.
+            return
+        for end in self.addressed(piece.end + comma, greeted=False):
+            yield _Edge(end, state, piece._replace(end=end))
+
+    def _closed(self, piece: Piece) -> Iterator[_Edge]:
+        """Yield a closing, which ends a sentence and is followed by names at most."""
+        if self.text.is_boundary(piece.end):
+            yield _Edge(piece.end, State.CLOSED, piece)
+        for end in self.names(piece.end):
+            if self.text.is_boundary(end):
+                yield _Edge(end, State.CLOSED, piece._replace(end=end))
+
+    def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
+        """Yield what stands below a closing."""
+        for found in self.phrases(at):
+            if found.role in (Role.CLOSING, Role.COURTESY, Role.THANKS) and self.text.is_boundary(
+                found.end
+            ):
+                piece = Piece(found.role, at, found.end)
+                yield _Edge(found.end, State.CLOSED, piece)
+        for end in self.names(at):
+            yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
+        if self._stands_alone(at):
+            end = self.text.line_end(at)
+            first = step.last in (Role.CLOSING, Role.THANKS)
+            if is_signature_line(self.text.line(at), self.context.author, first=first):
+                yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def _values(self, at: int) -> Iterator[_Edge]:
+        """Yield the values that may stand behind a yes."""
+        if not fields_of(self.context.fields):
+            return
+        tokens, end = self.text.tokens, self.text.line_end(at)
+        if at >= end or (tokens[at].text in MARKS and not self._is_sign(at)):
+            return
+        given = self._given(at, end)
+        if given.problem or not given.found:
+            if given.problem:
+                yield _Edge(end, State.AFTER, Piece(LEFT_OVER, at, end), end - at, given.problem)
+            return
+        if problem := self._misfit(given.found):
+            yield _Edge(end, State.AFTER, Piece(LEFT_OVER, at, end), end - at, problem)
+        else:
+            yield _Edge(end, State.AFTER, Piece(VALUE, at, end))
+        for stop in range(at + 1, min(end, at + _MOST_WORDS_OF_A_VALUE)):
+            part = self._given(at, stop)
+            if part.found and not part.problem and not self._misfit(part.found):
+                yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
+                if tokens[stop].text in self._words_of_fields(part.found):
+                    yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
+
+    def _given(self, at: int, end: int) -> Entries:
+        return entries_on_line(plain_line(self.text.words(at, end)), self.context.fields)
+
+    def _misfit(self, found: Iterable[tuple[str, str]]) -> str:
+        try:
+            parse_values(self.context.fields, dict(found))
+        except PayloadError as error:
+            return str(error)
+        return ""
+
+    def _words_of_fields(self, found: Iterable[tuple[str, str]]) -> set[str]:
+        """Return the words of the names of fields: the "days" of ``approved_days``."""
+        return {word for name, _ in found for word in phrase_tokens(name)}
+
+    def _is_sign(self, at: int) -> bool:
+        """Say whether a mark belongs to the value behind it: the minus of "-3", a quote."""
+        tokens = self.text.tokens
+        glued = at + 1 < len(tokens) and tokens[at].end == tokens[at + 1].start
+        number = glued and tokens[at + 1].text.isdecimal()
+        return tokens[at].text == '"' or (tokens[at].text in "-." and number)
+
+
+class _Edge(NamedTuple):
+    end: int
+    state: State
+    piece: Piece | None = None
+    cost: int = 0
+    problem: str = ""
+    length: int = 0
+
+
+class _Step(NamedTuple):
+    cost: int
+    length: int
+    came: tuple[int, State] | None
+    piece: Piece | None
+    last: str = ""
+
+
+def _improve(
+    best: dict[tuple[int, State], _Step], here: tuple[int, State], step: _Step, edge: _Edge
+) -> None:
+    cost = step.cost + edge.cost
+    length = step.length + (edge.piece is not None) + edge.length
+    known = best.get((edge.end, edge.state))
+    if known is None or (cost, length) < known[:2]:
+        last = edge.piece.role if edge.piece is not None else step.last
+        best[edge.end, edge.state] = _Step(cost, length, here, edge.piece, last)
+
+
+def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tuple[Piece, ...]:
+    found: list[Piece] = []
+    at: tuple[int, State] | None = end
+    while at is not None:
+        step = best[at]
+        if step.piece is not None:
+            found.append(step.piece)
+        at = step.came
+    return tuple(reversed(found))
+
+
+def _no_slots(slot: str, at: int) -> tuple[int, ...]:
+    return ()

@@ -1,0 +1,368 @@
+"""What a person's own words mean: a decision, a command, or something that is asked back.
+
+A yes decides only if everything in the text is known to be harmless (`replies.grammar`).
+What follows a no is its reason, unless it takes the no back. A text that is neither may be a
+command (`replies.commands`). Everything else is unclear and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from signoff.core.entries import assignment, entries_on_line, misspelt
+from signoff.core.errors import PayloadError
+from signoff.core.payload import fields_of, parse_values
+from signoff.core.replies.commands import read_command
+from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
+from signoff.core.replies.languages import CODES, Role, languages
+from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
+from signoff.core.replies.text import ReplyContext, Text
+from signoff.core.replies.tokens import MARKS, NEWLINE
+from signoff.core.text import LONGEST_REASON, brief, clean_text, plain_line
+
+_QUESTION_MARKS: Final = "?¿؟"
+_ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
+_MOST_QUOTED: Final = 3
+_CLEARLY_A_YES: Final = 12
+"""Tokens left over up to which a text with a word in front of its yes is called one."""
+
+
+def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
+    """Read a person's reply to a request.
+
+    Args:
+        text: The person's own words; quoted mail is cut by the channel.
+        context: What is known about the request.
+
+    Returns:
+        What it means. No text makes this raise: what cannot be read is `Unclear`.
+    """
+    context = context or ReplyContext()
+    words = Text(text)
+    if all(token.text in MARKS | {NEWLINE} for token in words.tokens):
+        return Unclear(problem=f"I found no words of yours. {_ALONE}")
+    readers = [Reader(words, context, code) for code in CODES]
+    decision, near = _decision(readers)
+    if decision is not None:
+        return decision
+    commands = [read for one in readers if (read := read_command(one, _decides)) is not None]
+    # "Absent" is a word of several languages; only one of them knows the words behind it.
+    whole = next((one for one in commands if not isinstance(one, Unclear)), None)
+    return whole or next(iter(commands), None) or _unclear(words, near)
+
+
+@lru_cache(maxsize=8_192)
+def is_reply(line: str) -> bool:
+    """Say whether a line by itself would decide or do something.
+
+    None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
+    """
+    words = Text(line)
+    first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
+    if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
+        return False
+    if not isinstance(read_reply(line), Unclear):
+        return True
+    # "approve: 5" is an answer where a number was asked for.
+    readers = (Reader(words, ReplyContext(), code) for code in CODES)
+    yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
+    return any(one is not None and words.is_boundary(one.end) for one in yes)
+
+
+def _decides(line: str) -> bool:
+    """Say whether a line by itself is a yes or a no."""
+    words = Text(line)
+    readers = [Reader(words, ReplyContext(), code) for code in CODES]
+    return isinstance(_decision(readers)[0], Approve | Reject)
+
+
+class _Near(NamedTuple):
+    """The reading of a text as a yes that leaves least over."""
+
+    reader: Reader
+    parse: Parse
+
+
+def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
+    """Return the yes or no that a text is, and else the nearest thing to a yes."""
+    near: _Near | None = None
+    for reader in readers:
+        parse = reader.parse() if not reader.text.cut else None
+        if parse is None:
+            continue
+        if not parse.cost:
+            return _approval(reader, parse), None
+        if near is None or parse.cost < near.parse.cost:
+            near = _Near(reader, parse)
+    refusals = [refusal for reader in readers if (refusal := _refusal(reader)) is not None]
+    if refusals:
+        # "No" is a word of many languages, "no lo apruebo" of one; so is the closing below it.
+        longest = max(
+            refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
+        )
+        # What takes it back may be of any of these languages, too.
+        rivals = [one for one in refusals if (one.end, one.alone) == (longest.end, longest.alone)]
+        doubts = (one for one in map(_rejection, rivals) if isinstance(one, Unclear))
+        return next(doubts, None) or _rejection(longest), near
+    return None, near
+
+
+# -- yes ------------------------------------------------------------------------------------------
+
+
+def _approval(reader: Reader, parse: Parse) -> Reply:
+    notes = [reader.text.words(one.start, one.end) for one in parse.pieces if one.role == Role.NOTE]
+    grants = [one for one in parse.pieces if one.role == Role.GRANT]
+    parts = _parts(reader, parse.pieces)
+    if len(grants) > 1:
+        return Unclear(problem="I read two different times for similar calls.", parts=parts)
+    try:
+        values = _values(reader, parse.pieces)
+    except PayloadError as error:
+        return Unclear(problem=str(error), seems="approve", parts=parts)
+    return Approve(
+        values=values,
+        note=_kept("\n".join(notes)),
+        grant=_grant(reader, grants[0]) if grants else None,
+        parts=parts,
+    )
+
+
+def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | None:
+    found: list[tuple[str, str]] = []
+    for piece in pieces:
+        if piece.role != VALUE:
+            continue
+        line = plain_line(reader.text.words(piece.start, piece.end))
+        pair = (
+            assignment(line, reader.context.fields)
+            if reader.text.begins_line(piece.start)
+            else None
+        )
+        found += [pair] if pair else entries_on_line(line, reader.context.fields).found
+    if not found:
+        return None
+    values = dict(found)
+    if len(values) < len(found):
+        names = [name for name, _ in found]
+        twice = next(name for name in names if names.count(name) > 1)
+        message = f'"{twice}" was given twice; give it once'
+        raise PayloadError(message, key=twice, read=brief(values[twice]), example=f"{twice}: …")
+    return parse_values(reader.context.fields, values)
+
+
+def _grant(reader: Reader, piece: Piece) -> Grant:
+    slots = {slot: (start, end) for slot, start, end in piece.slots}
+    start, end = slots["duration"]
+    uses = reader.text.words(*slots["number"]) if "number" in slots else ""
+    return Grant(span=dict(reader.durations(start))[end], uses=int(uses) if uses else None)
+
+
+# -- no -------------------------------------------------------------------------------------------
+
+
+class _Refusal(NamedTuple):
+    """A no at the beginning of a text.
+
+    Attributes:
+        reader: Has the text.
+        start: Its first token.
+        end: The token after its last.
+        alone: Whether it needs a separator before a reason: "no idea" is no refusal.
+    """
+
+    reader: Reader
+    start: int
+    end: int
+    alone: bool
+
+
+def _refusal(reader: Reader) -> _Refusal | None:
+    """Return the no with which a text begins, after its greeting."""
+    for at in reader.openings():
+        found = reader.longest(at, Role.NO)
+        if found is not None:
+            return _Refusal(reader, at, found.end, alone=False)
+        found = reader.longest(at, Role.NO_ALONE)
+        if found is None:
+            continue
+        if reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
+            return _Refusal(reader, at, found.end, alone=True)
+    return None
+
+
+def _is_harmless(reader: Reader, at: int) -> bool:
+    """Say whether everything from a token on is harmless, and no yes."""
+    left = reader.cover(at, State.AFTER)
+    return left is not None and not left.cost and all(p.role != Role.YES for p in left.pieces)
+
+
+def _rejection(refusal: _Refusal) -> Reply:
+    reader, end = refusal.reader, refusal.end
+    verdict = Piece(Role.NO, refusal.start, end)
+    left = reader.cover(end, State.AFTER)
+    if left is not None and not left.cost and all(p.role != Role.YES for p in left.pieces):
+        notes = [reader.text.words(p.start, p.end) for p in left.pieces if p.role == Role.NOTE]
+        parts = _parts(reader, (verdict, *left.pieces))
+        return Reject(reason=_kept("\n".join(notes)), parts=parts)
+    stop = reader.signature_from(end)
+    if (doubt := _taken_back(refusal, stop)) is not None:
+        shown = brief(reader.text.words(doubt, min(stop, reader.text.line_end(doubt))))
+        parts = _parts(reader, (verdict, Piece(LEFT_OVER, doubt, stop)))
+        return Unclear(
+            problem=f'I read "{brief(reader.text.words(refusal.start, end))}", and then "{shown}", '
+            'which may take it back. To reject, reply "reject" alone, or "reject:" and the reason.',
+            seems="reject",
+            left_over=(shown,),
+            parts=parts,
+        )
+    begin = end
+    while begin < stop and reader.text.tokens[begin].text in MARKS | {NEWLINE}:
+        begin += 1
+    # The sign of a number and an opening quote belong to the reason.
+    if begin > end and reader.text.tokens[begin - 1].text in "\"'“‘(-" and begin < stop:
+        glued = reader.text.tokens[begin - 1].end == reader.text.tokens[begin].start
+        begin -= glued and reader.text.tokens[begin - 1].text not in "-("
+    note = (
+        next((n for n in reader.phrases(begin) if n.role == Role.NOTE), None)
+        if begin < stop
+        else None
+    )
+    if note is not None and note.end < stop and reader.text.tokens[note.end].text == ":":
+        begin = note.end + 1
+    reason = reader.text.words(begin, stop)
+    parts = _parts(reader, (verdict, Piece("reason", begin, stop)))
+    return Reject(reason=_kept(reason), parts=parts)
+
+
+def _taken_back(refusal: _Refusal, stop: int) -> int | None:
+    """Return where something begins behind a no that makes it none: a yes, a question, a doubt."""
+    reader, tokens = refusal.reader, refusal.reader.text.tokens
+    for at in range(refusal.end, stop):
+        if tokens[at].text in _QUESTION_MARKS:
+            glued = at + 1 < stop and tokens[at].end == tokens[at + 1].start
+            if not glued or not tokens[at + 1].text.isalnum():
+                return _clause(reader, refusal.end, at)
+        if reader.longest(at, Role.CONDITION) is not None:
+            return at
+        before = tokens[at - 1].text
+        if at > refusal.end and before.isalnum():
+            continue
+        if reader.longest(at, Role.TAKE_BACK) is not None:
+            return at
+        # "I can't approve this until Monday" is no refusal; "no, not before Monday" is one.
+        if at == refusal.end and reader.longest(at, Role.UNSURE) is not None:
+            return at
+        if _begins_a_yes(refusal, at, before):
+            return at
+    return None
+
+
+def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
+    """Say whether a clause behind a no begins with a yes."""
+    reader = refusal.reader
+    yes = reader.longest(at, Role.YES)
+    no = reader.longest(at, Role.NO, Role.NO_ALONE)
+    if yes is None or (no is not None and no.end > yes.end):
+        return False
+    sentence = before in {NEWLINE, ".", "!", "。", "/"}
+    return refusal.alone or sentence or reader.text.is_boundary(yes.end)
+
+
+def _clause(reader: Reader, start: int, at: int) -> int:
+    """Return where the sentence begins that a token is in."""
+    while at > start and reader.text.tokens[at - 1].text not in {".", "!", "。", NEWLINE}:
+        at -= 1
+    return at
+
+
+# -- unclear --------------------------------------------------------------------------------------
+
+
+def _unclear(words: Text, near: _Near | None) -> Unclear:
+    first = brief(words.line(0))
+    if words.cut:
+        return Unclear(problem=f"Your answer is too long to be read as a whole. {_ALONE}")
+    if near is None:
+        if any(mark in _QUESTION_MARKS for mark in words.line(0)):
+            return Unclear(problem=f'I read a question: "{first}". {_ALONE}')
+        return Unclear(problem=f'I could not read "{first}" as a yes or a no. {_ALONE}')
+    reader, parse = near
+    if parse.problem:
+        return Unclear(problem=parse.problem, seems="approve", parts=_parts(reader, parse.pieces))
+    yes = next(piece for piece in parse.pieces if piece.role == Role.YES)
+    late = any(p.role == LEFT_OVER and p.start < yes.start for p in parse.pieces)
+    if late and parse.cost > _CLEARLY_A_YES:
+        return Unclear(problem=f'I could not read "{first}" as a yes or a no. {_ALONE}')
+    spans = _left_over(reader, parse.pieces)
+    left = tuple(brief(reader.text.words(start, end)) for start, end in spans)
+    return Unclear(
+        problem=_beside_a_yes(reader, yes, spans, left),
+        seems="approve",
+        left_over=left,
+        grants=any(reader.longest(at, Role.GRANT_WORDS) for at in range(len(words))),
+        parts=_parts(reader, parse.pieces),
+    )
+
+
+def _beside_a_yes(
+    reader: Reader, yes: Piece, spans: list[tuple[int, int]], left: tuple[str, ...]
+) -> str:
+    said = brief(reader.text.words(yes.start, yes.end))
+    for start, _ in spans:
+        line = plain_line(reader.text.line(start))
+        if reader.text.begins_line(start) and (meant := misspelt(line, reader.context.fields)):
+            names = ", ".join(fields_of(reader.context.fields))
+            return f'I read "{brief(line)}"; did you mean "{meant}"? Its fields: {names}.'
+    shown = ", ".join(f"“{words}”" for words in left[:_MOST_QUOTED])
+    shown += " and more" if len(left) > _MOST_QUOTED else ""
+    if any(reader.longest(at, Role.NO, Role.NO_ALONE) for span in spans for at in range(*span)):
+        return f"I read “{said}”, and then something that disagrees: {shown}. {_ALONE}"
+    return (
+        f"I read “{said}”, with something beside it: {shown}. Reply `approve` alone to approve. "
+        "To add a remark, put it on a line that begins with `note:`."
+    )
+
+
+def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]:
+    """Return the clauses in which something is left over, as runs of tokens."""
+    pieces = tuple(pieces)
+    tokens = reader.text.tokens
+    said = {at for one in pieces if one.role == Role.YES for at in range(one.start, one.end)}
+    ends = {at for at, token in enumerate(tokens) if token.text in MARKS | {NEWLINE}} | said
+    runs: list[tuple[int, int]] = []
+    for piece in pieces:
+        if piece.role != LEFT_OVER or (runs and piece.start < runs[-1][1]):
+            continue
+        start, end = piece.start, piece.end
+        while start > 0 and start - 1 not in ends:
+            start -= 1
+        while end < len(tokens) and end not in ends:
+            end += 1
+        runs.append((start, end))
+    return runs
+
+
+# -- both -----------------------------------------------------------------------------------------
+
+
+def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
+    """Return what a text was read as; tokens left over that stand together are one part."""
+    parts: list[tuple[str, int, int]] = []
+    for piece in pieces:
+        text = reader.text
+        if parts and piece.role == LEFT_OVER == parts[-1][0]:
+            between = text.tokens[parts[-1][2] : piece.start]
+            if all(token.text in MARKS for token in between):
+                parts[-1] = (LEFT_OVER, parts[-1][1], piece.end)
+                continue
+        parts.append((str(piece.role), piece.start, piece.end))
+    return tuple(Part(text=reader.text.words(a, b), role=role) for role, a, b in parts)
+
+
+def _kept(text: str) -> str:
+    return clean_text(text).strip()[:LONGEST_REASON].strip()

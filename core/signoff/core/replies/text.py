@@ -1,0 +1,137 @@
+"""A person's own words, ready to be parsed, and what is known about the request they answer."""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.replies.tokens import MARKS, NEWLINE, Token, phrase_tokens, tokenize, unwrapped
+
+LONGEST_TEXT: Final = 16 * 1024
+MOST_LINES: Final = 200
+MOST_TOKENS: Final = 1_500
+"""How much of an answer is parsed; what is beyond is left over."""
+
+
+class Names:
+    """Names of people, to be found in a text word by word.
+
+    Args:
+        names: Whole names; initials are left out.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._words: dict[str, set[tuple[str, ...]]] = {}
+        for name in names:
+            for word in (*name.split(), *name.replace(".", " ").replace("-", " ").split()):
+                tokens = tuple(one for one in phrase_tokens(word) if one not in MARKS)
+                if sum(map(len, tokens)) > 1:
+                    self._words.setdefault(tokens[0], set()).add(tokens)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """Yield the words of the names, each as its tokens."""
+        return (word for words in self._words.values() for word in words)
+
+    def word_at(self, tokens: Sequence[Token], at: int) -> int:
+        """Return how many tokens a word of a name has that begins at one; 0 where none does."""
+        if at >= len(tokens):
+            return 0
+        return max(
+            (
+                len(word)
+                for word in self._words.get(tokens[at].text, ())
+                if tuple(token.text for token in tokens[at : at + len(word)]) == word
+            ),
+            default=0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContext:
+    """What is known about a request, for reading a reply to it.
+
+    Attributes:
+        fields: What a yes may fill in: the payload template, or the arguments that a person may
+            propose to change. None where there is nothing.
+        proposes: Whether these are arguments.
+        called: What the card calls the request: the tool, the agent, the title. Empty where it is
+            not known; then every usual noun is taken to mean it.
+        people: The names that a reply may address: of the directory, of the agent.
+        author: The names of the person who replies.
+    """
+
+    fields: JsonValue = None
+    proposes: bool = False
+    called: tuple[str, ...] = ()
+    people: tuple[Names, ...] = ()
+    author: Names = field(default_factory=Names)
+
+
+class Text:
+    """A text with its tokens and lines.
+
+    Args:
+        text: The person's own words.
+    """
+
+    def __init__(self, text: str) -> None:
+        plain = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n")
+        kept = plain.split("\n", MOST_LINES)
+        self.cut = len(text) > LONGEST_TEXT or len(kept) > MOST_LINES
+        composed = unicodedata.normalize("NFC", "\n".join(kept[:MOST_LINES]))
+        self.text = unwrapped("\n".join(line.rstrip() for line in composed.split("\n")).strip("\n"))
+        tokens = tokenize(self.text)
+        self.cut = self.cut or len(tokens) > MOST_TOKENS
+        self.tokens: tuple[Token, ...] = tokens[:MOST_TOKENS]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def newlines(self) -> list[int]:
+        """The indexes of the line ends among the tokens."""
+        return [at for at, token in enumerate(self.tokens) if token.text == NEWLINE]
+
+    def line_end(self, at: int) -> int:
+        """Return the index of the line end that comes at or after a token."""
+        found = bisect_left(self.newlines, at)
+        return self.newlines[found] if found < len(self.newlines) else len(self.tokens)
+
+    def begins_line(self, at: int) -> bool:
+        """Say whether only marks stand before a token on its line."""
+        while at > 0 and self.tokens[at - 1].text != NEWLINE:
+            at -= 1
+            if self.tokens[at].text not in MARKS:
+                return False
+        return True
+
+    def is_boundary(self, at: int) -> bool:
+        """Say whether a token is a mark, a line end, or the end of the text.
+
+        A mark between two letters is none: "approved_days", "no-show".
+        """
+        if at >= len(self.tokens):
+            return True
+        token = self.tokens[at]
+        if token.text not in MARKS:
+            return token.text == NEWLINE
+        inside = token.text in "_-.'" and self.text[token.end : token.end + 1].isalnum()
+        return not (inside and self.text[token.start - 1 : token.start].isalnum())
+
+    def words(self, start: int, end: int) -> str:
+        """Return the text from one token to before another, as it was typed."""
+        if start >= end:
+            return ""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def line(self, at: int) -> str:
+        """Return the rest of the line from a token on, as it was typed."""
+        start = self.tokens[at].start
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]

@@ -1,0 +1,29 @@
+"""What a text is read as, in one word."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject
+from signoff.core.replies.text import ReplyContext
+
+
+class Verdict(StrEnum):
+    """A yes, a no, or neither."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    UNCLEAR = "unclear"
+
+
+def verdict_of(text: str, template: JsonValue = None) -> Verdict:
+    """Return what a text decides."""
+    match read_reply(text, ReplyContext(fields=template)):
+        case Approve():
+            return Verdict.APPROVE
+        case Reject():
+            return Verdict.REJECT
+    return Verdict.UNCLEAR

@@ -1,0 +1,192 @@
+"""Every language has every table, and what its tables say about themselves holds."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from signoff.core.replies import languages
+from signoff.core.replies.languages import CODES, LexiconFile, language, stems
+from signoff.core.replies.patterns import Phrases
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject, Unclear
+from signoff.core.replies.text import Names, ReplyContext
+from signoff.core.replies.tokens import tokenize
+
+MARA = ReplyContext(author=Names(["Mara"]))
+
+
+def raw(code: str) -> dict[str, Any]:
+    """Return a file as it is written."""
+    folder = resources.files(languages.__package__ or "").joinpath("lexicon")
+    return tomllib.loads(folder.joinpath(f"{code}.toml").read_text("utf-8"))
+
+
+def samples(patterns: tuple[str, ...], file: LexiconFile) -> list[str]:
+    """Return some of the phrases that the patterns stand for."""
+    noun = "" if patterns == file.answers.object else samples(file.answers.object, file)[0]
+    spelt = (text for line in patterns for text in _spell(line, noun, file.parts))
+    return [text for text in spelt if text.strip(" ,")]
+
+
+def _spell(line: str, noun: str, parts: dict[str, str]) -> list[str]:
+    while "<" in line:
+        head, _, rest = line.partition("<")
+        name, _, tail = rest.partition(">")
+        line = f"{head}{parts[name]}{tail}"
+    line = line.replace("{object}", noun).replace("{me}", "Mara")
+    return ["".join(words) for words in itertools.islice(itertools.product(*_options(line)), 40)]
+
+
+def _options(line: str) -> list[list[str]]:
+    found: list[list[str]] = []
+    at = 0
+    while at < len(line):
+        if line[at] in "([":
+            depth, end = 1, at + 1
+            while depth:
+                depth += (line[end] in "([") - (line[end] in ")]")
+                end += 1
+            inner = line[at + 1 : end - 1]
+            choices = [word for option in _bars(inner) for word in _joined(option)]
+            found.append(([""] if line[at] == "[" else []) + choices[:4])
+            at = end
+        else:
+            end = min(
+                (one for one in (line.find("(", at), line.find("[", at)) if one >= 0),
+                default=len(line),
+            )
+            found.append([line[at:end]])
+            at = end
+    return found
+
+
+def _joined(option: str) -> list[str]:
+    return ["".join(words) for words in itertools.islice(itertools.product(*_options(option)), 3)]
+
+
+def _bars(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for at, mark in enumerate(text):
+        depth += (mark in "([") - (mark in ")]")
+        if mark == "|" and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def test_there_is_a_file_for_each_language_and_no_other() -> None:
+    """The README names ten languages; these are they."""
+    folder = resources.files(languages.__package__ or "").joinpath("lexicon")
+    names = {entry.name.removesuffix(".toml") for entry in folder.iterdir()}
+    assert names == {*CODES, "topics"}
+    assert len(CODES) == 10
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_file_is_complete(code: str) -> None:
+    """It has every table, every topic that tools are told by, and patterns that can be read."""
+    file = LexiconFile.model_validate(raw(code))
+    assert set(file.topics) == set(stems())
+    assert language(code).phrases.words()
+    assert language(code).nouns.words()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_alone_is_a_yes_or_a_no_is_read_as_one(code: str) -> None:
+    """No pattern of a yes is also one of a no, or of anything that makes the answer unclear."""
+    file = language(code).file
+    for patterns, kind in (
+        (file.answers.yes, Approve),
+        (file.answers.no, Reject),
+        (file.answers.no_alone, Reject),
+    ):
+        for text in samples(patterns, file):
+            assert isinstance(read_reply(text, MARA), kind), text
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("table", ["courtesy", "thanks", "object", "greeting", "closing"])
+def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
+    """Courtesies, objects and closings decide nothing by themselves."""
+    file = language(code).file
+    for text in samples(getattr(file.answers, table), file):
+        assert not isinstance(read_reply(text), Approve | Reject), text
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("table", ["take_back", "unsure", "condition"])
+def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: str) -> None:
+    """Beside a yes, "wait", "not yet" and "only if" are left over."""
+    file = language(code).file
+    for text in samples(getattr(file.after_a_no, table), file):
+        assert not isinstance(read_reply(f"approve, {text}"), Approve), text
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None:
+    """The words for "claim", "remind" and "withdraw" are read as such in every language."""
+    file = language(code).file
+    for role in ("claim", "release", "remind", "withdraw", "revoke", "back"):
+        for text in samples(getattr(file.commands, role), file):
+            if "{" not in text:
+                assert type(read_reply(text)).__name__.lower() == role, text
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_note_can_be_declared(code: str) -> None:
+    """Every language has its words for "note:"."""
+    file = language(code).file
+    for word in samples(file.answers.note, file):
+        reply = read_reply(f"approve\n{word}: X 1")
+        assert isinstance(reply, Approve), word
+        assert reply.note == "X 1"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("approve(d|)", "needs a space"),
+        ("(approve", "does not close"),
+        ("{object", "no '}'"),
+        ("<nothing>", "is no part"),
+        ("[a] [b]", "matches nothing at all"),
+        ("<self>", "in a circle"),
+    ],
+)
+def test_a_pattern_that_cannot_be_read_is_named(pattern: str, problem: str) -> None:
+    """With what is wrong, so that whoever writes the file finds it."""
+    with pytest.raises(ValueError, match="pattern") as caught:
+        Phrases({"yes": [pattern]}, {"self": "a <self>"})
+    assert problem in str(caught.value)
+    assert pattern in str(caught.value) or "circle" in problem
+
+
+def test_patterns_stand_for_all_their_forms() -> None:
+    """Choices, optional words, slots, and characters of scripts without spaces."""
+    phrases = Phrases(
+        {"yes": ["[i] (approve|accept) [it]", "承認(します|する)", "für mich"]}, umlauts=True
+    )
+    for text in (
+        "approve",
+        "i accept it",
+        "承認します",
+        "承認 する",
+        "für mich",
+        "fuer mich",
+        "FUR MICH",
+    ):
+        tokens = tokenize(text)
+        assert any(
+            found.end == len(tokens) for found in phrases.at(tokens, 0, lambda slot, at: ())
+        ), text
+    assert not phrases.at(tokenize("it"), 0, lambda slot, at: ())
+
+
+def test_an_unclear_reply_is_unclear_in_every_language() -> None:
+    """Words that are in no lexicon are asked back with a way out."""
+    assert isinstance(read_reply("zxqv"), Unclear)
