@@ -324,4 +324,4 @@ async def test_two_texts_that_differ_decide_nothing(channels):
     mail.add_alternative("<p>I will look at it</p>", subtype="html")
     told = await take(channels, mail.as_bytes())
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert "two texts" in told["mara"].text
+    assert "two versions" in told["mara"].text

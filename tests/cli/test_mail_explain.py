@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Invoke
+from signoff.channels.email.readers import Readers
 
 REPLY = """\
 From: Mara Lind <mara@example.com>
@@ -138,6 +139,28 @@ def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path:
     assert all(words in one["error"] for words, one in zip(why, told[:-1], strict=True))
     assert all(one["verdict"] == "unclear" and one["values"] == {} for one in told[:-1])
     assert told[-1]["verdict"] == "approve"
+
+
+def test_a_reading_that_takes_too_long_is_broken_off(
+    invoke: Invoke, saved: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages are read with the limits of the intake, and the others are told all the same."""
+    odd = Path(__file__).parent.parent / "channels" / "email" / "odd_reader.py"
+    monkeypatch.setitem(Readers.__init__.__kwdefaults__, "program", (str(odd),))
+    files = [saved("!hang", "hang.eml"), saved("!eat", "eat.eml"), saved("!die", "die.eml")]
+    result = invoke("mail", "explain", "--json", *files, saved("ok"))
+    assert result.exit_code == 1
+    told = lines(result.output)
+    why = ["more than 2 seconds of work", "too much memory", "ended with status 3"]
+    assert all(words in one["error"] for words, one in zip(why, told[:-1], strict=True))
+    assert told[-1]["reply"] == "ok"
+
+
+def test_what_is_in_doubt_is_told(invoke: Invoke, saved: Any) -> None:
+    """Words that may be quoted make no verdict, and the report says so."""
+    (told,) = lines(invoke("mail", "explain", saved("approve\n\n| only half"), "--json").output)
+    assert (told["verdict"], told["reply"]) == ("unclear", "approve")
+    assert "cannot tell which part of your mail you wrote" in told["problem"]
 
 
 def test_people_are_told_the_problem_and_an_example(invoke: Invoke, saved: Any) -> None:

@@ -24,7 +24,7 @@ from signoff.channels.email.authentication.requirement import Fault, Finding, ju
 from signoff.channels.email.identity import identity
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
-from signoff.channels.email.reading import TWO_TEXTS, IncomingMail, read_mail, tokens_in
+from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
 from signoff.channels.outbox import backoff, drain
@@ -269,12 +269,11 @@ class Intake:
                 addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
                 await self._refuse(answer, finding, proof, addresses[:254])
                 return
-        text = mail.own_text
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
-            text = (await self._read(stored.traced, lines)).own_text
-        problem = TWO_TEXTS if mail.two_texts else ""
-        await self._answers.take(answer, text, problem=_SEVERAL if several else problem)
+            mail = await self._read(stored.traced, lines)
+        problem = _SEVERAL if several else mail.doubt
+        await self._answers.take(answer, mail.own_text, problem=problem)
 
     async def _is_too_much(
         self,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
 from channels.email.test_clients import NUMBER, SETTINGS
-from signoff.channels.email.markup import text_of_html
+from signoff.channels.email.markup import lines_of_html, text_of_html
 from signoff.channels.email.quoting import read_reply
 from signoff.channels.email.render import html
 
@@ -136,6 +136,26 @@ def test_white_text_on_a_dark_page_is_seen() -> None:
 
 
 HOSTILE = {
+    "margins": "<p style='margin-top:999999em'>x</p>" * 30_000,
+    "paddings": "<div style='padding:99999em;line-height:99999'>x" * 20_000,
+    "widths": "<table width=99999999 cellpadding=9999><td colspan=65534 rowspan=65534>x" * 13_000,
+    "letters": "<p style='letter-spacing:9999em;text-indent:9999em'>x" * 18_000,
+    "nested tables": "<table><tr><td>" * 70_000 + "x",
+    "side by side": "<table><tr>" + "<td style='border-left:1px solid'>x" * 28_000,
+    "numbers": "<ol start=999999999999>" * 20_000 + "<li>x" * 100_000,
+    "blank lines": f"<pre>{chr(10) * 1_000_000}x</pre>",
+    "styles of their own": "".join(f"<p style='color:#{n:06x}'>x</p>" for n in range(30_000)),
+    "selectors": f"<style>{'div div div div b{color:red}' * 1_100}</style>{'<div>' * 200}"
+    + "<b>x</b>" * 99_000,
+    "braces": f"<style>{'{' * 900_000}",
+    "brackets of styles": f"<p style='{'(' * 900_000}'>x",
+    "media": f"<style>{'@media x{' * 90_000}",
+    "conditions": "<!--[if mso]>x<![endif]-->" * 38_000,
+    "hidden": "<div style=display:none><p>x</div>" * 30_000,
+    "pictures": "<img alt='x'>" * 75_000,
+    "links": "<a href=x>y</a>" * 65_000,
+    "names": "<p class='a b c d e f g h i j'>x" * 32_000,
+    "attributions": "On 3 May 2026, x wrote:<blockquote>x</blockquote>" * 20_000,
     "divisions": "<div>" * 209_715,
     "cells": "<table><tr>" + "<td>x" * 209_000,
     "paragraphs": "<p>x" * 262_000,
@@ -157,14 +177,25 @@ HOSTILE = {
 def test_hostile_markup_is_read_in_time(markup: str) -> None:
     """A megabyte made to keep a parser busy ends, and says no yes."""
     start = time.process_time()
-    assert verdict_of(read_reply(text_of_html(markup)).answer) is Verdict.UNCLEAR
+    reply = read_reply(lines_of_html(markup))
+    assert reply.doubt or verdict_of(reply.answer) is Verdict.UNCLEAR
     assert time.process_time() - start < 2
 
 
 def test_deep_and_long_pages_keep_their_top() -> None:
-    """What is over a cap is cut off from there on; what stands above is read."""
-    for below in (*HOSTILE.values(), "<div>" * 300 + "approve"):
-        assert answered(f"<p>no, too dear</p>{below}") is Verdict.REJECT
+    """What is over a cap is cut off from there on; what stands above is read.
+
+    Style sheets are for the whole page: where one is too long, nothing of it is taken for seen.
+    """
+    for below in (*HOSTILE.values(), "<div>" * 3_000 + "approve"):
+        first, *_ = lines_of_html(f"<p>no, too dear</p>{below}")
+        assert first.text == "no, too dear" or ("<style>" in below and first.doubt)
+
+
+def test_depth_alone_hides_nothing() -> None:
+    """A page of 300 levels, at which lxml stops by default, is read to its end."""
+    page = f"<p>approve</p>{'<div>' * 300}only{'</div>' * 300}<p>half</p>"
+    assert text_of_html(page).split() == ["approve", "only", "half"]
 
 
 def test_entities_and_declarations_do_no_harm() -> None:

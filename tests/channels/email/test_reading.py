@@ -243,6 +243,41 @@ def test_odd_charsets_are_survived(charset):
     assert read_mail(raw).own_text == "approve"
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("承認します。ありがとう".encode() + b"\xff", "承認します。ありがとう\ufffd"),
+        ("Genehmigt: schöne Grüße".encode() + b"\xfc", "Genehmigt: schöne Grüße\ufffd"),
+        ("schöne Grüße".encode().replace("ß".encode(), b"\xdf"), "schöne Grü\ufffde"),
+        ("아니오, 비쌉니다".encode()[:-1], "아니오, 비쌉니\ufffd"),
+        ("schöne Grüße".encode("cp1252"), "schöne Grüße"),
+        ("it’s “fine”".encode("cp1252"), "it’s “fine”"),
+        (b"caf\xe9 au lait", "café au lait"),
+    ],
+)
+@pytest.mark.parametrize("charset", ["utf-8", "us-ascii", ""])
+def test_one_bad_byte_does_not_turn_a_text_into_another(body, text, charset):
+    """What is mostly valid UTF-8 is that, with a mark where it is not; the rest is cp1252."""
+    head = f"Content-Type: text/plain{'; charset=' + charset if charset else ''}\n\n"
+    assert read_mail(head.encode() + body).own_text == text
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "text"),
+    [
+        ("shift_jis", "cp932", "①髙"),
+        ("gb2312", "gbk", "镕"),
+        ("ks_c_5601-1987", "cp949", "똠"),
+        ("iso-8859-1", "cp1252", "“ok”"),
+        ("tis-620", "cp874", "โอเค"),
+    ],
+)
+def test_charsets_are_what_programs_mean_by_them(charset, codec, text):
+    """Each of these names is used for a larger set of letters."""
+    raw = f"Content-Type: text/plain; charset={charset}\n\n".encode() + text.encode(codec)
+    assert read_mail(raw).own_text == text
+
+
 def test_japanese_mail_is_decoded():
     """Charsets that switch their meaning half-way are decoded as well."""
     raw = b"Content-Type: text/plain; charset=ISO-2022-JP\n\n" + "承認します".encode("iso2022_jp")

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from answered import Verdict
+from signoff.channels.email.alternatives import DIFFERENT
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
-from signoff.channels.email.reading import TWO_TEXTS, read_mail
+from signoff.channels.email.reading import read_mail
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"
@@ -121,7 +122,7 @@ def alternatives(plain: str, page: str) -> bytes:
 def test_two_texts_that_differ_are_no_answer(plain: str, page: str, *, differ: bool) -> None:
     """The person saw the page, another programme reads the text: nobody knows what was meant."""
     raw = alternatives(plain, page)
-    assert read_mail(raw).two_texts is differ
-    read = explain_mail(raw)
-    assert (read.problem == TWO_TEXTS) is differ
+    assert (read_mail(raw).doubt == DIFFERENT) is differ
+    read = explain_mail(read_mail(raw))
+    assert (read.problem == DIFFERENT) is differ
     assert not differ or read.verdict == Verdict.UNCLEAR

@@ -6,8 +6,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.mime import text_of_bytes
-from signoff.channels.email.quoting import read_reply as own_words
-from signoff.channels.email.reading import TWO_TEXTS, IncomingMail, read_mail
+from signoff.channels.email.reading import IncomingMail
 from signoff.core.replies.examples import example_of_approval
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Part, Reject, Unclear
@@ -68,20 +67,29 @@ class Explanation(BaseModel):
     sender: Sender | None = None
 
 
-def explain_mail(raw: bytes, context: ReplyContext | None = None) -> Explanation:
+def explain_mail(
+    mail: IncomingMail, context: ReplyContext | None = None, *, text: bool = False
+) -> Explanation:
     """Say how the intake would read a message.
 
     Args:
-        raw: The message as it was stored.
+        mail: The message, read as the intake reads it: by `Readers.read`.
         context: What is known about the request it answers.
-
-    Raises:
-        UnreadableMail: It cannot be parsed, or is over a cap.
+        text: Whether it was a bare text, of which nobody is the sender: see `mail_of_text`.
     """
-    mail = read_mail(raw)
     sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
-    read = _explained(mail.reply, mail.own_text, context or ReplyContext(), mail)
-    return read.model_copy(update={"sender": sender})
+    read = _explained(mail, context or ReplyContext())
+    return read.model_copy(update={"sender": None if text else sender})
+
+
+def mail_of_text(raw: bytes) -> bytes:
+    """Return a bare text as a message without a sender.
+
+    Args:
+        raw: The text, in UTF-16 with its mark, in UTF-8, or else in cp1252.
+    """
+    head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
+    return head + text_of_bytes(raw).encode("utf-8", "replace")
 
 
 def with_proof(read: Explanation, proof: Proof) -> Explanation:
@@ -93,28 +101,13 @@ def with_proof(read: Explanation, proof: Proof) -> Explanation:
     return read.model_copy(update={"sender": sender})
 
 
-def explain_text(raw: bytes, context: ReplyContext | None = None) -> Explanation:
-    """Say how the plain text of a message would be read.
-
-    Args:
-        raw: The text, in UTF-8 or else in cp1252.
-        context: What is known about the request it answers.
-    """
-    read = own_words(text_of_bytes(raw))
-    return _explained(read.shown, read.answer, context or ReplyContext())
-
-
-def _explained(
-    shown: str, answer: str, context: ReplyContext, mail: IncomingMail | None = None
-) -> Explanation:
-    first_line = next((line.strip() for line in shown.splitlines() if line.strip()), "")
-    read = Explanation(reply=shown, first_line=first_line)
-    if mail is not None and mail.automatic:
+def _explained(mail: IncomingMail, context: ReplyContext) -> Explanation:
+    first_line = next((line.strip() for line in mail.reply.splitlines() if line.strip()), "")
+    read = Explanation(reply=mail.reply, first_line=first_line)
+    if mail.automatic:
         why = f"No person wrote this ({mail.automatic}), so nothing in it is an answer."
         return read.model_copy(update={"automatic": True, "sign": mail.automatic, "problem": why})
-    reply = read_reply(answer, context)
-    if mail is not None and mail.two_texts:
-        reply = Unclear(problem=TWO_TEXTS)
+    reply = Unclear(problem=mail.doubt) if mail.doubt else read_reply(mail.own_text, context)
     found: dict[str, object] = {"parts": reply.parts, "verdict": type(reply).__name__.lower()}
     match reply:
         case Approve():

@@ -37,7 +37,7 @@ def identity(mail: IncomingMail, *, judged: Sequence[str], copy: str) -> str:
         mail.subject,
         mail.automatic,
         mail.own_text,
-        mail.two_texts,
+        bool(mail.doubt),
         list(judged),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -28,6 +28,18 @@ _CHARSETS: Final = (
     *("gb2312", "gbk", "gb18030", "hz", "big5", "cp950", "shift_jis", "cp932", "euc_jp"),
     *("iso2022_jp", "euc_kr", "cp949", "iso2022_kr", "tis-620", "mac-", "kz1048", "ptcp154"),
 )
+_SUPERSETS: Final = {
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+}
+"""What programs mean by these names (WHATWG Encoding)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +291,20 @@ def _charset_decoded(body: bytes, charset: str) -> str:
     if not name.startswith(_CHARSETS):
         name = "utf-8"
     if name in ("ascii", "utf-8"):
-        try:
-            return body.decode("utf-8")
-        except UnicodeDecodeError:
-            name = "cp1252"
-    return body.decode(name, "replace")
+        return _unicode(body)
+    return body.decode(_SUPERSETS.get(name, name), "replace")
+
+
+def _unicode(body: bytes) -> str:
+    """Decode what should be UTF-8, or else cp1252, by how much of it is valid UTF-8.
+
+    Letters of several bytes are hardly ever valid by chance, so a byte that was damaged on its way
+    is no reason to misread the others.
+    """
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        text = body.decode("utf-8", "replace")
+    bad = text.count("\N{REPLACEMENT CHARACTER}")
+    good = len(text) - len(text.encode("ascii", "ignore")) - bad
+    return text if 0 < good >= bad else body.decode("cp1252", "replace")

@@ -12,14 +12,11 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Final
 
-import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from signoff.channels.email.reader import LENGTH
 from signoff.channels.email.reading import IncomingMail
 from signoff.core.errors import MailTooCostly, MailTooLarge, UnreadableMail
-
-log = structlog.get_logger(__name__)
 
 MEMORY: Final = 512 << 20
 """Bytes of address space for one process; an empty one has about 50 MB."""
@@ -125,7 +122,6 @@ class Readers:
         raise ReaderDied(content)
 
     def _too_costly(self) -> MailTooCostly:
-        log.warning("mail.reader_killed", seconds=self._seconds)
         return MailTooCostly(
             f"Reading the message took more than {self._seconds} seconds of work; it was left as "
             "it is."

@@ -14,20 +14,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from signoff.channels.email.addresses import parse_addresses, plus_parts
+from signoff.channels.email.alternatives import read_said
 from signoff.channels.email.automatic import automatic_sign
-from signoff.channels.email.markup import text_of_html
-from signoff.channels.email.mime import Headers, Part, parse_mail
-from signoff.channels.email.quoting import CUT_MARKER, read_reply
+from signoff.channels.email.mime import Headers, parse_mail
+from signoff.channels.email.quoting import CUT_MARKER
 from signoff.channels.email.robots import Sort, returned_ids, sort_of
 from signoff.core.errors import UnreadableMail
 
 __all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
-
-TWO_TEXTS: Final = (
-    "Your mail has two texts that say different things, one in plain letters and one as a page. "
-    'Answer with "approve" or "reject" alone on the first line.'
-)
-"""What is wrong with an answer that has `two_texts`, in words for the person."""
 
 _RECIPIENT_FIELDS: Final = ("to", "cc", "delivered-to", "x-original-to", "envelope-to")
 _MOST_RECIPIENTS: Final = 500
@@ -35,6 +29,7 @@ _MOST_REFERENCES: Final = 100
 _LONGEST_ID: Final = 998  # RFC 5322 section 2.1.1: no line is longer
 _LONGEST_SUBJECT: Final = 998
 _LONGEST_DATE: Final = 128
+_MOST_NAMES: Final = 20
 _FOREIGN_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError),
     *(ValueError, email.errors.MessageError),
@@ -62,8 +57,8 @@ class IncomingMail:
         reply: The same as it was meant to be read, with what the person quoted by hand.
         html_only: Whether that came from HTML because no plain text was there.
         media_types: The media types of the mail and all its parts, outermost first.
-        two_texts: Whether its HTML begins with other words than its plain text: the person saw one
-            of them, and nobody knows which.
+        doubt: Why it is not certain that ``own_text`` is what the person wrote, in a sentence for
+            them, or "". An answer in doubt decides nothing.
     """
 
     message_id: str
@@ -81,7 +76,7 @@ class IncomingMail:
     reply: str
     html_only: bool
     media_types: tuple[str, ...]
-    two_texts: bool = False
+    doubt: str = ""
 
 
 def read_mail(raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
@@ -127,9 +122,8 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
     subject = _decoded(headers.first("subject"))
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
-    text, html_only, unread = _text(mail)
-    reply = read_reply(text, sent_lines)
-    automatic = automatic_sign(mail, subject, reply.answer)
+    said = read_said(mail, sent_lines, _names(headers))
+    automatic = automatic_sign(mail, subject, said.reply.answer)
     return IncomingMail(
         message_id=next(_message_ids(headers.first("message-id")), ""),
         from_addresses=tuple(address for author in authors for address in author.addresses),
@@ -140,13 +134,13 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         references=tuple(_message_ids(headers.first("references"))),
         recipients=_recipients(headers),
         automatic=automatic,
-        sort=sort_of(mail, subject, text) if automatic else Sort.OTHER,
+        sort=sort_of(mail, subject, said.text) if automatic else Sort.OTHER,
         returned=returned_ids(mail) if automatic else (),
-        own_text=reply.answer,
-        reply=reply.shown,
-        html_only=html_only,
+        own_text=said.reply.answer,
+        reply=said.reply.shown,
+        html_only=said.html_only,
         media_types=tuple(part.media_type for part in mail.walk()),
-        two_texts=_differ(reply.answer, read_reply(unread, sent_lines).answer),
+        doubt=said.doubt,
     )
 
 
@@ -191,64 +185,10 @@ def _decoded(value: str) -> str:
     return " ".join("".join(seen).split())
 
 
-def _text(mail: Part) -> tuple[str, bool, str]:
-    """Return the text a person reads in this mail, and whether all of it came from HTML.
-
-    And third the HTML that stood for the same choice and was left unread, as text.
-    """
-    plain: list[str] = []
-    marked_up: list[str] = []
-    unread: list[str] = []
-    texts = list(_readable(mail, plain, marked_up, unread))
-    return "\n".join(texts), bool(marked_up) and not plain, "\n".join(unread)
-
-
-def _differ(one: str, other: str) -> bool:
-    """Say whether two texts begin with other words; their lines may be wrapped differently."""
-    first, second = _beginning(one), _beginning(other)
-    shorter, longer = sorted((first, second), key=len)
-    return bool(shorter) and not longer.startswith(shorter)
-
-
-def _beginning(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.strip()), "").casefold()
-    words = "".join(mark for mark in line if mark.isalnum())
-    return words or "".join(mark for mark in line if unicodedata.category(mark) == "So")
-
-
-def _html_beside(part: Part, chosen: Part) -> list[str]:
-    """Return the texts of the HTML among alternatives of which another one was chosen."""
-    others = (below for one in part.children if one is not chosen for below in one.walk())
-    found = [one for one in others if one.media_type == "text/html" and not one.attached]
-    return [text_of_html(one.text()) for one in found[:1]]
-
-
-def _readable(
-    part: Part, plain: list[str], marked_up: list[str], unread: list[str]
-) -> Iterator[str]:
-    """Yield the texts in the order in which a mail programme shows them.
-
-    Of alternatives (RFC 2046 section 5.1.4) the plain one counts, unless it is empty.
-    """
-    if part.attached:
-        return
-    if part.media_type == "multipart/alternative":
-        for wanted in ("text/plain", "text/html"):
-            for child in part.children:
-                if wanted in {below.media_type for below in child.walk()}:
-                    text = "\n".join(_readable(child, plain, marked_up, unread))
-                    if text.strip():
-                        unread += _html_beside(part, child) if wanted == "text/plain" else []
-                        yield text
-                        return
-        return
-    for child in part.children:
-        yield from _readable(child, plain, marked_up, unread)
-    if part.children or part.media_type not in ("text/plain", "text/html"):
-        return
-    text = part.text()
-    if part.media_type == "text/html":
-        text = text_of_html(text)
-    if text.strip():
-        (marked_up if part.media_type == "text/html" else plain).append(text)
-        yield text
+def _names(headers: Headers) -> frozenset[str]:
+    """Return the words of the author's name, as the mail gives it, and of the address."""
+    value = _decoded(headers.first("from"))
+    name, _, address = value.rpartition("<")
+    local = address.partition("@")[0]
+    words = "".join(mark if mark.isalnum() else " " for mark in f"{name} {local}".casefold())
+    return frozenset(words.split()[:_MOST_NAMES])

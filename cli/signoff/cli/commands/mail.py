@@ -8,7 +8,7 @@ import stat
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,7 +16,10 @@ from signoff.cli.boundary import REFUSED
 from signoff.cli.commands import quarantine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from signoff.channels.email.explain import Explanation
+    from signoff.channels.email.readers import Readers
     from signoff.core.replies.text import ReplyContext
 
 app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
@@ -50,22 +53,45 @@ def explain(
 ) -> None:
     """Say how saved replies are read, and why one was not understood; nothing is decided.
 
-    It needs no settings and no Redis, and without --dns it asks nobody. It ends with 1 if a
-    file could not be read.
+    It needs no settings and no Redis, and without --dns it asks nobody. Messages are read with the
+    limits of the intake. It ends with 1 if a file could not be read.
     """
-    asked = _context(template)
-    failed = False
-    for file in files:
-        try:
-            read = _explain(file, asked, text=text, server=server, dns=dns)
-        except _Unreadable as error:
-            failed = True
-            _write(as_json, file, _unread(str(error)), f"Not read: {error}")
-            continue
-        told = read.model_dump(mode="json", exclude={"sender"} if read.sender is None else None)
-        _write(as_json, file, told, "" if as_json else _report(read))
-    if failed:
+    looking = _Looking(_context(template), text=text, server=server, dns=dns)
+    if asyncio.run(_explain_all(files, looking, as_json=as_json)):
         raise typer.Exit(REFUSED)
+
+
+class _Looking(NamedTuple):
+    """How messages are looked at: the options of the command."""
+
+    context: ReplyContext
+    text: bool
+    server: str
+    dns: bool
+
+
+async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool) -> bool:
+    """Write how each file is read, and say whether one could not be.
+
+    They are read as the intake reads them: in a process with limits on time and memory.
+    """
+    from signoff.channels.email.readers import Readers  # noqa: PLC0415
+
+    failed = False
+    readers = Readers(most=1)
+    try:
+        for file in files:
+            try:
+                read = await _explain(file, looking, readers)
+            except _Unreadable as error:
+                failed = True
+                _write(as_json, file, _unread(str(error)), f"Not read: {error}")
+                continue
+            told = read.model_dump(mode="json", exclude={"sender"} if read.sender is None else None)
+            _write(as_json, file, told, "" if as_json else _report(read))
+    finally:
+        await readers.close()
+    return failed
 
 
 def _unread(error: str) -> dict[str, Any]:
@@ -92,29 +118,30 @@ def _context(template: str) -> ReplyContext:
         ) from None
 
 
-def _explain(
-    file: str, context: ReplyContext, *, text: bool, server: str, dns: bool
-) -> Explanation:
+async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanation:
     from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
         Authenticator,
     )
     from signoff.channels.email.explain import (  # noqa: PLC0415
         explain_mail,
-        explain_text,
+        mail_of_text,
         with_proof,
     )
+    from signoff.channels.email.readers import ReaderDied  # noqa: PLC0415
     from signoff.core.errors import UnreadableMail  # noqa: PLC0415
 
     try:
         raw = _bytes_of(file)
-        read = (explain_text if text else explain_mail)(raw, context)
-        if read.sender is None or not (server or dns):
+        mail = await readers.read(mail_of_text(raw) if looking.text else raw)
+        read = explain_mail(mail, looking.context, text=looking.text)
+        if read.sender is None or not (looking.server or looking.dns):
             return read
-        looking = Authenticator(authserv_id=server, dkim=dns).prove(
+        authenticator = Authenticator(authserv_id=looking.server, dkim=looking.dns)
+        proof = await authenticator.prove(
             raw, read.sender.address or None, peer="", now=datetime.now(UTC)
         )
-        return with_proof(read, asyncio.run(looking))
-    except UnreadableMail as error:
+        return with_proof(read, proof)
+    except (UnreadableMail, ReaderDied) as error:
         raise _Unreadable(str(error)) from error
 
 

@@ -21,7 +21,7 @@ from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader,
 from signoff.core.replies.languages import CODES, Role, languages
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 from signoff.core.text import LONGEST_REASON, brief, clean_text, plain_line
 
 _QUESTION_MARKS: Final = "?¿؟"
@@ -263,11 +263,18 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
 
 
 def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
-    """Say whether a clause behind a no begins with a yes."""
+    """Say whether a clause behind a no begins with a yes.
+
+    A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
+    characters are tokens: "예산" (budget) begins with "예" (yes).
+    """
     reader = refusal.reader
     yes = reader.longest(at, Role.YES)
     no = reader.longest(at, Role.NO, Role.NO_ALONE)
     if yes is None or (no is not None and no.end > yes.end):
+        return False
+    glued = yes.end == at + 1 and is_spaceless(reader.text.tokens[at].text[0])
+    if glued and not reader.text.is_boundary(yes.end):
         return False
     sentence = before in {NEWLINE, ".", "!", "。", "/"}
     return refusal.alone or sentence or reader.text.is_boundary(yes.end)

@@ -131,6 +131,11 @@ def is_spaceless(mark: str) -> bool:
     )
 
 
+def is_hiragana(mark: str) -> bool:
+    """Say whether a character is hiragana, which is written between words and hardly in names."""
+    return "\u3041" <= mark <= "\u309f"
+
+
 def _is_unseen(mark: str) -> bool:
     # Variation selectors and skin tones: every thumb is one thumb. Signs of gender follow a joiner.
     return mark in _UNSEEN or "\ufe00" <= mark <= "\ufe0f" or "\U0001f3fb" <= mark <= "\U0001f3ff"

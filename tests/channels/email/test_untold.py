@@ -1,0 +1,174 @@
+"""Where it cannot be told whose words they are, the mail is in doubt; where it can, it is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.email.clients import marked
+from channels.email.test_programs import mail
+from channels.email.test_quoting import OUR_MAIL, QUOTES
+from channels.test_intake import reply as reply_to
+from channels.test_intake import take
+from signoff.channels.email.markup import lines_of_html
+from signoff.channels.email.quoting import HIDDEN, TOO_LONG, UNTOLD, read_reply
+from signoff.channels.email.reading import read_mail
+from signoff.core.approval import State
+
+LONG = "> The agent travel-bot asks whether it may book a trip to Rome for Ada, with a hotel"
+RULE = "_" * 32
+
+UNTOLD_TEXTS = {
+    "a rule": f"approve\n{RULE}\nonly half",
+    "a rule at the top": f"{RULE}\napprove",
+    "a heading in no known language": "approve\n-----Mensahe orihinal-----\nonly half",
+    "text between rules": "approve\n-----only half-----",
+    "a wrapped line, or an answer": f"{LONG}\nonly half\n\napprove",
+    "a line between two quoted ones": "> Do you agree?\nonly half\n> Good.\n\napprove",
+    "another mark": "approve\n| only half",
+    "a bar": "approve\n▌only half",
+    "values that look like a header": "approve\nFrom: Berlin\nTo: Paris\nDate: Monday",
+    "the same on one line": "approve\nFrom: Berlin To: Paris Date: Monday",
+    "letters turned around": "approve \u202eflah ylno\u202c",
+}
+UNTOLD_PAGES = {
+    "a rule": "<p>approve</p><hr><p>only half</p>",
+    "an empty reply above a rule": "<div><br></div><hr><p>approve</p>",
+    "a greeting above a rule": "<p>Hi Anna,</p><hr><p>approve</p>",
+    "a border on the left": '<p>approve</p><div style="border-left:2px solid blue">only half</div>',
+    "an empty reply above it": '<br><div style="border-left: 1px #ccc solid">approve</div>',
+    "a border by its parts": '<div style="border-left-style:solid;border-left-width:2px">approve</div>',
+    "a border among none": "<div style='border:none;border-left:solid blue 1.5pt'>approve</div>",
+    "a border of four values": '<p style="border-style:none none none solid">approve</p>',
+    "a border by class": "<style>.q{border-left:1px solid}</style><div class=q>approve</div>",
+    "a border on the right": '<div dir="rtl" style="border-right:2px solid">approve</div>',
+    "a border of a cell": '<table><tr><td style="border-left:1px solid">approve</td></tr></table>',
+    "a border above": '<p>approve</p><div style="border-top:solid #E1E1E1 1.0pt">only half</div>',
+    "a border below": '<p style="border-bottom:1px solid">approve</p><p>only half</p>',
+    "an indented line": "<p>approve</p><blockquote style='margin:0 0 0 40px'>only half</blockquote>",
+    "a quotation without a word": "<p>approve</p><blockquote>only half</blockquote>",
+}
+TOLD_PAGES = {
+    "a header below a rule": "<p>approve</p><hr><b>From:</b> a@x.example<br><b>Sent:</b> x<br><b>To:</b> y",
+    "a heading below a rule": "<p>approve</p><hr>-----Original Message-----<br>only half",
+    "an attribution below a rule": "<p>approve</p><hr>On 2 Mar 2026 at 10:00, Ada wrote:<br>only half",
+    "an attribution above a quotation": "<p>approve</p>02.03.2026, 10:00, Ada &lt;a@x.example&gt;:<blockquote>no</blockquote>",
+    "a border on a citation": '<p>approve</p><blockquote style="border-left:1px solid">only half</blockquote>',
+    "a citation": "<p>approve</p><blockquote type=cite>only half</blockquote>",
+    "a rule at the end": "<p>approve</p><hr>",
+    "nothing below a rule": "<p>approve</p><hr><p>&nbsp;</p><img src=x>",
+    "a disclaimer below a rule": "<p>approve</p><hr><p>This e-mail is confidential.</p>",
+    "a phone below a rule": "<p>approve</p><hr><p>Sent from my iPhone</p>",
+    "the name below a rule": "<p>approve</p><hr><p>Mara Lind</p><p>CFO, ACME</p>",
+    "the name above a cell": "<p>approve</p><p>Mara Lind</p><div style='border-left:1px solid'>CFO</div>",
+    "a cell beside another one": "<p>approve</p><table><tr><td>ACME</td><td style='border-left:1px solid'>CFO</td>",
+    "a box": '<p style="border:1px solid">approve</p>',
+    "a border without width": '<p style="border-left:solid 0">approve</p>',
+    "a warning above a rule": "<p>[EXTERN]</p><hr><p>approve</p>",
+    "answers between citations": "<blockquote type=cite>a</blockquote>approve<blockquote type=cite>b</blockquote>",
+}
+
+
+@pytest.mark.parametrize("text", UNTOLD_TEXTS.values(), ids=UNTOLD_TEXTS)
+def test_a_text_that_cannot_be_told_is_in_doubt(text: str) -> None:
+    """A part of it may be quoted, or may not."""
+    assert read_reply(text).doubt in (UNTOLD, HIDDEN)
+    assert read_mail(mail(text)).doubt in (UNTOLD, HIDDEN)
+
+
+@pytest.mark.parametrize("page", UNTOLD_PAGES.values(), ids=UNTOLD_PAGES)
+def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
+    """Programs quote by rules and borders, and people draw them."""
+    for below in ("", "<p>Thanks</p>", "<blockquote type=cite>x</blockquote>"):
+        assert read_mail(mail(page=page + below)).doubt == UNTOLD
+    assert "half" not in read_mail(mail(page=page)).own_text
+
+
+@pytest.mark.parametrize("page", TOLD_PAGES.values(), ids=TOLD_PAGES)
+def test_a_page_that_can_be_told_is_not(page: str) -> None:
+    """What stands below a rule, or beside a border, is told by what it begins with."""
+    read = read_mail(mail(page=page))
+    assert (read.own_text.split("\n")[0], read.doubt) == ("approve", "")
+
+
+def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
+    """Who knows what was sent knows that a line is the rest of it."""
+    text = f"approve\n\n{LONG}\nin the middle\n> of it.\n"
+    sent = [f"{LONG} in the middle".removeprefix("> "), "of it."]
+    assert read_reply(text).doubt == UNTOLD
+    assert read_reply(text, sent)[:1] == ("approve",)
+    assert read_reply(text, sent).doubt == ""
+
+
+@pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
+def test_what_programs_quote_is_told(quote: str) -> None:
+    """The ways of quoting that are known leave no doubt, above them and below."""
+    for text in (f"approve\n\n{quote}", f"approve\n{quote}", f"approve\n\nMara\n\n{quote}"):
+        assert read_reply(text).doubt == ""
+
+
+BELOW = "but only half"
+
+
+@pytest.mark.parametrize(
+    "gap",
+    ["\n" * 250, "\n".join(["> quoted"] * 250) + "\n\n", " \n" * 70_000],
+    ids=["blank lines", "a long quotation", "much white space"],
+)
+def test_words_below_the_cap_put_the_mail_in_doubt(gap: str) -> None:
+    """Nothing that a reader sees is left out without a word."""
+    assert read_reply(f"approve\n{gap}{BELOW}").doubt == TOO_LONG
+    assert read_reply(f"approve\n{gap}").doubt == ""
+    assert read_reply(f"approve\n{gap}> {BELOW}").doubt == ""
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        "<br>" * 300,
+        "<p>&nbsp;</p>" * 3_000,
+        "<b></b>" * 9_000,
+        f"{'<div>' * 3_000}{'</div>' * 3_000}",
+        f"<img src='data:{'A' * 400_000}'>",
+        f"<!--{'x' * 400_000}-->",
+        f"<pre>{chr(10) * 5_000}</pre>",
+    ],
+    ids=["breaks", "paragraphs", "elements", "depth", "a picture", "a comment", "lines"],
+)
+def test_words_below_the_caps_of_a_page_put_it_in_doubt(gap: str) -> None:
+    """What is over a cap on size, elements or depth may say anything."""
+    assert read_reply(lines_of_html(f"<p>approve</p>{gap}<p>{BELOW}</p>")).doubt == TOO_LONG
+    header = "<p>From: a@x.example<br>Sent: Monday<br>To: Mara<br>Subject: x</p>"
+    assert read_reply(lines_of_html(f"<p>approve</p>{header}{gap}{BELOW}")).doubt == ""
+
+
+def test_a_long_thread_is_no_reason_for_doubt() -> None:
+    """Marked or copied, what is quoted may be as long as it likes."""
+    thread = OUR_MAIL * 200
+    for below in (marked(thread), f"On 2 Mar 2026 at 10:00, Ada wrote:\n{thread}"):
+        reply = read_reply(f"approve\n\n{below}")
+        assert (reply.answer, reply.doubt) == ("approve", "")
+
+
+@given(
+    st.lists(
+        st.sampled_from(["only half", "> x", "", RULE, "| y", "On 3 May 2026, A wrote:", "Mara"]),
+        max_size=9,
+    )
+)
+def test_every_line_is_the_persons_or_not_or_in_doubt(below: list[str]) -> None:
+    """No words of a text get lost without a doubt, but in what is marked or introduced."""
+    text = "\n".join(["approve", *below])
+    reply = read_reply(text)
+    introduced = any("wrote:" in line for line in below)
+    kept = reply.answer.count("only half") == below.count("only half")
+    assert kept or reply.doubt or introduced
+
+
+async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels) -> None:  # type: ignore[no-untyped-def]
+    """The person is told why, in a sentence that says what to do."""
+    approval, token = await channels.ask()
+    told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert [UNTOLD in one.text for one in told] == [True]
