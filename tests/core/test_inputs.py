@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
         (Review.model_json_schema(), Said({"approved": False, "comment": "too long"})),
         (Address.model_json_schema(), None),
         ({"type": "string"}, None),
-        (None, None),
+        (None, Said(None)),
     ],
 )
 def test_a_no_is_an_answer_only_where_the_schema_has_one(

@@ -19,7 +19,7 @@ from signoff.channels.grant_phrases import example_of_offer, no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
-from signoff.core.answering import example_of_yes
+from signoff.core.answering import asks_freely, example_of_yes
 from signoff.core.approval import Approval, State
 from signoff.core.errors import (
     AlreadyDecided,
@@ -38,6 +38,7 @@ from signoff.core.events import What
 from signoff.core.payload import fields_of
 from signoff.core.people import Person
 from signoff.core.replies.context import context_of
+from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import (
     Approve,
@@ -89,7 +90,8 @@ class Answers:
             gone = f"{holder.person} is not among the configured people any more."
             await self.refused(answer, None, NotAnApprover(gone))
             return
-        reply = read_reply(text, context_of(approval, person, self._desk.directory))
+        read = read_free_reply if asks_freely(approval.kind, approval.call) else read_reply
+        reply = read(text, context_of(approval, person, self._desk.directory))
         if problem:
             reply = Unclear(problem=problem)
         try:
@@ -243,6 +245,7 @@ class Answers:
                 person,
                 channel=holder.channel,
                 reason=reply.reason,
+                values=reply.values,
                 also=also,
                 noted=lambda change, after: self._voted(change, answer, person, after),
                 more=answer.more,

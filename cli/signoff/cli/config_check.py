@@ -15,7 +15,7 @@ from signoff.cli.config_people import reference
 from signoff.cli.credentials import gets
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
-from signoff.core import conditions, longrunning
+from signoff.core import conditions, inputrules, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
 from signoff.core.identity import mailbox
 from signoff.core.levels import Level
@@ -188,6 +188,21 @@ def _long_running(settings: Settings) -> Iterator[Found]:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
             remedy = "Put it before that one, or take it out: the first that matches rules."
             yield ("long_running", index), _error(message, remedy)
+
+
+def _inputs(settings: Settings) -> Iterator[Found]:
+    for index, rule in enumerate(settings.inputs):
+        try:
+            inputrules.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: when = \"message.startsWith('Reply with')\"."
+            yield ("inputs", index), _error(str(error).rstrip("."), remedy)
+        if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield (
+                ("inputs", index),
+                _error("it is never reached: an earlier table takes all", remedy),
+            )
 
 
 def _email(settings: Settings) -> Iterator[Found]:
@@ -396,6 +411,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     levels_in: ("slack.bot_token", "channels"),
     grants_in: (),
     _long_running: (),
+    _inputs: (),
     _email: ("email.smtp",),
     _inbound: ("email.imap", "email.webhook"),
     _slack: ("slack.bot_token",),

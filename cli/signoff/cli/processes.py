@@ -116,12 +116,14 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         parts.ledger,
         show=json_shown_through(parts.ledger),
         long_running=settings.long_running,
+        inputs=settings.inputs,
     )
     runtime = MixedRuntime(
         AdkRuntime(
             runners,
             guard,
             long_running=settings.long_running,
+            inputs=settings.inputs,
             show=shown_through(parts.ledger),
         ),
         dict.fromkeys(remote, servers),

@@ -38,6 +38,7 @@ from signoff.cli.sections import (
     SessionSettings,
 )
 from signoff.cli.sources import ComputedPolicies, DirectorySettings, computed, sourced, text_of
+from signoff.core.inputrules import InputRule
 from signoff.core.longrunning import LongRunning
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -89,6 +90,7 @@ class Settings(BaseSettings):
     policy: ComputedPolicies = ComputedPolicies()
     default: Fallback = Fallback()
     long_running: tuple[LongRunning, ...] = ()
+    inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
     ces: Rules = Rules()
 

@@ -409,6 +409,11 @@ class Approval(Counted):
             supersedes=self.id,
         )
 
+    @property
+    def lets_run(self) -> bool:
+        """Whether it lets a tool or a node run: the answer to a question does not."""
+        return self.state is State.APPROVED and self.kind is Kind.CONFIRMATION
+
     def good_until(self, valid_for: timedelta) -> datetime | None:
         """Return until when its call may be started (UTC); None where nothing is to be started.
 
@@ -463,12 +468,18 @@ class Approval(Counted):
         """Note the next step of the answer on its way into the agent.
 
         Raises:
-            IllegalMove: `HANDOFFS` does not have this step. A second start of a tool is refused
+            IllegalMove: `HANDOFFS` does not have this step, or the answer is to count as handed on
+                and lets a tool run that was not seen to finish. A second start of a tool is refused
                 here, and by the version in the ledger where two start it at the same time.
         """
         if handoff not in HANDOFFS[self.handoff]:
             raise IllegalMove(
                 f"The answer to approval {self.id} is {self.handoff} and cannot become {handoff}."
+            )
+        if handoff is Handoff.RESUMED and self.lets_run and self.handoff is not Handoff.FINISHED:
+            raise IllegalMove(
+                f"Approval {self.id} was given, and the agent went on without {self.call.name}(): "
+                "no result of it was seen. It was not run on this approval."
             )
         approval = self.model_copy(
             update={

@@ -35,6 +35,8 @@ SignoffError
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
+│   ├── TurnLost                a worker died in a turn that cannot be taken up
+│   ├── AnswerNotTaken          the agent was given an answer, and has not gone on from it
 │   └── RemoteError             an ADK API server refuses, or says what cannot be read
 │       └── RemoteUnavailable   it is away, busy or too slow: tried again
 ├── LedgerError
@@ -254,6 +256,14 @@ class InputRefused(RunError):
 
 class ToolInDoubt(RunError):
     """The tool was started by a worker that was not seen to finish it."""
+
+
+class TurnLost(RunError):
+    """A worker died in the middle of a turn, and the agent cannot go on from there."""
+
+
+class AnswerNotTaken(RunError):
+    """The agent was given an answer, and has not gone on from it: the tool was not run."""
 
 
 class RemoteError(RunError):

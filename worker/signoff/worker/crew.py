@@ -197,7 +197,7 @@ class Crew:
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
         try:
-            if run.waiting and not self.runtime.resumes_each(run.app):
+            if run.waiting and not await self.runtime.resumes_each(run, approvals):
                 return await self._wait_for_the_rest(run, hold)
             turn = await (
                 self.runtime.resume(run, answered, hold.fence)

@@ -72,7 +72,6 @@ class Invocation:
     Attributes:
         started: Whether the user's message is in the session.
         waiting: The confirmations that nobody has answered, their placeholders in place.
-        complete: Whether the turn came to its end: a pause or a last word.
         text: The agent's last word.
         stuck_on: What it waits for that nobody can be asked for, by the names of the calls.
         requests: The requests for input, and the long-running calls that wait for an approval,
@@ -83,12 +82,16 @@ class Invocation:
 
     started: bool
     waiting: tuple[Confirmation, ...]
-    complete: bool
     text: str
     stuck_on: tuple[str, ...] = ()
     requests: tuple[Request, ...] = ()
     left_open: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it waits for somebody."""
+        return bool(self.waiting or self.requests)
 
 
 def read_invocation(
@@ -113,15 +116,9 @@ def read_invocation(
     confirming = tuple(one for one in asked if one.id not in answered)
     # Without its placeholder result, a call that asked dynamically could never be approved.
     drained = all(one.call_id in placed for one in confirming)
-    paused = drained and bool(confirming or asked_for)
-    last = mine[-1] if mine else None
-    spoken = last is not None and last.author != "user" and last.is_final_response()
-    # ADK calls an event final that has a long-running call, whatever else the model has called.
-    spoken = spoken and not calls_others(last)
     return Invocation(
-        started=any(event.author == "user" for event in mine),
+        started=any(event.author == "user" and event.content for event in mine),
         waiting=confirming if drained else (),
-        complete=paused or bool(spoken and not confirming),
         text=last_words(mine),
         stuck_on=tuple(unanswered(mine)),
         requests=tuple(asked_for) if drained else (),
@@ -156,14 +153,6 @@ def said_before(events: Sequence[Event], calls: Collection[str]) -> dict[str, st
     return said
 
 
-def calls_others(event: Event | None) -> bool:
-    """Whether an event calls tools that are not long-running: it is not the end of a turn."""
-    if event is None:
-        return False
-    long_running = event.long_running_tool_ids or ()
-    return any(call.id not in long_running for call in event.get_function_calls())
-
-
 def confirmations(event: Event) -> list[Confirmation]:
     """Return the confirmations that an event asks for.
 
@@ -191,6 +180,14 @@ def confirmations(event: Event) -> list[Confirmation]:
     return found
 
 
+def asking_event(events: Iterable[Event], confirmation: str) -> Event | None:
+    """Return the event that asks for the confirmation of an id."""
+    return next(
+        (event for event in events if any(one.id == confirmation for one in confirmations(event))),
+        None,
+    )
+
+
 def asked_for(events: Sequence[Event], confirmation: str) -> Confirmation | None:
     """Return the request for a confirmation that has an id."""
     return next(
@@ -209,27 +206,53 @@ def answered_ids(events: Sequence[Event]) -> set[str]:
     }
 
 
-def consumed(events: Sequence[Event], approvals: Sequence[Approval]) -> bool:
-    """Say whether ADK has gone on from the answer to each of these.
+def agents_answered(events: Sequence[Event]) -> list[str]:
+    """Return the names of the agents that have asked something, and got an answer."""
+    answered = answered_ids(events)
+    return [
+        event.author or ""
+        for event in events
+        if event.author != "user" and any(one.id in answered for one in event.get_function_calls())
+    ]
 
-    A call has a result behind the answer to its confirmation. A question has none: behind its
-    answer an agent or a node has come to something.
+
+def unconsumed(events: Sequence[Event], approvals: Iterable[Approval]) -> list[Approval]:
+    """Return those whose answer is not in the session, or that ADK has not gone on from.
+
+    A tool call has a result behind the answer to its confirmation. A question of a model is
+    consumed when its agent has said something behind the answer, one of a node when any agent or
+    node has come to something.
     """
-    answered: set[str] = set()
-    asked = {one.origin.confirmation for one in approvals if is_request(one)}
-    left = {one.call.id: one.origin.confirmation for one in approvals if not is_request(one)}
-    for event in reversed(events):
-        if event.author != "user" and (event.content or event.output is not None):
-            break
-        if asked & answered_ids([event]):
-            return False
+    return [one for one in approvals if not _is_consumed(events, one)]
+
+
+def _is_consumed(events: Sequence[Event], approval: Approval) -> bool:
+    if not is_request(approval):
+        return result_of(events, approval) is not None
+    request = request_of(events, approval)
+    if request is None or not request.answers:
+        return False
+    asking = events[request.place]
+    later = [one for one in events[request.answers[-1][0] + 1 :] if one.author != "user"]
+    if request.by_model:
+        place = (asking.author, asking.branch)
+        return any(one.content and (one.author, one.branch) == place for one in later)
+    return any(one.content or one.output is not None for one in later)
+
+
+def result_of(events: Sequence[Event], approval: Approval) -> dict[str, Any] | None:
+    """Return what a tool call gave behind the answer to its confirmation, None where nothing.
+
+    What stands before the answer is a placeholder.
+    """
+    answered = False
     for event in events:
         for response in event.get_function_responses():
             if event.author == "user":
-                answered.add(response.id or "")
-            elif left.get(response.id or "") in answered:
-                del left[response.id or ""]
-    return not left
+                answered = answered or response.id == approval.origin.confirmation
+            elif answered and response.id == approval.call.id:
+                return response.response or {}
+    return None
 
 
 def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall | None:
