@@ -164,7 +164,7 @@ class AdkRuntime:
             await self.guard.end(nodes, fence)
             session = await self._require_session(run)
             await self._require_taken(session, run, approvals, fence)
-        return self._with_note(runner, run, session, turn_of(run, self._read(session, run)))
+        return self._with_note(runner, run, session, turn_of(run, await self._read(session, run)))
 
     async def _answer(
         self, runner: Runner, run: Run, session: Session, replies: Sequence[Reply]
