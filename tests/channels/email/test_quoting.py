@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
-from signoff.channels.email.quoting import CUT_MARKER, own_text, read_reply
+from signoff.channels.email.quoting import CUT_MARKER, UNTOLD, own_text, read_reply
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(
@@ -196,3 +196,34 @@ def test_replies_of_the_corpus_with_other_words(words, verdict, share):
             decided.append(read is verdict if verdict else read is not Verdict.UNCLEAR)
     assert len(decided) > 45
     assert sum(decided) == share * len(decided)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("PS: only half", "P.S. only half", "P. S. only half", "ps only half", "PPS - only half"),
+        *("P.-S. : seulement la moitié", "PD: solo la mitad", "N.B. only half", "*PS:* only half"),
+        *("Nachtrag: nur die Hälfte", "追伸：半分だけ", "추신: 절반만", "附言：只批准一半"),
+    ],
+)
+def test_a_postscript_below_a_signature_is_text(line):
+    """What a person adds below their signature reaches the parser, up to the next blank line."""
+    reply = read_reply(f"approve\n\n-- \nMara Lind\nAcme Ltd\n{line}\nof it\n\nAcme Ltd")
+    assert not reply.doubt
+    assert [one for one in reply.answer.split("\n") if one] == ["approve", line, "of it"]
+
+
+@pytest.mark.parametrize(
+    "line", ["PD Dr. Anna Weber", "NB Consulting", "Edith Weber", "P.O. Box 12", "PSA Group"]
+)
+def test_a_line_of_a_signature_is_no_postscript(line):
+    """Titles, firms and addresses that begin like a postscript are left out."""
+    reply = read_reply(f"approve\n\n-- \nMara Lind\n{line}")
+    assert (reply.answer, reply.doubt) == ("approve", "")
+
+
+@pytest.mark.parametrize("line", ["reject", "Reject!", "Nein", "approve"])
+def test_an_answer_below_a_signature_cannot_be_told(line):
+    """It may be the person's, or of an older mail that nothing marks."""
+    assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == UNTOLD
+    assert not read_reply(f"-- \nMara Lind\n{line}").answer

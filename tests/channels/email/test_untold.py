@@ -172,3 +172,28 @@ async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels) -> N
     told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
     assert [UNTOLD in one.text for one in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<fieldset>approve</fieldset>",
+        '<div style="border:1px solid #ccc;padding:8px">approve</div>',
+        '<div style="padding-left:1em;background:#eee">approve</div>',
+        '<div style="box-shadow:-2px 0 0 #ccc;padding-left:8px">approve</div>',
+        '<table><tr><td style="width:3px;background:#ccc"></td><td>approve</td></tr></table>',
+        "<table><tr><td bgcolor=#cccccc width=3>&nbsp;</td><td>approve</td></tr></table>",
+        '<div style="margin-left:200vw">approve</div>',
+        '<div style="margin-top:99999px">approve</div>',
+        '<div style="padding-top:9999em">approve</div>',
+        '<p style="line-height:99999px">approve</p>',
+        "<div popover>approve</div>",
+        "<style>body{b{display:none}}</style><b>approve</b>",
+        'approve<style>.a::after{content:", but only half"}</style><b class=a></b>',
+        "approve<iframe srcdoc='only half'></iframe>",
+    ],
+)
+def test_frames_and_far_places_and_inserted_words_cannot_be_told(page: str) -> None:
+    """A frame may be around a quotation; far down a page, or put in by a style, words are unseen."""
+    head = b"Content-Type: text/html; charset=utf-8\r\n\r\n"
+    assert read_mail(head + page.encode()).doubt

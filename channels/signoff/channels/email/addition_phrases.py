@@ -680,3 +680,18 @@ DEVICE_WORDS_UNSPACED: Final = folded(
     )
 )
 """Devices and programs in these scripts."""
+
+POSTSCRIPTS: Final = frozenset({"ps", "pps", "ppps"})
+"""Initials that open a postscript, without their points."""
+
+MARKED_POSTSCRIPTS: Final = frozenset({"pd", "nb", "edit", "update", "addendum"})
+"""What opens one only with a point or a colon behind it."""
+
+AFTERTHOUGHTS: Final = folded(
+    (
+        *("postscript", "post scriptum", "post-scriptum", "postscriptum", "nota bene", "nachtrag"),
+        *("posdata", "postdata", "poscritto", "pós-escrito", "naschrift", "追伸", "追記", "추신"),
+        *("덧붙임", "又及", "附言", "另:", "補充", "补充"),
+    )
+)
+"""Words that open a postscript."""

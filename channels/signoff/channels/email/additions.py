@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from signoff.channels.email.addition_phrases import (
+    AFTERTHOUGHTS,
     BANNER_ENDS,
     BANNER_LINES,
     BANNER_OPENINGS,
@@ -24,8 +25,10 @@ from signoff.channels.email.addition_phrases import (
     DISCLAIMER_LINES,
     DISCLAIMER_OPENINGS,
     DISCLAIMER_WORDS,
+    MARKED_POSTSCRIPTS,
     NOTICE_LINES,
     NOTICE_OPENINGS,
+    POSTSCRIPTS,
 )
 from signoff.channels.email.automatic import fold
 
@@ -85,6 +88,24 @@ def notice_length(lines: Sequence[str], at: int) -> int:
         end += 1
     text = fold(" ".join(lines[at:end])[: 4 * _LONGEST_LINE])
     return end - at if sum(word in text for word in DISCLAIMER_WORDS) >= 2 else 0
+
+
+def is_afterthought(line: str) -> bool:
+    """Say whether a line opens a postscript: "PS: only half", "P. S. only half", "追伸"."""
+    plain = _plain(line)[:_LONGEST_TAG]
+    if plain.startswith(AFTERTHOUGHTS):
+        return True
+    head, colon, _ = plain.partition(":")
+    words = head.split()
+    # "P. S." is two words.
+    letters = next((at for at, one in enumerate(words) if len(one.strip(".-")) > 1), len(words))
+    first = "".join(words[: max(1, letters)])
+    initials = first.rstrip(",;-–—)").replace(".", "").replace("-", "")
+    if initials in POSTSCRIPTS:
+        return True
+    # "PD Dr. Weber" and "NB Consulting" are names.
+    marked = len(initials) < len(first) or (bool(colon) and len(words) <= max(1, letters))
+    return initials in MARKED_POSTSCRIPTS and marked
 
 
 def is_device_line(line: str) -> bool:

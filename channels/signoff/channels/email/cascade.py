@@ -72,10 +72,10 @@ class Budget:
     """
 
     markup: int = 384 * 1024
-    elements: int = 8_000
+    elements: int = 6_000
     sheets: int = 32 * 1024
     rules: int = 500
-    steps: int = 40_000
+    steps: int = 20_000
     styles: int = 400
     style: int = 24 * 1024
 
@@ -151,6 +151,9 @@ class Cascade:
         declarations = []
         nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
         for node in nodes:
+            if node.type in ("qualified-rule", "at-rule"):
+                # Rules within rules (CSS Nesting) hold in some programs.
+                self.exhausted = True
             if node.type != "declaration":
                 continue
             self._variables = self._variables or node.name.startswith("--")

@@ -37,7 +37,7 @@ _SHOWN_BY_SOME: Final = frozenset(
     {
         *("textarea", "select", "noscript", "svg", "object", "iframe", "button", "math", "audio"),
         *("video", "canvas", "xmp", "noframes", "noembed", "applet", "dialog", "bdo", "plaintext"),
-        *("meter", "progress"),
+        *("meter", "progress", "rp"),
     }
 )
 """Some programs drop their text, some show it, some show it in another order."""
@@ -278,13 +278,15 @@ class _Layout:
         if tag == "blockquote" and (edged or self._is_cited(element)):
             return self._quote()
         if tag in _SHOWN_BY_SOME:
-            if any(map(has_words, element.itertext())):
+            if any(map(has_words, (*element.itertext(), element.get("srcdoc") or ""))):
                 self.page.doubt()
             return self._skip()
         self._break(tag, place.box)
         if tag == "hr" or (place.box.topped and tag not in _TABLE_PARTS):
             self.page.put(Line("", rule=True))
-        if tag == "blockquote" or edged:
+        if place.box.inserts:
+            self.page.doubt()
+        if tag in ("blockquote", "fieldset") or edged or _is_framed(element, tag, place.box):
             place = place._replace(apart=True)
         if tag == "ol":
             place = place._replace(counter=[_start_of(element)])
@@ -413,6 +415,8 @@ class _Layout:
             edged=any(box.edged for box in boxes),
             topped=any(box.topped for box in boxes),
             bottomed=any(box.bottomed for box in boxes),
+            framed=any(box.framed for box in boxes),
+            inserts=any(box.inserts for box in boxes),
         )
         return place._replace(looks=tuple(looks), box=box, names=path)
 
@@ -456,6 +460,17 @@ def _is_alone(element: etree._Element) -> bool:
     return len(cells) <= _MOST_CELLS and not any(
         has_words(text) for cell in cells if cell is not element for text in cell.itertext()
     )
+
+
+def _is_framed(element: etree._Element, tag: str, box: Box) -> bool:
+    """Say whether a block may be a quotation by its frame, or by a bar in the cell before it."""
+    if box.framed and (box.block or tag in _BLOCKS or tag in _CELLS) and tag != "body":
+        return True
+    before = element.getprevious() if tag in _CELLS else None
+    if before is None or before.tag not in _CELLS or any(map(has_words, before.itertext())):
+        return False
+    style = (before.get("style") or "").lower()
+    return before.get("bgcolor") is not None or "background" in style or "border" in style
 
 
 def _start_of(element: etree._Element) -> int:

@@ -12,7 +12,7 @@ with words of the third kind has a `Reply.doubt`, and decides nothing.
   cannot be told, unless one of the above or the person's name comes next.
 - A line right below a long quoted line is the rest of that line, wrapped on its way, or an answer.
 - A signature (below "-- ", or "Sent from my iPhone") is nobody's answer, nor is what mail systems
-  add.
+  add. A postscript in it is the person's text, and of a yes or a no in it, it cannot be told.
 
 One pass, with a bounded look ahead of a few lines; no regular expressions.
 """
@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from signoff.channels.email.additions import (
     banner_length,
+    is_afterthought,
     is_device_line,
     notice_length,
     without_tag,
@@ -40,6 +41,7 @@ from signoff.channels.email.marks import (
     quote_follows,
 )
 from signoff.channels.email.phrases import SEPARATORS
+from signoff.core.replies.reading import is_reply
 
 CUT_MARKER: Final = "──── reply above this line ────"
 """The line in our own mails below which nothing is the person's."""
@@ -180,6 +182,8 @@ class _Telling:
         self._quoted_length = 0
         # What stood above: a warning, text of the person's, their name or signature.
         self._warned = self._begun = self._named = self._signed = False
+        # Whether the lines are a postscript below a signature.
+        self._added = False
         # Whether everything from here on may be quoted.
         self._loose = False
 
@@ -261,8 +265,10 @@ class _Telling:
         apart = self._loose or line.apart or may_be_quoted(bare)
         name = is_name(bare, self._names)
         self._signed = self._signed or _opens_signature(bare) or (apart and name)
-        if self._signed or (apart and self._named) or is_device_line(text):
+        if is_device_line(text):
             yield _Piece(_Kind.SIGNATURE, text)
+        elif self._signed or (apart and self._named):
+            yield self._in_signature(text)
         elif _comparable(text) in self._ours:
             return
         elif apart:
@@ -273,6 +279,16 @@ class _Telling:
             self._named = self._named or name
             reordered = any(mark in text for mark in _REORDERING)
             yield _Piece(_Kind.TEXT, text, HIDDEN if reordered else line.doubt)
+
+    def _in_signature(self, text: str) -> _Piece:
+        """Return what a line is that stands in or below a signature."""
+        bare = text.strip()
+        self._added = bool(bare) and (self._added or is_afterthought(bare))
+        if self._added:
+            return _Piece(_Kind.TEXT, text)
+        if is_reply(bare) and not is_name(bare, self._names):
+            return _Piece(_Kind.UNTOLD, text, UNTOLD)
+        return _Piece(_Kind.SIGNATURE, text)
 
     def _is_wrapped(self, at: int) -> bool:
         """Say whether a line may be the rest of the quoted one above it."""

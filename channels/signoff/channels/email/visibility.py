@@ -25,6 +25,9 @@ _PAGE: Final = 600.0
 _FARTHEST: Final = 50.0
 """How many pixels text may be moved from its place; Word's lists move it by half of that."""
 
+_FARTHEST_ON_PAGE: Final = 1_500.0
+"""The same where the page only grows."""
+
 _SMALLEST: Final = 5.0
 _PALEST: Final = 0.35
 _PIXELS: Final = {
@@ -124,6 +127,7 @@ _OTHERS: Final = frozenset(
         *("height", "max-height", "width", "max-width", "block-size", "inline-size"),
         *("max-block-size", "max-inline-size", "top", "left", "right", "bottom", "inset"),
         *("inset-inline-start", "inset-block-start", "padding", "padding-left", "all"),
+        *("padding-top", "padding-inline-start", "padding-block-start", "box-shadow"),
         *("margin", "margin-top", "margin-right", "margin-bottom", "margin-left"),
         *("margin-inline-start", "margin-block-start"),
     }
@@ -193,6 +197,8 @@ class Box(NamedTuple):
         block: Whether it begins a line; None by its tag.
         flush: Whether it has no space above and below.
         edged: Whether it has a line at its left or right side, and not around it.
+        framed: Whether it has lines around it, or is set in on paper of its own.
+        inserts: Whether a style sheet puts words into it.
         topped: Whether it has a line above it, and not around it.
         bottomed: The same below it.
     """
@@ -200,6 +206,8 @@ class Box(NamedTuple):
     block: bool | None = None
     flush: bool = False
     edged: bool = False
+    framed: bool = False
+    inserts: bool = False
     topped: bool = False
     bottomed: bool = False
 
@@ -210,7 +218,10 @@ STYLED_TAGS: Final = _SMALLER_TAGS | _STRUCK_TAGS | {"mark", "pre", "listing", "
 Hints = tuple[tuple[str, str], ...]
 """Attributes of an element that say how it looks."""
 
-_HINTS: Final = ("color", "size", "face", "bgcolor", "background", "hidden", "text", "link", "href")
+_HINTS: Final = (
+    *("color", "size", "face", "bgcolor", "background", "hidden", "popover"),
+    *("text", "link", "href"),
+)
 
 
 def hints_of(element: etree._Element) -> Hints:
@@ -250,6 +261,7 @@ class _Judgement:
         self._keeps_lines, self._symbols = around.keeps_lines, around.symbols
         self._block: bool | None = None
         self._clips = self._sized = self._narrow = self._nowrap = False
+        self._shadowed = self._inserts = False
         self._indent = self._inset = 0.0
         self._margins = dict.fromkeys(("top", "bottom"), 16.0)
         self._lined = dict.fromkeys(_SIDES, False)
@@ -258,7 +270,8 @@ class _Judgement:
     def look(self) -> Look:
         """Return how its text looks."""
         clipped = self._clips and (self._sized or (self._narrow and self._nowrap))
-        outdented = self._indent + self._inset < -_FARTHEST
+        moved = self._indent + self._inset
+        outdented = not -_FARTHEST <= moved <= _FARTHEST_ON_PAGE
         return Look(
             self._color,
             self._paper,
@@ -279,6 +292,10 @@ class _Judgement:
             self._block,
             flush=all(margin < 1 for margin in self._margins.values()),
             edged=left != right and not (top and bottom),
+            framed=(top and bottom and left and right)
+            or self._shadowed
+            or (self._inset > 0 and self._paper != self._around.paper),
+            inserts=self._inserts,
             topped=top and not (bottom or left or right),
             bottomed=bottom and not (top or left or right),
         )
@@ -306,6 +323,8 @@ class _Judgement:
             self._doubt()
         if "hidden" in given:
             self._hidden = True
+        if "popover" in given:
+            self._doubt()
 
     def read(self, name: str, value: Sequence[Node]) -> None:
         """Read a declaration."""
@@ -315,6 +334,11 @@ class _Judgement:
             self._doubt()
             return
         harmless = _HARMLESS.get(name)
+        if name == "inserted":
+            self._inserts = not all(
+                one in _HARMLESS[name] or one in _GLOBAL or _is_ornament(token)
+                for token, one in zip(value, words, strict=True)
+            )
         if harmless is not None:
             if not all(word in harmless or word in _GLOBAL for word in words):
                 self._doubt()
@@ -416,7 +440,8 @@ class _Judgement:
         token = value[0]
         amount = _number(token) if token.type == "number" else None
         height = amount * self._size if amount is not None else _length(token, self._size)
-        if words[0].endswith("(") or (height is not None and height < _SMALLEST):
+        plain = height is None or _SMALLEST <= height <= _FARTHEST_ON_PAGE
+        if words[0].endswith("(") or not plain:
             self._doubt()
 
     def spacing(self, value: Sequence[Node], words: list[str]) -> None:
@@ -433,9 +458,20 @@ class _Judgement:
         self._indent = length or 0.0
 
     def padding(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read the padding on the left."""
+        """Read the padding on the left, or on all sides."""
         lengths = [_distance(one, self._size) or 0.0 for one in value]
+        if any(length > _FARTHEST_ON_PAGE for length in lengths):
+            self._doubt()
         self._inset += lengths[-1] if len(lengths) in (1, 4) else lengths[min(1, len(lengths) - 1)]
+
+    def padding_top(self, value: Sequence[Node], words: list[str]) -> None:
+        """Read the padding above."""
+        if (_distance(value[0], self._size) or 0.0) > _FARTHEST_ON_PAGE:
+            self._doubt()
+
+    def shadow(self, value: Sequence[Node], words: list[str]) -> None:
+        """Read `box-shadow`, which may draw a line at a side."""
+        self._shadowed = any(word not in _GLOBAL for word in words)
 
     def offset(self, value: Sequence[Node], words: list[str]) -> None:
         """Read how far it is moved from its place."""
@@ -481,7 +517,7 @@ class _Judgement:
         lengths = [_distance(one, self._size) or 0.0 for one in value]
         if not lengths:
             return
-        if any(length < -_FARTHEST for length in lengths):
+        if not all(-_FARTHEST <= length <= _FARTHEST_ON_PAGE for length in lengths):
             self._doubt()
         if name == "margin":
             self._margins["top"] = lengths[0]
@@ -543,7 +579,9 @@ _HANDLERS: Final[dict[str, Callable[[_Judgement, Sequence[Node], list[str]], Non
     "line-height": _Judgement.line_height,
     **dict.fromkeys(("letter-spacing", "word-spacing"), _Judgement.spacing),
     "text-indent": _Judgement.indent,
-    **dict.fromkeys(("padding", "padding-left"), _Judgement.padding),
+    **dict.fromkeys(("padding", "padding-left", "padding-inline-start"), _Judgement.padding),
+    **dict.fromkeys(("padding-top", "padding-block-start"), _Judgement.padding_top),
+    "box-shadow": _Judgement.shadow,
     **dict.fromkeys(
         ("top", "left", "right", "bottom", "inset", "inset-inline-start", "inset-block-start"),
         _Judgement.offset,
@@ -567,6 +605,11 @@ def _word(token: Node) -> str:
     return (
         str(token.serialize()) if kind in ("number", "percentage", "dimension", "string") else kind
     )
+
+
+def _is_ornament(token: Node) -> bool:
+    """Say whether a token is a string without a letter or a digit."""
+    return token.type == "string" and not any(map(str.isalnum, token.value))
 
 
 def _number(token: Node) -> float | None:
