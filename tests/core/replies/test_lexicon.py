@@ -129,7 +129,8 @@ def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
     """
     file = language(code).file
     for text in samples(getattr(file.answers, table), file):
-        assert is_yes(text.strip(" ,、。")) or not isinstance(read_reply(text), Approve | Reject), text
+        if not is_yes(text.strip(" ,、。")):
+            assert not isinstance(read_reply(text), Approve | Reject), text
 
 
 @pytest.mark.parametrize("code", CODES)

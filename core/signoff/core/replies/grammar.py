@@ -31,7 +31,14 @@ from signoff.core.replies.languages import TOPIC, Language, Role, language, stem
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, is_han, is_hiragana, is_spaceless, phrase_tokens
+from signoff.core.replies.tokens import (
+    MARKS,
+    NEWLINE,
+    is_han,
+    is_hiragana,
+    is_spaceless,
+    phrase_tokens,
+)
 from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
@@ -412,24 +419,26 @@ class Reader:
                     yield _Edge(found.end, State.AFTER, piece)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
-                case Role.COURTESY if self._completes_a_word(at):
-                    continue
-                case Role.THANKS | Role.COURTESY:
+                case Role.COURTESY if not self._completes_a_word(at):
                     yield from self._courtesy(piece, state)
-                case Role.AFTER if state is State.AFTER:
-                    yield _Edge(found.end, state, piece)
-                case Role.GRANT if state is State.AFTER:
+                case Role.THANKS:
+                    yield from self._courtesy(piece, state)
+                case Role.AFTER | Role.GRANT if state is State.AFTER:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
         for end in self.ends("object", at):
             yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
-            own = self.own_name(at)
-            if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
-                yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
-            for end in self.addressed(at, greeted=False):
-                yield _Edge(end, state, Piece(NAME, at, end))
+            yield from self._named(at)
+
+    def _named(self, at: int) -> Iterator[_Edge]:
+        """Yield the author's own name, which closes an answer, and names that are addressed."""
+        own = self.own_name(at)
+        if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
+            yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
+        for end in self.addressed(at, greeted=False):
+            yield _Edge(end, State.AFTER, Piece(NAME, at, end))
 
     def _completes_a_word(self, at: int) -> bool:
         """Say whether a Chinese character stands right before another one.
