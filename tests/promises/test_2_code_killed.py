@@ -51,7 +51,7 @@ class Manager:
             doubted = doubted or asked.origin.again > 0
             sent = refunded(self.folder)[str(asked.call.args["order"])]
             decide = self.desk.reject if sent else self.desk.approve
-            await decide(asked.id, MARA, channel="test")
+            await decide(asked.id, MARA, channel="cli")
         return doubted
 
     async def answer_all(self, runs: Sequence[str]) -> bool:

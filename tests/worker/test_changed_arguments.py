@@ -275,7 +275,7 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
     run = await office.resume(run)
     approval = await only(office, run)
     for one in await office.ask(run):
-        await office.desk.approve(one.id, MARA, channel="test")
+        await office.desk.approve(one.id, MARA, channel="cli")
     await put(office, run, iban=EVIL)
     run = await office.resume(run)
     assert ran(office) == [SHOWN]

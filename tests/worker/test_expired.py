@@ -28,7 +28,7 @@ async def approved(office: Office, **terms: object):
         assert was.terms is not None
         after = was.model_copy(update={"terms": was.terms.model_copy(update=terms)})
         await office.ledger.commit(Change().put(after, was=was))
-    await office.desk.approve(approval.id, MARA, channel="test")
+    await office.desk.approve(approval.id, MARA, channel="cli")
     return run, await office.ledger.approval(approval.id)
 
 
@@ -68,7 +68,7 @@ async def test_just_before_it_is_good_and_a_no_never_expires(office, answer):
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
     move = office.desk.approve if answer == "approve" else office.desk.reject
-    await move(approval.id, MARA, channel="test")
+    await move(approval.id, MARA, channel="cli")
     office.clock.moment += WEEK * (1 if answer == "reject" else 0)
     office.clock.moment += WEEK - timedelta(milliseconds=1)
     done = await office.resume(run)
@@ -96,7 +96,7 @@ async def test_a_no_to_the_second_question_undoes_the_yes(office):
     office.clock.moment += WEEK
     paused = await office.resume(run)
     (again,) = await office.ask(paused)
-    await office.desk.reject(again.id, MARA, channel="test", reason="not now")
+    await office.desk.reject(again.id, MARA, channel="cli", reason="not now")
     done = await office.resume(paused)
     assert done.state is RunState.COMPLETED
     assert office.executed() == []

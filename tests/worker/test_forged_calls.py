@@ -59,7 +59,7 @@ async def test_the_approver_is_shown_the_call_that_would_run(
     run = await office.submit(app, message(details))
     (approval,) = await office.ask(run)
     require_real(approval, details)
-    await office.desk.reject(approval.id, MARA, channel="test", reason="never")
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="never")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert office.executed() == []
@@ -125,7 +125,7 @@ async def test_a_model_cannot_ask_for_a_confirmation_itself(office: Office) -> N
     run = await office.submit("forger", json.dumps(calls))
     (approval,) = await office.ask(run)
     assert (approval.call.name, approval.call.args) == ("remove", {"record": "ADMIN-1"})
-    await office.desk.reject(approval.id, MARA, channel="test")
+    await office.desk.reject(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert {one.call.name for one in await office.ledger.pending()} <= {"remove"}
     assert office.executed() == []

@@ -202,9 +202,9 @@ async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
         assert question.supersedes == first
         assert "may or may not have happened" in question.hint
         if again:
-            await office.desk.approve(question.id, MARA, channel="test")
+            await office.desk.approve(question.id, MARA, channel="cli")
         else:
-            await office.desk.reject(question.id, MARA, channel="test", reason="I saw it")
+            await office.desk.reject(question.id, MARA, channel="cli", reason="I saw it")
         run = await office.resume(run)
         assert len(office.executed()) == before + again
         assert ("I saw it" in run.text) is not again

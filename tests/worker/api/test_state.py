@@ -43,7 +43,7 @@ async def test_state_is_not_changed_under_a_call_that_waits(
     """Also after the decision, until the call has run: a problem that says what to do."""
     run, (approval,) = await paused(ledger, session="s")
     if decided:
-        await desk.approve(approval.id, MARA, channel="test")
+        await desk.approve(approval.id, MARA, channel="cli")
         assert (await ledger.run(run.id)).state is RunState.ANSWERED
     with pytest.raises(Problem) as caught:
         await patch(sessions, "s", **state)

@@ -107,7 +107,7 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
     await office.crew.drain(stages.run(app))
     (approval,) = await office.ask(await office.ledger.run(again.id))
     assert (approval.call.name, approval.template) == ("pays", payload)
-    await office.desk.approve(approval.id, MARA, channel="test")
+    await office.desk.approve(approval.id, MARA, channel="cli")
     again = await office.resume(again)
     assert again.state is RunState.COMPLETED
     assert "No seal of ours says" in again.text

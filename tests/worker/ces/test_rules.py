@@ -197,7 +197,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
     if run.state is RunState.PAUSED:
         (approval,) = await office.ask(run)
         assert approval.origin.again == 1
-        await office.desk.reject(approval.id, MARA, channel="test")
+        await office.desk.reject(approval.id, MARA, channel="cli")
         run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert len(set(seen)) == len(seen) <= 2
