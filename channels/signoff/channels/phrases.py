@@ -21,7 +21,7 @@ from signoff.core.errors import (
     TooLate,
 )
 from signoff.core.people import Directory, Person
-from signoff.core.replies.reading import is_reply
+from signoff.core.replies.reading import is_reply, may_be_reply
 from signoff.core.showing import visible
 
 EXAMPLE_OF_NO = "reject: the reason"
@@ -30,6 +30,7 @@ _LONGEST_REASON = 500
 _LONGEST_RESULT = 1_000
 _LONGEST_WORD = 3_000
 _MARK = "↳ "
+_MOST_READ = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +306,15 @@ def one_paragraph(text: str) -> str:
 def harmless(text: str) -> str:
     """Mark every line that would be an answer by itself, so that quoting it back gives none.
 
-    Characters that nobody sees are written as escapes; some of them end a line.
+    Characters that nobody sees are written as escapes; some of them end a line. To read thousands
+    of lines takes seconds: beyond the first hundred, each that only begins like one is marked.
     """
     lines = visible(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
-    return "\n".join(_MARK + line if is_reply(line) else line for line in lines)
+    suspects = [at for at, line in enumerate(lines) if may_be_reply(line)]
+    for count, at in enumerate(suspects):
+        if count >= _MOST_READ or is_reply(lines[at]):
+            lines[at] = _MARK + lines[at]
+    return "\n".join(lines)
 
 
 def _details(approval: Approval, decision: Decision) -> list[str]:

@@ -61,16 +61,28 @@ def is_reply(line: str) -> bool:
 
     None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
     """
-    words = Text(line)
-    first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
-    if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
+    if not may_be_reply(line):
         return False
     if not isinstance(read_reply(line), Unclear):
         return True
-    # "approve: 5" is an answer where a number was asked for.
+    words = Text(line)
+    # "approve 5" and "approve: 5" are answers where a number was asked for.
     readers = (Reader(words, ReplyContext(), code) for code in CODES)
     yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
-    return any(one is not None and words.is_boundary(one.end) for one in yes)
+    ends = {one.end for one in yes if one is not None}
+    return any(words.is_boundary(at) or _is_apart(words, at) for at in ends)
+
+
+def _is_apart(words: Text, at: int) -> bool:
+    """Say whether a space stands before a token."""
+    return words.text[words.tokens[at].start - 1].isspace()
+
+
+def may_be_reply(line: str) -> bool:
+    """Say quickly whether a line begins with a word of a reply; most lines do not."""
+    tokens = Text(line).tokens
+    first = next((one.text for one in tokens if one.text not in MARKS | {NEWLINE}), "")
+    return any(first in begun for one in languages() for begun in (one.phrases, one.nouns))
 
 
 def _decides(line: str) -> bool:
