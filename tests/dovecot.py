@@ -26,7 +26,7 @@ from signoff.broker.embedded import free_port
 
 PASSWORD: Final = "secret"
 KEY: Final = b"a key that only the tests and their Dovecot know"
-_PATIENCE = 30.0
+_PATIENCE = 300.0
 
 _CONFIG = """
 protocols = imap lmtp

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyotp
-import uvicorn
 from aiosmtpd.smtp import SMTP
 from pydantic import SecretStr
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
+from served import listening
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
@@ -32,7 +32,6 @@ from signoff.channels.inbox.link_mails import LinkMails
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.cli.http import Server
 from signoff.core.approval import Approval
 from signoff.core.people import Directory, Person, Role
 from signoff.core.policy import Policy
@@ -223,16 +222,8 @@ async def _browser(folder: Path) -> AsyncIterator[Tab]:
 async def _served(office: Channels, inbox: InboxSettings, port: int) -> AsyncIterator[None]:
     gateway = make_gateway(office.ledger)
     gateway.include_router(make_inbox_router(office.desk, inbox))
-    listening = asyncio.Event()
-    config = uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off")
-    server = Server(config, lambda _: listening.set())
-    serving = asyncio.create_task(server._serve())
-    await listening.wait()
-    try:
+    async with listening(gateway, port):
         yield
-    finally:
-        server.should_exit = True
-        await serving
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from redis.retry import Retry
 
 from signoff.broker.embedded import find_server, free_port
 
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 def missing(what: str, remedy: str) -> NoReturn:

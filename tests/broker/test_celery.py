@@ -207,7 +207,11 @@ FOREIGN: dict[str, tuple[object, dict[str, Any]]] = {
 }
 """What others may put into a queue: the body, and how it is published."""
 
-RAW = [b"no JSON", b"[]", b"5", b"{}", b'{"body": "", "properties": {}}', b"\xff"]
+RAW = [
+    *(b"no JSON", b"[]", b"5", b"{}", b'{"body": "", "properties": {}}', b"\xff", b"[" * 100_000),
+    b'{"body": null, "properties": null, "headers": 5}',
+    b'{"body": "e30=", "headers": {}, "properties": {"delivery_tag": ["x"], "delivery_info": 7}}',
+]
 """What others may put into a list of Redis that is a queue of Celery's."""
 
 

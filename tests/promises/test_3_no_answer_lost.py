@@ -63,7 +63,6 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(120)
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The gateway stores before it says 250: kill it then, with nobody there to decide."""
     async with plant(tmp_path, "worker", "channels", "gateway", lease=2) as here:
@@ -85,7 +84,6 @@ async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_p
 
 @pytest.mark.promise
 @pytest.mark.soak
-@pytest.mark.timeout(120)
 async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The webhook stores before it says 200: kill both then; what is posted again decides once."""
     secret = "whsec_" + base64.b64encode(b"k" * 32).decode()

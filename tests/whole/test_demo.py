@@ -71,7 +71,6 @@ def left_behind(tmp_path: Path) -> list[str]:
     return processes + [str(path) for path in tmp_path.iterdir()]
 
 
-@pytest.mark.timeout(90)
 @pytest.mark.parametrize(
     ("arguments", "expected", "unexpected"),
     [
@@ -145,7 +144,6 @@ def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Pat
     assert "make demo REPLY=" in done.stderr
 
 
-@pytest.mark.timeout(90)
 @pytest.mark.parametrize("ending", ["interrupt", pytest.param("answers", marks=pytest.mark.soak)])
 def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
     """Nonsense is asked about again, an answer goes through, and Ctrl-C leaves nothing behind."""

@@ -13,7 +13,6 @@ from signoff.core.events import What
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(180)
 async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
     """Run, mail, reply, resume: only the doorbells go through RabbitMQ; nothing else changes."""
     (tmp_path / "rabbitmq").mkdir()

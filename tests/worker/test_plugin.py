@@ -361,7 +361,6 @@ def example(gateway: str) -> str:
     return str(code).replace("https://signoff.example.com", gateway)
 
 
-@pytest.mark.timeout(120)
 async def test_the_example_pauses_elsewhere_and_is_answered_by_mail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

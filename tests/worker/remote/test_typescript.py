@@ -20,7 +20,7 @@ from worker.remote.far_office import FarOffice
 from worker.remote.typescript_server import TypeScriptServer, installed
 
 # The packages are installed before the first test, once on a machine.
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")
