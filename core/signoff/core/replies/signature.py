@@ -143,9 +143,7 @@ def _names_a_place(bare: str, names: Names) -> bool:
     unknown = [left for word in words if (left := _unknown(phrase_tokens(word), names))]
     named = firm and len(unknown) == 1 and not any(map(is_hiragana, unknown[0]))
     alphabetic = (
-        word
-        for word in words
-        if any(map(str.isalnum, word)) and not any(map(is_spaceless, word))
+        word for word in words if any(map(str.isalnum, word)) and not any(map(is_spaceless, word))
     )
     return (not unknown or named) and all(_is_titled(word, first=True) for word in alphabetic)
 
