@@ -99,6 +99,19 @@ async def test_a_refused_confirmation_is_seen_in_the_page(here: Site, tab: Tab) 
     await tab.find("app-chat, body", "The call has been answered before")
 
 
+async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> None:
+    """Status and problem are those that everybody else gets."""
+    body = {"appName": "finance", "userId": "user", "sessionId": "none"}
+    body |= {"newMessage": {"role": "user", "parts": [{"text": "hi"}]}}
+    told = await here.http.post("/run_sse", json=body, headers={"Accept": "text/event-stream"})
+    plain = await here.http.post("/run_sse", json=body)
+    assert told.status_code == plain.status_code == 404
+    assert told.headers["content-type"].startswith("text/event-stream")
+    event = json.loads(told.text.removeprefix("data: "))
+    assert event["errorCode"] == "not-found"
+    assert event["customMetadata"]["problem"] == plain.json()
+
+
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
