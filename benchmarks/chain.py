@@ -14,9 +14,9 @@ from benchmarks.fleet import Child
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import LINKS
 from signoff.broker.celery import CeleryBell, make_celery
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 
 AT_ONCE = 32
 """How many requests the benchmark opens or answers at the same time."""

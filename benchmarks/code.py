@@ -27,18 +27,18 @@ from rich.console import Console
 from benchmarks.office import DIRECTORY, MARA, USER
 from benchmarks.process import quieten
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.parts import Asked
-from signoff.core.policy import Fallback
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.parts import Asked
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import Fallback
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 AGENTS = Path(__file__).parent / "agents"
 APP = "priced"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 
 _BATCH = 200
 

@@ -24,15 +24,15 @@ from benchmarks.office import DIRECTORY, MARA
 from benchmarks.pending import Pile
 from benchmarks.process import quieten
 from benchmarks.report import percentile
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger.change import Change
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.pages import ASSETS
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.core.people import Directory, Person, Role
+from signoff.channels.inbox.templating import ASSETS
+from signoff.core.directory.people import Directory, Person, Role
 
 MANY, FEW = 10_000, 300
 AIM_MS, AIM_BYTES = 200.0, 100_000

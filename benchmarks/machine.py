@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 
 
 async def describe(ledger: Ledger, fsync: str) -> list[tuple[str, str]]:

@@ -34,21 +34,21 @@ from rich.console import Console
 
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.mime import LARGEST_MAIL
-from signoff.channels.email.readers import Readers
-from signoff.channels.email.stored import store
-from signoff.channels.intake import Intake
-from signoff.channels.tokens import Holder, issue
-from signoff.core.approval import State
-from signoff.core.parts import Asked
-from signoff.core.policy import EmailProof, Fallback
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.readers import Readers
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.parsing.mime import LARGEST_MAIL
+from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.parts import Asked
+from signoff.core.policies.policy import EmailProof, Fallback
 
 MAILBOX = "approvals@signoff.example"
 SIDES = ("decide", "read", "proven", "bombs")

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
-from signoff.core.durations import Span
-from signoff.core.levels import Level
-from signoff.core.parts import Kind, Origin, ToolCall
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
-from signoff.core.run import Run
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Kind, Origin, ToolCall
+from signoff.core.approvals.run import Run
+from signoff.core.base.durations import Span
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy
 
 APP = "finance_strict"
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"

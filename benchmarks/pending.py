@@ -12,17 +12,17 @@ from typing import Any
 from benchmarks.copies import Template
 from benchmarks.office import DEFAULT, DIRECTORY, MARA, POLICIES, Opened, open_pause
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.channels.delivery import Delivery
-from signoff.channels.outbox import drain
-from signoff.channels.router import Router
-from signoff.channels.tokens import Holder, issue
-from signoff.channels.ways import EMAIL
-from signoff.core.choosing import choose
-from signoff.core.parts import Asked
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.outbox import drain
+from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.route import Router
+from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.approvals.parts import Asked
+from signoff.core.policies.selection import choose
 from signoff.testing import FakeChannel
 
 PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")

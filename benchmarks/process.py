@@ -22,21 +22,21 @@ from celery.apps.worker import Worker
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.change import Item
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
-from signoff.broker.reconciler import Reconciler
-from signoff.broker.store import Store
-from signoff.channels import tasks as channel_tasks
-from signoff.channels.delivery import Delivery
-from signoff.channels.outbox import drain
-from signoff.channels.port import Kind
-from signoff.channels.router import Router
-from signoff.core.approval import Approval
-from signoff.core.run import Run
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.pipeline import tasks as channel_tasks
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.outbox import drain
+from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
 from signoff.worker import tasks as worker_tasks
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from signoff.worker.port import Fence, Runtime, Turn
 
 THREADS = 8

@@ -9,7 +9,7 @@ from benchmarks.chain import Client, Meter, Round
 from benchmarks.fleet import Child
 from benchmarks.office import APP, MESSAGE, USER
 from benchmarks.process import THREADS
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
 
 
 class NakedRuns:

@@ -31,11 +31,11 @@ from slack_sdk.signature import SignatureVerifier
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
 from benchmarks.report import percentile
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import PATH, make_slack_router
@@ -43,10 +43,10 @@ from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.references import APPROVE, Reference, short
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.approval import Approval
-from signoff.core.parts import Asked
-from signoff.core.people import Directory
-from signoff.core.policy import Fallback
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Asked
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Fallback
 
 TEAM = "T0BENCH"
 USER = "U0MARA"

@@ -27,17 +27,18 @@ from benchmarks.fleet import Child, Fleet
 from benchmarks.machine import describe
 from benchmarks.office import DEFAULT, DIRECTORY, ESCALATING, open_pause
 from benchmarks.process import quieten
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
+from signoff.broker import stages
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store, to_ms
-from signoff.broker.sweep import LEASE
-from signoff.channels.delivery import Delivery
-from signoff.channels.outbox import drain
-from signoff.channels.router import Router
-from signoff.channels.ways import EMAIL
-from signoff.core.events import Event, What
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store, to_ms
+from signoff.broker.timers.sweep import LEASE
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.outbox import drain
+from signoff.channels.pipeline.route import Router
+from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.approvals.events import Event, What
 from signoff.testing import FakeChannel
 
 MANY = 100_000

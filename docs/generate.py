@@ -24,8 +24,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from signoff.core.durations import Span, format_duration
-from signoff.core.policy import Policy
+from signoff.core.base.durations import Span, format_duration
+from signoff.core.policies.policy import Policy
 
 REFERENCE = Path(__file__).parent / "reference"
 CLIENT = Path(__file__).parents[1] / "core" / "signoff" / "client"
@@ -118,7 +118,7 @@ def synchronous(part: str) -> str:
 
 def settings_page() -> str:
     """Return the reference of the settings."""
-    from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
+    from signoff.cli.config.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
     sections = (_section(*one) for one in _tables("", Settings))
     return "\n".join([_SETTINGS_INTRO, *sections])
@@ -126,7 +126,7 @@ def settings_page() -> str:
 
 def settings_keys() -> Iterator[str]:
     """Yield every setting as people write it: ``redis.url``, ``email.smtp.host``."""
-    from signoff.cli.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
+    from signoff.cli.config.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
     for name, model, _ in _tables("", Settings):
         yield from (f"{name}.{field.alias or key}" for key, field in _own_first(model))

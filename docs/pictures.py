@@ -18,17 +18,17 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from signoff.channels import phrases
-from signoff.channels.email.render import html
+from signoff.channels.email.outbound.render import html
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.form_fields import fields
-from signoff.channels.port import Kind, Message
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.preview import message
 from signoff.channels.samples import MARA, PEOPLE, samples
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference, short
-from signoff.core.approval import Approval
-from signoff.core.card import card
+from signoff.channels.words import phrases
+from signoff.core.approvals.approval import Approval
+from signoff.core.cards.card import card
 
 Json = Mapping[str, Any]
 

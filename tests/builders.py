@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, Asked, Origin, Shown, ToolCall
-from signoff.core.people import Directory, Person
-from signoff.core.policy import OnTimeout, Terms
-from signoff.core.run import Run
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall
+from signoff.core.approvals.run import Run
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import OnTimeout, Terms
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 

@@ -13,11 +13,11 @@ import redis
 import structlog
 
 from builders import NOON, Snapshot, people
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.people import Directory
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.directory.people import Directory
 from signoff.testing import VirtualClock
 
 # The renderer with colours draws the locals of each frame: seconds for an error of a deep stack.

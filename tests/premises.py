@@ -20,27 +20,27 @@ from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
 from served import listening
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.channels.email.sender import EmailChannel
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.factors import Factors
-from signoff.channels.inbox.link_mails import LinkMails
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.channels.inbox.auth.link_mails import LinkMails
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.core.approval import Approval
-from signoff.core.people import Directory, Person, Role
-from signoff.core.policy import Policy
-from signoff.core.queues import Queue
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.policy import Policy
 from signoff.testing import FakeChannel
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 _TOGETHER = 500
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"

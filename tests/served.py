@@ -11,12 +11,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from builders import people
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
-from signoff.cli.http import Server
+from signoff.cli.composition.http import Server
 
 
 class _Server(uvicorn.Server):

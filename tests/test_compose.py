@@ -56,8 +56,8 @@ def test_each_setting_in_the_environment_is_a_real_setting(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment of a service, laid over the mounted file, makes valid settings."""
-    from signoff.cli.config_check import require
-    from signoff.cli.settings import load_settings
+    from signoff.cli.config.check import require
+    from signoff.cli.config.settings import load_settings
 
     for name, value in OURS[service]["environment"].items():
         if name.startswith("SIGNOFF_"):
@@ -73,7 +73,7 @@ def test_each_setting_in_the_environment_is_a_real_setting(
 @pytest.mark.parametrize("service", list(OURS))
 def test_no_service_is_given_a_secret_of_another(service: str) -> None:
     """Those that a process would drop are not handed to it in the first place."""
-    from signoff.cli.credentials import own_environment
+    from signoff.cli.composition.credentials import own_environment
 
     given = OURS[service]["environment"]
     secrets = {name for name, value in given.items() if "PASSWORD" in value or "KEY" in name}

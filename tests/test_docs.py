@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from signoff.core import conditions
-from signoff.core.events import What
+from signoff.core.approvals.events import What
+from signoff.core.policies import conditions
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -98,8 +98,8 @@ def test_each_settings_example_is_valid(
     page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signoff.toml that is copied out of a page starts."""
-    from signoff.cli.config_check import require
-    from signoff.cli.settings import load_settings
+    from signoff.cli.config.check import require
+    from signoff.cli.config.settings import load_settings
 
     # What the page tells people to put into the environment.
     if "[email.imap.oauth]" in code:
@@ -122,16 +122,16 @@ def test_each_settings_example_is_valid(
 
 def test_the_settings_of_the_examples_are_valid() -> None:
     """examples/signoff.toml starts, and leaves nothing to warn about."""
-    from signoff.cli.config_check import check
-    from signoff.cli.settings import load_settings
+    from signoff.cli.config.check import check
+    from signoff.cli.config.settings import load_settings
 
     assert check(load_settings(ROOT / "examples" / "signoff.toml")) == []
 
 
 def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: Path) -> None:
     """A file of cases that is copied out of a page passes."""
-    from signoff.cli.case_results import results_of
-    from signoff.cli.settings import load_settings
+    from signoff.cli.config.settings import load_settings
+    from signoff.cli.policy_cases.results import results_of
 
     settings = load_settings(ROOT / "examples" / "signoff.toml")
     codes = [code for _, code in every_block("toml") if "[[cases]]" in code]

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import signoff
-from signoff.core import errors
+from signoff.core.base import errors
 
 ROOT = Path(__file__).parents[1]
 ROOTS = [ROOT / name / "signoff" for name in ("core", "channels", "worker", "cli")]
@@ -67,7 +67,9 @@ def test_nothing_sends_mail_by_smtplib() -> None:
         r"^\s*(from|import)\s[^#\n]*\bsmtplib\b|import_module\(.smtplib", re.MULTILINE
     )
     found = {relative(one) for one in sources if imports.search(one.read_text(encoding="utf-8"))}
-    assert {"tests/dovecot.py", "cli/signoff/cli/devmail.py"} <= set(map(relative, sources))
+    assert {"tests/dovecot.py", "cli/signoff/cli/demo/dev_mailbox.py"} <= set(
+        map(relative, sources)
+    )
     assert found == set()
 
 
@@ -136,26 +138,26 @@ def test_public_names_say_what_they_are(module: ModuleType) -> None:
 
 
 PUBLIC = {
-    "signoff.core.approval": (
+    "signoff.core.approvals.approval": (
         "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
         "approval_id"
     ),
-    "signoff.core.choosing": "Choice choose",
-    "signoff.core.policy": "Fallback OnTimeout Policy Terms",
-    "signoff.core.people": "Directory Person",
-    "signoff.core.run": "RUN_TRANSITIONS Run RunState",
-    "signoff.core.digest": "digest",
-    "signoff.core.card": "Card Row card",
-    "signoff.broker.change": "Change Item",
-    "signoff.broker.consequences": "settle",
-    "signoff.broker.desk": "Desk",
-    "signoff.broker.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
-    "signoff.broker.store": "Clock Store",
+    "signoff.core.policies.selection": "Choice choose",
+    "signoff.core.policies.policy": "Fallback OnTimeout Policy Terms",
+    "signoff.core.directory.people": "Directory Person",
+    "signoff.core.approvals.run": "RUN_TRANSITIONS Run RunState",
+    "signoff.core.payloads.digest": "digest",
+    "signoff.core.cards.card": "Card Row card",
+    "signoff.broker.ledger.change": "Change Item",
+    "signoff.broker.effects": "settle",
+    "signoff.broker.decisions": "Desk",
+    "signoff.broker.ledger.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
+    "signoff.broker.ledger.store": "Clock Store",
     "signoff.broker.celery": "CeleryBell make_celery queues",
     "signoff.broker.embedded": "EmbeddedRedis",
-    "signoff.broker.reconciler": "Reconciler",
-    "signoff.broker.rebuild": "rebuild",
-    "signoff.broker.audit": "entries verify",
+    "signoff.broker.timers.reconciler": "Reconciler",
+    "signoff.broker.ledger.rebuild": "rebuild",
+    "signoff.broker.ledger.audit": "entries verify",
     "signoff.broker.health": "redis_problems",
     "signoff.broker.heartbeat": "alive beat",
     "signoff.testing": "ScriptedModel VirtualClock",

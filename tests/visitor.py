@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from builders import MARA
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.core.people import Person
-from signoff.core.policy import Policy
+from signoff.core.directory.people import Person
+from signoff.core.policies.policy import Policy
 
 ORIGIN = "https://approvals.example.com"
 SETTINGS = InboxSettings(url=ORIGIN, secret_key=SecretStr("a key of thirty-two characters.."))

@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl
 import httpx
 from fastapi import APIRouter, HTTPException, Request
 
-from signoff.broker.desk import Desk
-from signoff.channels.http import read_body
-from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
-from signoff.channels.texts import shown_in, take_text, text_of
+from signoff.broker.decisions import Desk
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.text_channel import shown_in, take_text, text_of
+from signoff.channels.web.problems import read_body
 
 MOST = 3_000  # characters of a message; a post has 16,383, and each line is indented by four
 

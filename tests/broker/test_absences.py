@@ -9,24 +9,24 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, asked_approval
 from signoff.broker.absences import People
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.broker.turns import TurnKeeper
-from signoff.core.errors import AbsenceRefused, RecordUnreadable
-from signoff.core.events import What
-from signoff.core.finding import find
-from signoff.core.hours import Absence
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.queues import Pick, Queue
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.rotation import TurnKeeper
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.policies.levels import Level
+from signoff.core.routing.resolve import find
 
 DAY = timedelta(days=1)
 
 
 async def events(ledger: Ledger) -> list[tuple[str, dict[str, object]]]:
     """Return what the audit has about people."""
-    from signoff.broker import audit
-    from signoff.core.events import Event
+    from signoff.broker.ledger import audit
+    from signoff.core.approvals.events import Event
 
     read = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
     return [(one.what.value, dict(one.more)) for one in read if one.what in {What.LEFT, What.BACK}]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from signoff.broker import audit
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.errors import AuditBroken
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.base.errors import AuditBroken
 
 
 @pytest.fixture

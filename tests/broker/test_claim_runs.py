@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.lease import session_key
-from signoff.broker.ledger import Ledger
-from signoff.broker.runs import claim_runs, read_again
-from signoff.core.errors import LeaseLost, RecordUnreadable, RunNotFound
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.lease import session_key
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.runs import claim_runs, read_again
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import LeaseLost, RecordUnreadable, RunNotFound
 from signoff.testing import VirtualClock
 
 RUN = "run.finance"

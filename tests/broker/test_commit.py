@@ -11,13 +11,15 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, RILEY, Snapshot, make_approval, make_origin, paused, people
-from signoff.broker import audit
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.approval import State
-from signoff.core.errors import (
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalNotFound,
     Conflict,
@@ -30,9 +32,7 @@ from signoff.core.errors import (
     SignoffError,
     TooLate,
 )
-from signoff.core.events import What
-from signoff.core.people import Person
-from signoff.core.run import RunState
+from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
 
 

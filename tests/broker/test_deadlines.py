@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, make_call, make_origin, people
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger, Standing
-from signoff.core.approval import Approval, Asked, State
-from signoff.core.choosing import choose
-from signoff.core.durations import Span
-from signoff.core.errors import Escalated, SignoffError, TooLate
-from signoff.core.events import What
-from signoff.core.levels import Level
-from signoff.core.policy import Fallback, OnTimeout, Policy
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.events import What
+from signoff.core.base.durations import Span
+from signoff.core.base.errors import Escalated, SignoffError, TooLate
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, OnTimeout, Policy
+from signoff.core.policies.selection import choose
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

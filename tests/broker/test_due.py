@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused, people
-from signoff.broker.desk import Desk
-from signoff.broker.follow import follow
-from signoff.broker.ledger import Ledger
-from signoff.broker.reconciler import Reconciler
-from signoff.core.approval import State
-from signoff.core.errors import AlreadyDecided, LedgerUnavailable
-from signoff.core.events import What
-from signoff.core.policy import OnTimeout
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import AlreadyDecided, LedgerUnavailable
+from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from builders import paused
-from signoff.broker import follow as module
-from signoff.broker.desk import Desk
-from signoff.broker.follow import follow
-from signoff.broker.ledger import Ledger
-from signoff.core.events import Event, What
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import follow as module
+from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import Event, What
 
 
 async def take(ledger: Ledger, count: int, **how: str) -> list[Event]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from builders import paused
-from signoff.broker.desk import Desk
-from signoff.broker.lag import BOUND, Lag, lag
-from signoff.broker.ledger import Ledger
-from signoff.broker.sweep import Sweep
-from signoff.core.policy import OnTimeout
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.lag import BOUND, Lag, lag
+from signoff.broker.timers.sweep import Sweep
+from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

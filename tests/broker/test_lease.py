@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from signoff.broker.change import Change, Item
-from signoff.broker.lease import Hold, held, kept, session_key
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import Conflict, LeaseLost, LedgerUnavailable
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.lease import Hold, held, kept, session_key
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import Conflict, LeaseLost, LedgerUnavailable
 
 KEY = session_key("finance", "riley", "s_1")
 LEASE = 0.3

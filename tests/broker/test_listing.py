@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people
-from signoff.broker import listing
-from signoff.broker.change import Change
-from signoff.broker.listing import Part, Place, part
+from signoff.broker.ledger import listing
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.listing import Part, Place, part
 
 LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from signoff.broker import live
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.run import Run, Watch
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.run import Run, Watch
 
 WATCHED = Run(
     id="run_1",

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from signoff.broker.change import Change, Item
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import LeaseLost
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import LeaseLost
 from signoff.testing import VirtualClock
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from signoff.broker.private import private_folder, private_text
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 LOOK = """
 import os, sys

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.rebuild import rebuild
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.core.approvals.run import RunState
 
 INDEXES = ("approvals", "waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
 

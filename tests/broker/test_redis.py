@@ -16,14 +16,15 @@ import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
 from services import plain_redis
-from signoff.broker import audit, health, heartbeat
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker import health, heartbeat
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis, find_server, free_port, running_url
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store, translated
-from signoff.core.approval import State
-from signoff.core.errors import ConfigError, LedgerUnavailable
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store, translated
+from signoff.core.approvals.approval import State
+from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from datetime import timedelta
 import pytest
 
 from builders import paused, people
-from signoff.broker import audit
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger, Standing
-from signoff.broker.sweep import Sweep
-from signoff.core.approval import State
-from signoff.core.errors import SignoffError
-from signoff.core.events import Event, What
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.timers.sweep import Sweep
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import SignoffError
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

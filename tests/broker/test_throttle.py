@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.throttle import Rule, Throttle
 
 SOON = Rule("tries:soon", 3, timedelta(minutes=15))

@@ -27,18 +27,18 @@ from structlog.testing import LogCapture
 from builders import CLEO, MARA, make_call, make_origin
 from channels.writing import Post
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.channels.delivery import Delivery
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.intake import Intake
-from signoff.channels.router import Router
-from signoff.core.approval import Approval, Kind
-from signoff.core.events import Event, What
-from signoff.core.people import Directory
-from signoff.core.policy import Fallback, Policy
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.approvals.events import Event, What
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 MAILBOX = "approvals@signoff.example"

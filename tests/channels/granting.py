@@ -7,16 +7,16 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from builders import MARA, make_call, make_origin, people
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
-from signoff.broker.ledger import Ledger
-from signoff.channels.router import Router
-from signoff.core.approval import Approval
-from signoff.core.grantrules import GrantRules
-from signoff.core.grants import Grant
-from signoff.core.policy import Fallback, Policy
-from signoff.core.run import Run
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.core.grants.grant import Grant
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import Fallback, Policy
 
 RULES = GrantRules(
     who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"

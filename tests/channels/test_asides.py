@@ -8,19 +8,19 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.writing import subject_of
-from signoff.broker.handling import Handling
-from signoff.broker.reconciler import Reconciler
-from signoff.channels.email.render import html, plain_text
+from signoff.broker.collaboration import Handling
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import store
-from signoff.channels.port import Kind
-from signoff.channels.texts import text_of
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.moves import Operator
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Policy
-from signoff.core.run import RunState
+from signoff.channels.pipeline.port import Kind
+from signoff.channels.text_channel import text_of
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import Policy
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)

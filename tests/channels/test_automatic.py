@@ -3,11 +3,11 @@
 import pytest
 
 from channels.writing import subject_of
-from signoff.channels.email.ids import message_id
-from signoff.channels.email.stored import store
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import OnOutOfOffice, Policy
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.message_ids import message_id
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.policies.policy import OnOutOfOffice, Policy
 
 MAILBOX = "approvals@signoff.example"
 AWAY = Policy(name="expenses", ask=("mara",), on_out_of_office=OnOutOfOffice.DEFAULT)

@@ -9,15 +9,15 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.writing import subject_of
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
-from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import store
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.grantrules import GrantRules
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import Policy
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)

@@ -9,12 +9,12 @@ import pytest
 from builders import CLEO, MARA, people
 from channels.conftest import Channels
 from signoff.broker import stages
-from signoff.broker.desk import Desk
-from signoff.channels.router import Router
-from signoff.core.durations import Span
-from signoff.core.events import What
-from signoff.core.levels import Level
-from signoff.core.policy import Fallback, Policy
+from signoff.broker.decisions import Desk
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.events import What
+from signoff.core.base.durations import Span
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

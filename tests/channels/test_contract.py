@@ -12,13 +12,13 @@ from builders import MARA, NOON, asked_approval, people
 from channels.conftest import Sink, SinkFactory
 from channels.slack.workspace import APP, BOT, Workspace
 from channels.town import Town, example, serving, town
-from signoff.channels.email.sender import EmailChannel
-from signoff.channels.port import Channel, Delivered, Kind, Message, Refused, Retry
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Retry
+from signoff.channels.pipeline.reply_tokens import new_token
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
-from signoff.channels.tokens import new_token
-from signoff.core.card import card
+from signoff.core.cards.card import card
 from signoff.testing import FakeChannel
 
 BAD = "nobody@example.com"

@@ -7,12 +7,12 @@ import pytest
 
 from builders import CLEO, MARA
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.channels import outbox
-from signoff.channels.port import Delivered, Kind, Refused, Retry
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import OnTimeout, Policy
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline import outbox
+from signoff.channels.pipeline.port import Delivered, Kind, Refused, Retry
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.policies.policy import OnTimeout, Policy
 from signoff.testing import FakeChannel
 
 BOTH = (Policy(name="both", ask=("mara", "cleo"), within="4h"),)
@@ -256,7 +256,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     def card(*_):
         raise ZeroDivisionError("cannot be shown")
 
-    monkeypatch.setattr("signoff.channels.delivery.card", card)
+    monkeypatch.setattr("signoff.channels.pipeline.deliver.card", card)
     for _ in range(outbox.MOST_ATTEMPTS):
         await channels.delivery.drain()
         clock.advance(timedelta(minutes=13))
@@ -271,7 +271,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
 
 async def test_twenty_people_asked_about_one_approval_are_all_noted(channels, directory):
     """Deliveries of one approval in one batch do not get in each other's way for good."""
-    from signoff.core.people import Directory, Person
+    from signoff.core.directory.people import Directory, Person
 
     crowd = [Person(id=f"p{n}", email=f"p{n}@example.com") for n in range(25)]
     channels.directory = Directory([*directory, *crowd])

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, make_approval, people
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.channels.phrases import outcome
-from signoff.channels.router import Router
-from signoff.core.approval import Approval, Asked, Origin, Shown, State, ToolCall
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import Edits, Fallback
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.route import Router
+from signoff.channels.words.phrases import outcome
+from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run
+from signoff.core.policies.policy import Edits, Fallback
 from signoff.core.replies.context import context_of
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
-from signoff.core.run import Run
 
 LATER = NOON + timedelta(minutes=5)
 

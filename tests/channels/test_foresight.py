@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, people
 from channels import granting
 from channels.conftest import Channels
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.reconciler import Reconciler
-from signoff.broker.store import Store
-from signoff.channels.foresight import call_facts, timeline_of
-from signoff.channels.router import Router
-from signoff.core.approval import Approval, State
-from signoff.core.events import Event, What
-from signoff.core.hours import Absence
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
-from signoff.core.queues import Pick, Queue
-from signoff.core.timeline import Timeline
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.forecast import call_facts, timeline_of
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.simulation.timeline import Timeline
 from signoff.testing import FakeChannel, VirtualClock
 
 WORKING = {"time_zone": "Europe/Berlin", "hours": ("Mon-Fri 09:00-17:00",)}

@@ -11,16 +11,16 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.broker.absences import People
-from signoff.broker.access import create
+from signoff.broker.api_tokens import create
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
-from signoff.core.access import Scope
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.hours import Absence
-from signoff.core.people import Directory, Person, Role
-from signoff.core.policy import Policy
-from signoff.core.steps import Assurance
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.two_step import Assurance
+from signoff.core.directory.access import Scope
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.policies.policy import Policy
 
 EVE = Person(id="eve", name="Eve Moss", email="eve@example.com")
 OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com", roles=(Role.OPERATOR,))

@@ -9,14 +9,14 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
-from signoff.broker.ledger import Ledger
-from signoff.broker.rebuild import rebuild
-from signoff.core.approval import State
-from signoff.core.errors import AlreadyDecided, GrantNotFound, GrantRefused, NotAnApprover
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import AlreadyDecided, GrantNotFound, GrantRefused, NotAnApprover
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

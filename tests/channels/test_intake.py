@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA
 from channels.writing import subject_of
 from signoff.broker import stages
-from signoff.channels import intake as intake_module
-from signoff.channels.email.quarantine import quarantine_key
-from signoff.channels.email.reading import CUT_MARKER
-from signoff.channels.email.sender import sent_lines
+from signoff.channels.email.inbound import intake as intake_module
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.quarantine import quarantine_key
+from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
+from signoff.channels.email.outbound.channel import sent_lines
+from signoff.channels.email.parsing.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import load, mail_id, mail_key, store
-from signoff.channels.intake import Intake
-from signoff.channels.outbox import backoff
-from signoff.channels.port import Kind
-from signoff.channels.tokens import new_token
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import Policy
-from signoff.core.run import RunState
+from signoff.channels.pipeline.outbox import backoff
+from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.policies.policy import Policy
 
 MAILBOX = "approvals@signoff.example"
 DAYS = {"approved_days": 0}
@@ -271,8 +271,8 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
 
 async def test_the_requester_cannot_decide_by_mail(channels, directory):
     """Somebody who turns out to be the requester is told that it is not theirs to decide."""
-    from signoff.broker.desk import Desk
-    from signoff.core.people import Directory
+    from signoff.broker.decisions import Desk
+    from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
     mara = MARA.model_copy(update={"aliases": ("riley",)})
@@ -284,8 +284,8 @@ async def test_the_requester_cannot_decide_by_mail(channels, directory):
 
 async def test_a_person_who_left_decides_nothing(channels):
     """Who is no longer in the settings cannot decide, whatever token there is."""
-    from signoff.broker.desk import Desk
-    from signoff.core.people import Directory
+    from signoff.broker.decisions import Desk
+    from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
     channels.desk = Desk(channels.ledger, Directory([CLEO]))

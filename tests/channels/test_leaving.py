@@ -6,12 +6,12 @@ import pytest
 
 from builders import MARA
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
-from signoff.broker import audit
-from signoff.channels.texts import take_text
-from signoff.core.approval import State
-from signoff.core.events import Event, What
-from signoff.core.people import Directory
-from signoff.core.policy import EmailProof
+from signoff.broker.ledger import audit
+from signoff.channels.text_channel import take_text
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import Event, What
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import EmailProof
 from zone import Zone, serving
 
 UNTIL = "9999-12-31"

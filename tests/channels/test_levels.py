@@ -10,16 +10,16 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_intake import reply, take
-from signoff.broker.desk import Desk
-from signoff.broker.reconciler import Reconciler
-from signoff.channels.port import Delivered, Kind, Message, Refused
-from signoff.channels.router import Router
-from signoff.core.approval import Approval, State
-from signoff.core.errors import Escalated, NotAnApprover, OwnRequest
-from signoff.core.events import What
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
+from signoff.broker.decisions import Desk
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import Escalated, NotAnApprover, OwnRequest
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 HOUR = timedelta(hours=1)

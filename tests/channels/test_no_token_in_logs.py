@@ -11,16 +11,16 @@ import aiosmtplib
 import httpx
 
 from channels.test_intake import MAILBOX, reply
-from signoff.channels.email.inbound import MailServer
-from signoff.channels.email.limits import Limits
-from signoff.channels.email.quarantine import list_quarantine
-from signoff.channels.email.reading import read_mail
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.limits import Limits
+from signoff.channels.email.inbound.quarantine import list_quarantine
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.webhook import PATH, make_mail_router
+from signoff.channels.email.parsing.reading import read_mail
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
 from signoff.channels.email.settings import WebhookSettings as Webhook
-from signoff.channels.email.webhook import PATH, make_mail_router
 from signoff.channels.gateway import make_gateway
-from signoff.channels.intake import Intake
-from signoff.core.errors import UnreadableMail
+from signoff.core.base.errors import UnreadableMail
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 

@@ -4,8 +4,8 @@ import pytest
 
 from answered import Verdict, verdict_of
 from builders import CLEO, MARA, NOON, asked_approval, make_call, people
-from signoff.channels import phrases
-from signoff.core.approval import State
+from signoff.channels.words import phrases
+from signoff.core.approvals.approval import State
 
 
 def ended(state, *, by=MARA, reason="", values=None, **parts):
@@ -69,7 +69,7 @@ def test_a_reason_stays_on_one_line_of_limited_length(bad):
 
 def test_who_left_is_called_by_the_id():
     """A decision by somebody who is no longer in the settings still names them."""
-    from signoff.core.people import Directory
+    from signoff.core.directory.people import Directory
 
     words = phrases.outcome(ended(State.APPROVED), "cleo", Directory([CLEO]))
     assert words.headline == "mara approved reimburse"

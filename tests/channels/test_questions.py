@@ -6,16 +6,16 @@ import pytest
 
 from builders import MARA, NOON
 from channels.test_intake import reply, take
-from signoff.channels.email.markup import text_of_html
-from signoff.channels.email.render import html, plain_text, subject
-from signoff.channels.email.sender import sent_lines
+from signoff.channels.email.outbound.channel import sent_lines
+from signoff.channels.email.outbound.render import html, plain_text, subject
+from signoff.channels.email.parsing.markup import text_of_html
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.port import Kind as What
-from signoff.channels.port import Message
-from signoff.channels.tokens import new_token
-from signoff.core.approval import Kind, State
-from signoff.core.card import card
-from signoff.core.parts import INPUT
+from signoff.channels.pipeline.port import Kind as What
+from signoff.channels.pipeline.port import Message
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.approvals.approval import Kind, State
+from signoff.core.approvals.parts import INPUT
+from signoff.core.cards.card import card
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)

@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, RILEY, paused, people
-from signoff.broker.desk import Desk
+from signoff.broker.batch import approve_together
+from signoff.broker.collaboration import Handling
+from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
-from signoff.broker.handling import Handling
-from signoff.broker.ledger import Ledger
-from signoff.broker.together import approve_together
-from signoff.channels.texts import take_text
-from signoff.core.approval import Approval
-from signoff.core.errors import ApprovalError
-from signoff.core.events import Event, What
-from signoff.core.people import Directory, Person
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.text_channel import take_text
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import ApprovalError
+from signoff.core.directory.people import Directory, Person
 
 Refused = Callable[[Desk, Approval], Awaitable[object]]
 
@@ -102,7 +102,7 @@ async def test_an_answer_that_is_told_of_is_audited_once(ledger: Ledger) -> None
 
 async def test_the_same_thing_that_comes_twice_is_no_refusal(ledger: Ledger) -> None:
     """What was done before is done; to note a refusal would be wrong."""
-    from signoff.broker.change import Change
+    from signoff.broker.ledger.change import Change
 
     desk = Desk(ledger, people())
     _, (approval,) = await paused(ledger)

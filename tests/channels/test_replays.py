@@ -9,9 +9,9 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
-from signoff.core.approval import State
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import Policy
 from zone import Signer, Zone, serving
 
 ALSO = Signer("example.com", selector="s2", algorithm="ed25519-sha256")

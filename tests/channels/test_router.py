@@ -7,14 +7,14 @@ import pytest
 
 from builders import MARA
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.channels import outbox
-from signoff.channels.port import Delivered, Refused
-from signoff.channels.tokens import find_holder, is_token, token_key
-from signoff.core import choosing
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import Fallback, Policy
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline import outbox
+from signoff.channels.pipeline.port import Delivered, Refused
+from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.policies import selection
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 
@@ -147,9 +147,9 @@ async def test_one_that_cannot_be_routed_stops_nobody(channels, monkeypatch):
     def choose(policies, fallback, directory, facts, **rest):
         if facts["args"]["purpose"] == "poison":
             raise ZeroDivisionError("a policy of the third kind")
-        return choosing.choose(policies, fallback, directory, facts, **rest)
+        return selection.choose(policies, fallback, directory, facts, **rest)
 
-    monkeypatch.setattr("signoff.channels.router.choose", choose)
+    monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
 
     await channels.router.drain()
 
@@ -166,7 +166,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock,
     def choose(*_, **__):
         raise ZeroDivisionError("a policy of the third kind")
 
-    monkeypatch.setattr("signoff.channels.router.choose", choose)
+    monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
     for _ in range(outbox.MOST_ATTEMPTS):
         assert await channels.router.drain() == 1
         clock.advance(timedelta(hours=1))

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from channels.test_intake import reply, take
 from signoff.broker import stages
-from signoff.channels.email.identity import identity
-from signoff.channels.email.reading import read_mail
-from signoff.channels.email.stored import store
-from signoff.core.approval import State
-from signoff.core.events import What
+from signoff.channels.email.inbound.duplicates import identity
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 
 TRACE = (
     b"Received: from mx.example by a.example; Sat, 1 Aug 2026 10:00:00 +0000\r\n",

@@ -6,16 +6,16 @@ import pytest
 
 from builders import MARA
 from channels.writing import subject_of
-from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import store
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.port import Kind
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import Edits, Fallback, Policy
-from signoff.core.run import RunState
-from signoff.core.steps import mark_of
+from signoff.channels.pipeline.port import Kind
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.approvals.two_step import mark_of
+from signoff.core.policies.policy import Edits, Fallback, Policy
 
 MAILBOX = "approvals@signoff.example"
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
@@ -124,8 +124,8 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office):
     office.fallback = Fallback(ask=("cleo",))
     approval, _ = await office.ask()
     change_to = await office.ledger.approval(approval.id)
-    from signoff.broker.change import Change
-    from signoff.channels.delivery import refuse
+    from signoff.broker.ledger.change import Change
+    from signoff.channels.pipeline.deliver import refuse
 
     change = Change()
     now = await office.ledger.now()
@@ -148,8 +148,8 @@ async def test_what_was_proposed_by_mail_is_asked_about(office):
     office.policies = (free.model_copy(update={"second_step": "true"}),)
     from builders import make_call, make_origin
     from signoff.broker import stages
-    from signoff.broker.change import Change
-    from signoff.core.approval import Approval
+    from signoff.broker.ledger.change import Change
+    from signoff.core.approvals.approval import Approval
 
     run = await office.desk.submit("finance", "again", user="riley")
     opened, events = Approval.open(

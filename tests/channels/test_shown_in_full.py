@@ -9,17 +9,17 @@ import pytest
 
 from builders import MARA
 from channels.conftest import MAILBOX, Channels, Sink
-from signoff.broker.change import Change
-from signoff.broker.together import approve_together
-from signoff.channels.delivery import Delivery
-from signoff.channels.email.sender import EmailChannel
-from signoff.channels.email.stored import store
+from signoff.broker.batch import approve_together
+from signoff.broker.ledger.change import Change
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.core.approval import Approval, Shown, State
-from signoff.core.errors import NotShownInFull
-from signoff.core.events import What
-from signoff.core.grantrules import GrantRules
-from signoff.core.policy import Policy
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.core.approvals.approval import Approval, Shown, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import NotShownInFull
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import Policy
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 RULES = GrantRules(who=("mara",), longest="8h", vary=("amount",))

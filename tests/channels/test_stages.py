@@ -10,12 +10,12 @@ from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_intake import reply, take
 from channels.test_levels import DAN, Floor, level
-from signoff.broker.reconciler import Reconciler
-from signoff.channels.port import Kind
-from signoff.core.approval import State
-from signoff.core.errors import Escalated, NotAnApprover
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.pipeline.port import Kind
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import Escalated, NotAnApprover
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

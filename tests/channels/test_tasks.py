@@ -7,14 +7,14 @@ import pytest
 from builders import MARA
 from signoff.broker import stages
 from signoff.broker.celery import make_celery
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
-from signoff.broker.store import Store
-from signoff.channels.tasks import Services, drains, register
-from signoff.core.people import Directory
-from signoff.core.policy import Fallback, Policy
+from signoff.channels.pipeline.tasks import Services, drains, register
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from builders import MARA, NOON, ask, asked_approval, make_approval, make_call, people
-from signoff.channels.port import Kind, Message
-from signoff.channels.texts import shown_in, text_of
-from signoff.core.card import card
-from signoff.core.parts import Shown
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.text_channel import shown_in, text_of
+from signoff.core.approvals.parts import Shown
+from signoff.core.cards.card import card
 
 
 @pytest.fixture

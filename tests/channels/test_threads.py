@@ -12,8 +12,10 @@ from builders import MARA, RILEY
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from channels.writing import subject_of
-from signoff.broker.handling import Handling
-from signoff.channels.email.ids import (
+from signoff.broker.collaboration import Handling
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.message_ids import (
     MessageKey,
     approval_named,
     is_caused_by,
@@ -21,13 +23,11 @@ from signoff.channels.email.ids import (
     is_without_code,
     message_id,
 )
-from signoff.channels.email.render import render
+from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import store
-from signoff.channels.intake import Intake
-from signoff.channels.port import Delivered, Kind
-from signoff.core.approval import State
-from signoff.core.events import What
+from signoff.channels.pipeline.port import Delivered, Kind
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 from zone import Zone, serving
 
 MAILBOX = "approvals@signoff.example"

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from signoff.broker.change import Change
-from signoff.channels.tokens import (
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.reply_tokens import (
     Holder,
     find_holder,
     is_token,

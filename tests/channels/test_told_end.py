@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from builders import MARA
-from signoff.broker.change import Change
-from signoff.channels.port import Kind
-from signoff.core.lifecycle import Handoff
-from signoff.worker import outcomes
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.port import Kind
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.worker import turn_results
 from signoff.worker.port import Turn
 
 
@@ -31,7 +31,7 @@ async def decided(channels, *, yes: bool = True, result: str = "", **parts):
 async def told_at_the_end(channels, approval, run, text: str):
     """Let the turn end with these words, and return what people are told because of it."""
     now = await channels.ledger.now()
-    change = outcomes.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)
+    change = turn_results.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)
     await channels.ledger.commit(change)
     channels.channel.delivered.clear()
     await channels.delivery.drain()

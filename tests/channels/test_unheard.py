@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from builders import MARA
-from signoff.channels.port import Kind
-from signoff.core.lifecycle import Handoff
-from signoff.worker import outcomes
+from signoff.channels.pipeline.port import Kind
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.worker import turn_results
 
 
 async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(channels):
@@ -16,7 +16,9 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(channel
     run = await channels.ledger.run(approval.origin.run)
     decided = await channels.ledger.approval(approval.id)
     now = await channels.ledger.now()
-    await channels.ledger.commit(outcomes.failed(run, "Session s1 is gone.", [decided], now=now))
+    await channels.ledger.commit(
+        turn_results.failed(run, "Session s1 is gone.", [decided], now=now)
+    )
     before = len(channels.channel.delivered)
     await channels.delivery.drain()
     (told,) = channels.channel.delivered[before:]
@@ -36,5 +38,5 @@ async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels):
     await channels.delivery.drain()
     run = await channels.ledger.run(approval.origin.run)
     ended = await channels.ledger.approval(approval.id)
-    change = outcomes.failed(run, "gone", [ended], now=await channels.ledger.now())
+    change = turn_results.failed(run, "gone", [ended], now=await channels.ledger.now())
     assert not [item for item in change.items if item["id"].startswith("unheard:")]

@@ -6,15 +6,15 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, people
 from channels.test_who_wrote_it import answer, intake_of, take
-from signoff.channels.foresight import call_facts
-from signoff.channels.ways import ways
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.foreseen import End
-from signoff.core.people import Directory
-from signoff.core.policy import EmailProof, Fallback, Policy
-from signoff.core.run import RunState
-from signoff.core.timeline import foresee
+from signoff.channels.forecast import call_facts
+from signoff.channels.pipeline.targets import ways
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import EmailProof, Fallback, Policy
+from signoff.core.simulation.forecast import End
+from signoff.core.simulation.timeline import foresee
 from signoff.worker.adk.answers import refusal
 
 UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")

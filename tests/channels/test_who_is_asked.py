@@ -10,13 +10,13 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from signoff.broker.absences import People
-from signoff.core.approval import State
-from signoff.core.errors import NotAnApprover
-from signoff.core.hours import Absence
-from signoff.core.people import Directory
-from signoff.core.policy import Policy
-from signoff.core.queues import Pick, Queue
-from signoff.core.schedules import Schedule
+from signoff.core.approvals.approval import State
+from signoff.core.base.errors import NotAnApprover
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.policies.policy import Policy
 
 ANN, BEN = (
     MARA.model_copy(update={"id": one, "name": one, "email": f"{one}@example.com", "aliases": ()})

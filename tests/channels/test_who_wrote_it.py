@@ -10,15 +10,15 @@ import pytest
 
 from channels.conftest import MAILBOX
 from channels.writing import subject_of
-from signoff.broker.change import Change
+from signoff.broker.ledger.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.stored import store
-from signoff.channels.intake import PATIENCE_WITH_DNS, Intake
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.people import Directory, Person
-from signoff.core.policy import EmailProof, Policy
+from signoff.channels.email.inbound.intake import PATIENCE_WITH_DNS, Intake
+from signoff.channels.email.inbound.stored import store
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import EmailProof, Policy
 from zone import Signer, Zone, serving
 
 COMPANY = Signer("example.com")
@@ -203,13 +203,13 @@ async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(cha
 
 async def test_while_the_dns_is_away_the_mail_waits(channels, zone, monkeypatch):
     """It decides when the DNS is back, and others beside it decide meanwhile."""
-    monkeypatch.setattr("signoff.channels.intake.backoff", lambda _attempts: 0.01)
+    monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     monkeypatch.setattr("signoff.channels.email.authentication.lookup._RESTS", 0.0)
     name = "s1._domainkey.example.com"
     zone.broken.add(name)
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
-    monkeypatch.setattr("signoff.channels.intake.PATIENCE_WITH_DNS", 10_000)
+    monkeypatch.setattr("signoff.channels.email.inbound.intake.PATIENCE_WITH_DNS", 10_000)
     raw = COMPANY.sign(answer(token))
     await store(channels.ledger, raw, sender="mara@example.com", recipients=())
     while len(zone.asked) < 3:
@@ -225,7 +225,7 @@ async def test_while_the_dns_is_away_the_mail_waits(channels, zone, monkeypatch)
 
 async def test_a_dns_that_stays_away_leaves_the_answer_unproven(channels, zone, monkeypatch):
     """After some minutes the person is told; nothing is lost and nothing decided."""
-    monkeypatch.setattr("signoff.channels.intake.backoff", lambda _attempts: 0.01)
+    monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     zone.broken.add("s1._domainkey.example.com")
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)

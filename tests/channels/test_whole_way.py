@@ -5,10 +5,10 @@ from functools import partial
 import aiosmtplib
 import pytest
 
-from signoff.channels.email.inbound import MailServer
-from signoff.channels.email.sender import EmailChannel, sent_lines
-from signoff.channels.intake import Intake
-from signoff.core.approval import State
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.outbound.channel import EmailChannel, sent_lines
+from signoff.core.approvals.approval import State
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ import pytest
 from lxml import html as lxml_html
 
 from builders import CLEO, MARA, NOON, ask, make_approval, people
-from signoff.broker.handling import Handling
-from signoff.channels import phrases
-from signoff.channels.email.render import html, plain_text
+from signoff.broker.collaboration import Handling
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.port import Kind, Message
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.slack import blocks
-from signoff.channels.texts import text_of
-from signoff.core.approval import Approval, State
-from signoff.core.card import card
+from signoff.channels.text_channel import text_of
+from signoff.channels.words import phrases
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.shown_text import visible
+from signoff.core.cards.card import card
 from signoff.core.replies.reading import is_reply
-from signoff.core.showing import visible
 
 SETTINGS = EmailSettings()
 WRITTEN = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from signoff.channels.port import Message, Result
+from signoff.channels.pipeline.port import Message, Result
 from signoff.testing import FakeChannel
 
 _APPROVALS: dict[str, str] = {}

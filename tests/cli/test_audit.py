@@ -9,7 +9,7 @@ from typer.testing import Result
 
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger, waiting
-from signoff.core.approval import Approval
+from signoff.core.approvals.approval import Approval
 
 __all__ = ["on_ledger", "waiting"]
 

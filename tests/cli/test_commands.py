@@ -16,13 +16,13 @@ from typer.core import TyperGroup
 
 from builders import paused
 from cli.conftest import Invoke
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.approval import Approval, State
-from signoff.core.parts import Kind
-from signoff.core.people import Directory
-from signoff.core.run import Run, RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.directory.people import Directory
 
 T = TypeVar("T")
 
@@ -479,7 +479,7 @@ def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.Mon
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("signoff.cli.settings.load_settings", broken)
+    monkeypatch.setattr("signoff.cli.config.settings.load_settings", broken)
     result = invoke("approvals", "list")
     assert result.exit_code == 1
     assert result.stderr.startswith("signoff: ZeroDivisionError: oops. This is a fault in Signoff")
@@ -494,7 +494,7 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("signoff.cli.settings.load_settings", interrupted)
+    monkeypatch.setattr("signoff.cli.config.settings.load_settings", interrupted)
     result = invoke("approvals", "list")
     assert result.exit_code == 130
     assert result.output == ""
@@ -508,7 +508,7 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
 ) -> None:
     """The reply goes from whoever got the mail to [email.inbound]."""
     from cli.test_devmail import CARD
-    from signoff.cli.devmail import DevMailbox, recipients_of, send
+    from signoff.cli.demo.dev_mailbox import DevMailbox, recipients_of, send
 
     async def one_mail() -> None:
         async with DevMailbox(tmp_path / ".signoff" / "mail") as box:

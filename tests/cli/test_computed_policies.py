@@ -8,10 +8,10 @@ from textwrap import dedent
 
 import pytest
 
-from signoff.cli.config_check import check
-from signoff.cli.faults import ConfigErrors
-from signoff.cli.settings import load_settings
-from signoff.core.policy import Policy
+from signoff.cli.config.check import check
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import load_settings
+from signoff.core.policies.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from signoff.cli.config_check import check, require
-from signoff.cli.faults import ConfigErrors
-from signoff.cli.settings import load_settings
+from signoff.cli.config.check import check, require
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import load_settings
 
 GOOD = """\
 [agents]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from signoff.cli.config_check import check
-from signoff.cli.settings import load_settings
+from signoff.cli.config.check import check
+from signoff.cli.config.settings import load_settings
 
 PEOPLE = """\
 [agents]

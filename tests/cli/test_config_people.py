@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from signoff.cli.config_check import check
-from signoff.cli.faults import ConfigErrors
-from signoff.cli.settings import load_settings
-from signoff.cli.sources import CsvPeople
-from signoff.core.errors import ConfigError
-from signoff.core.people import Person
+from signoff.cli.config.check import check
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import load_settings
+from signoff.cli.config.sources import CsvPeople
+from signoff.core.base.errors import ConfigError
+from signoff.core.directory.people import Person
 
 GOOD = """\
 [agents]

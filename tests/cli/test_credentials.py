@@ -14,11 +14,11 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from signoff.broker.embedded import free_port
-from signoff.cli.config_check import check, require
-from signoff.cli.credentials import WITHHELD, gets, own_content, own_environment
-from signoff.cli.kinds import KINDS
-from signoff.cli.settings import Settings, load_settings
-from signoff.cli.supervisor import Supervisor
+from signoff.cli.composition.credentials import WITHHELD, gets, own_content, own_environment
+from signoff.cli.composition.kinds import KINDS
+from signoff.cli.composition.supervisor import Supervisor
+from signoff.cli.config.check import check, require
+from signoff.cli.config.settings import Settings, load_settings
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "run-in-production.md"
 

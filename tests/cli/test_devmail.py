@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.cli.devmail import (
+from signoff.cli.demo.dev_mailbox import (
     DevMailbox,
     MailNotFound,
     build_reply,
@@ -21,7 +21,7 @@ from signoff.cli.devmail import (
     stored,
     text_of,
 )
-from signoff.core.errors import MailDeferred, MailRefused
+from signoff.core.base.errors import MailDeferred, MailRefused
 
 CARD = EmailMessage(policy=SMTP)
 CARD["From"] = "Signoff <approvals@example.com>"

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from signoff.cli.config_check import check
-from signoff.cli.faults import ConfigErrors
-from signoff.cli.settings import load_settings
+from signoff.cli.config.check import check
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import load_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-a-directory.md"
 ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"

@@ -16,15 +16,15 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
-from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
 from signoff.broker.heartbeat import beat
-from signoff.broker.ledger import Ledger
-from signoff.cli.devmail import DevMailbox
-from signoff.cli.diagnosis import diagnose
-from signoff.cli.finding import Finding
-from signoff.cli.settings import Settings, load_settings
-from signoff.core.policy import Fallback
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.config.settings import Settings, load_settings
+from signoff.cli.demo.dev_mailbox import DevMailbox
+from signoff.cli.doctor.diagnosis import diagnose
+from signoff.cli.doctor.finding import Finding
+from signoff.core.policies.policy import Fallback
 from zone import Zone, serving
 
 WRAPPED = """
@@ -166,7 +166,7 @@ async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
     """Whoever looks for the slow stage sees it."""
     from builders import people
-    from signoff.broker.desk import Desk
+    from signoff.broker.decisions import Desk
 
     desk = Desk(ledger, people())
     for _ in range(3):

@@ -13,9 +13,9 @@ from issuer import issuer
 from lmtp import deliver
 from signoff.broker.embedded import free_port
 from signoff.channels.email.settings import EmailSettings
-from signoff.cli.diagnosis import _paths, diagnose
-from signoff.cli.finding import Finding
-from signoff.cli.settings import load_settings
+from signoff.cli.config.settings import load_settings
+from signoff.cli.doctor.diagnosis import _paths, diagnose
+from signoff.cli.doctor.finding import Finding
 
 
 @pytest.fixture(scope="module")

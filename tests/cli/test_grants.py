@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from channels.granting import asked
-from signoff.broker.ledger import Ledger
-from signoff.cli.config_check import check
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.config.check import check
+from signoff.cli.config.settings import load_settings
 from signoff.cli.main import app
-from signoff.cli.settings import load_settings
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 SETTINGS = """\
 [agents]

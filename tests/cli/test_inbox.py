@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from openid import provider
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.channels.inbox.links import Links
-from signoff.channels.inbox.sessions import How, Sessions
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.inbox.auth.links import Links
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.cli.config_check import check
-from signoff.cli.diagnosis_inbox import openid
+from signoff.cli.config.check import check
+from signoff.cli.config.settings import load_settings
+from signoff.cli.doctor.inbox import openid
 from signoff.cli.main import app
-from signoff.cli.settings import load_settings
 
 SETTINGS = """\
 [agents]

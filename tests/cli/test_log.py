@@ -12,8 +12,8 @@ from typing import Any, Literal
 import pytest
 import structlog
 
+from signoff.cli.config.sections import LogSettings
 from signoff.cli.log import HIDDEN, Bounds, Redactor, configure, hide_passwords
-from signoff.cli.sections import LogSettings
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 IBAN = "DE02 1203 0000 0000 2020 51"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Invoke
-from signoff.channels.email.readers import Readers
+from signoff.channels.email.inbound.readers import Readers
 
 REPLY = """\
 From: Mara Lind <mara@example.com>

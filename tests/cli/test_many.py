@@ -9,8 +9,8 @@ import pytest
 from builders import MARA, paused, people
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from signoff.broker.desk import Desk
-from signoff.core.approval import State
+from signoff.broker.decisions import Desk
+from signoff.core.approvals.approval import State
 
 __all__ = ["on_ledger"]
 

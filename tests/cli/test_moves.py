@@ -7,10 +7,10 @@ import json
 from builders import RILEY
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, State
-from signoff.core.errors import SignoffError
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import SignoffError
 
 __all__ = ["on_ledger", "waiting"]
 

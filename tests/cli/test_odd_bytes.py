@@ -17,16 +17,16 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Mount, Route
 
 from builders import paused
-from signoff.broker.access import create
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.channels.inbox.sessions import How, Sessions
-from signoff.cli.api import serve_adk
-from signoff.cli.gateway import assemble
-from signoff.cli.http import Server
+from signoff.broker.api_tokens import create
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.inbox.auth.sessions import How, Sessions
+from signoff.cli.composition.adk_api import serve_adk
+from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.http import Server
+from signoff.cli.config.settings import load_settings
 from signoff.cli.processes import build
-from signoff.cli.settings import load_settings
-from signoff.core.access import Scope
+from signoff.core.directory.access import Scope
 
 ORIGIN = "https://approvals.example.com"
 SECRET = "whsec_" + "YWJj" * 10

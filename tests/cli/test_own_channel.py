@@ -14,17 +14,17 @@ import pytest
 from builders import make_call, make_origin
 from channels.town import FILE, Town, town
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.channels.delivery import Delivery
-from signoff.channels.router import Router
-from signoff.cli.config_check import check
-from signoff.cli.diagnosis import own_channels
-from signoff.cli.gateway import assemble
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.route import Router
+from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.slack import further_channels
+from signoff.cli.config.check import check
+from signoff.cli.config.settings import load_settings
+from signoff.cli.doctor.diagnosis import own_channels
 from signoff.cli.processes import Parts, build
-from signoff.cli.settings import load_settings
-from signoff.cli.slack import further_channels
-from signoff.core.approval import Approval, State
-from signoff.core.errors import ConfigError
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "how-to" / "add-a-channel.md"

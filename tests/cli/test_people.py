@@ -86,11 +86,11 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
     tmp_path: Path, redis_url: str, prefix: str
 ) -> None:
     """Those of the policy, and those of the default, who may be asked in their place."""
-    from signoff.broker.ledger import Ledger
-    from signoff.broker.store import Store
-    from signoff.channels.inbox.factors import Factors
-    from signoff.cli.diagnosis_inbox import second_factors
-    from signoff.cli.settings import load_settings
+    from signoff.broker.ledger.ledger import Ledger
+    from signoff.broker.ledger.store import Store
+    from signoff.channels.inbox.auth.factors import Factors
+    from signoff.cli.config.settings import load_settings
+    from signoff.cli.doctor.inbox import second_factors
 
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))

@@ -11,8 +11,8 @@ import pytest
 
 from builders import MARA, paused
 from cli.conftest import Invoke
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ZONE = ("--zone", "Europe/Berlin")

@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 from cli.conftest import SETTINGS
 from signoff.broker.celery import make_celery
 from signoff.broker.embedded import EmbeddedRedis, free_port
-from signoff.broker.follow import follow
 from signoff.broker.heartbeat import alive
-from signoff.cli.brokers import BrokerUnavailable, require_broker
-from signoff.cli.devmail import DevMailbox, reply
+from signoff.broker.ledger.follow import follow
+from signoff.cli.composition.supervisor import Child, Supervisor
+from signoff.cli.config.settings import load_settings
+from signoff.cli.demo.dev_mailbox import DevMailbox, reply
+from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.main import app
 from signoff.cli.processes import Parts, build
-from signoff.cli.settings import load_settings
-from signoff.cli.supervisor import Child, Supervisor
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 UP = f"""\

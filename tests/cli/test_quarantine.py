@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from cli.conftest import Invoke
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.channels.email.quarantine import lay_aside
-from signoff.channels.email.stored import load, mail_id, mail_key, store
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.email.inbound.quarantine import lay_aside
+from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 ADDRESS = f"approvals+{TOKEN}@signoff.localhost"

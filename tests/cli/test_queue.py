@@ -11,11 +11,11 @@ import pytest
 from builders import paused
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.broker.rebuild import rebuild
-from signoff.core.approval import Approval
-from signoff.core.levels import Seat
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.core.approvals.approval import Approval
+from signoff.core.policies.levels import Seat
 
 __all__ = ["on_ledger", "waiting"]
 

@@ -10,7 +10,7 @@ import pytest
 from builders import paused
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
-from signoff.core.approval import Approval
+from signoff.core.approvals.approval import Approval
 
 __all__ = ["on_ledger", "waiting"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from signoff.cli.faults import ConfigErrors, Fault
-from signoff.cli.lines import line_of
-from signoff.cli.settings import Settings, load_settings
+from signoff.cli.config.faults import ConfigErrors, Fault
+from signoff.cli.config.settings import Settings, load_settings
+from signoff.cli.config.toml_lines import line_of
 
 
 def write(tmp_path: Path, text: str, name: str = "signoff.toml") -> Path:

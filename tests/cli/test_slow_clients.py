@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
+from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
-from signoff.channels.email.webhook import make_mail_router
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
@@ -25,7 +25,7 @@ from signoff.channels.rest.app import PATH, make_rest
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import make_slack_router
 from signoff.channels.slack.settings import SlackSettings
-from signoff.cli.http import Protocol, Server, listen
+from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.worker.adk_api.router import make_adk_router
 
 INBOX = InboxSettings(url="http://localhost:8080", secret_key="k" * 32)
@@ -58,8 +58,8 @@ async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[Fas
     from google.adk.artifacts import InMemoryArtifactService
     from google.adk.sessions import InMemorySessionService
 
-    from signoff.broker.access import create
-    from signoff.core.access import Scope
+    from signoff.broker.api_tokens import create
+    from signoff.core.directory.access import Scope
 
     app = make_gateway(desk.ledger, patience=patience)
     app.include_router(make_inbox_router(desk, INBOX))

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from signoff.cli.supervisor import ChildDied, NotReady, Supervisor, ready_event
+from signoff.cli.composition.supervisor import ChildDied, NotReady, Supervisor, ready_event
 
 READY = "print('2026 [info] ready  kind=test port=7', flush=True)"
 WAIT = "import signal; signal.pause()"
@@ -128,7 +128,7 @@ async def test_children_die_with_a_supervisor_that_is_killed() -> None:
     """`kill -9` of the parent leaves no process behind."""
     program = f"""
 import asyncio, sys
-from signoff.cli.supervisor import Supervisor
+from signoff.cli.composition.supervisor import Supervisor
 async def main():
     async with Supervisor() as supervisor:
         child = await supervisor.start("one", [sys.executable, "-c", {f"{READY}; {WAIT}"!r}])

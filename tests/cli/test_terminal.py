@@ -20,18 +20,18 @@ from rich.text import Text
 from builders import make_call, make_origin
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.cli import log
-from signoff.cli.sections import LogSettings
+from signoff.cli.config.sections import LogSettings
 from signoff.cli.terminal import hand_on, make_console, say, say_json
-from signoff.core.approval import Approval, Asked, ToolCall
-from signoff.core.durations import Span
-from signoff.core.events import Event
-from signoff.core.levels import Level, Seat, Start
-from signoff.core.people import Directory
-from signoff.core.policy import Terms
+from signoff.core.approvals.approval import Approval, Asked, ToolCall
+from signoff.core.approvals.events import Event
+from signoff.core.base.durations import Span
+from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Level, Seat, Start
+from signoff.core.policies.policy import Terms
 
 __all__ = ["on_ledger"]
 

@@ -14,11 +14,11 @@ import pytest
 from builders import MARA, paused
 from channels.granting import asked
 from served import gateway
-from signoff.broker.access import create
-from signoff.broker.ledger import Ledger
+from signoff.broker.api_tokens import create
+from signoff.broker.ledger.ledger import Ledger
 from signoff.client import ApiError, ApiUnreachable, AsyncClient, Client
 from signoff.client.models import Run
-from signoff.core.access import Scope
+from signoff.core.directory.access import Scope
 
 ALL = frozenset({*Scope} - {Scope.ADMIN})
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from builders import ask, make_approval, make_call, make_origin, people
-from signoff.core.card import Row, card, one_line, shown
-from signoff.core.showing import shortened
+from signoff.core.base.shown_text import shortened
+from signoff.core.cards.card import Row, card, one_line, shown
 
 NASTY = st.text(
     st.characters()

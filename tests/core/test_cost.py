@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core import conditions
-from signoff.core.cost import DEEPEST, MOST, cost, size_of
-from signoff.core.errors import ConditionError
-from signoff.core.matching import Verdict, weigh
-from signoff.core.policy import Policy, second_step_needed
+from signoff.core.base.errors import ConditionError
+from signoff.core.policies import conditions
+from signoff.core.policies.condition_cost import DEEPEST, MOST, cost, size_of
+from signoff.core.policies.matching import Verdict, weigh
+from signoff.core.policies.policy import Policy, second_step_needed
 
 NUMBERS = {"args": {"a": list(range(400)), "b": 1}}
 TRIPLE = "args.a.all(x, args.a.all(y, args.a.all(z, x + y + z >= 0)))"

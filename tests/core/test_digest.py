@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from signoff.core.digest import digest
-from signoff.core.errors import NotCanonical
+from signoff.core.base.errors import NotCanonical
+from signoff.core.payloads.digest import digest
 
 # Surrogates have no UTF-8; escapes that the digest itself uses are drawn on purpose.
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import NOON, make_approval, make_origin
-from signoff.core.approval import Approval, State
-from signoff.core.choosing import choose
-from signoff.core.errors import ApprovalError
-from signoff.core.escalation import advance, pass_on
-from signoff.core.finding import find
-from signoff.core.levels import Earlier, Level, Order, Outcome
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, OnTimeout, Policy
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import ApprovalError
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Earlier, Level, Order, Outcome
+from signoff.core.policies.policy import Fallback, OnTimeout, Policy
+from signoff.core.policies.selection import choose
+from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.resolve import find
 
 NAMES = ("ada", "bo", "cy", "dee", "eli")
 PEOPLE = st.builds(

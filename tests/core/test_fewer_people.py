@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
-from signoff.core.approval import Approval, State
-from signoff.core.choosing import choose
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])

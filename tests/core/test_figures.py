@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, ask, asked_approval, make_approval, make_call, people
-from signoff.core.approval import Approval, State
-from signoff.core.figures import figures_of, percentile, week_of
-from signoff.core.levels import Seat
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.metrics import figures_of, percentile, week_of
+from signoff.core.policies.levels import Seat
 
 LENGTHS = st.lists(st.timedeltas(timedelta(), timedelta(days=400)), min_size=1, max_size=60)
 PERCENTS = st.integers(1, 100)

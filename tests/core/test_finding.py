@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core.absences import Presence, with_absences
-from signoff.core.finding import Found, find
-from signoff.core.hours import Absence
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.queues import Pick, Queue
-from signoff.core.schedules import Schedule
+from signoff.core.directory.absences import Presence, with_absences
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.policies.levels import Level
+from signoff.core.routing.resolve import Found, find
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TODAY = NOW.date()

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, make_approval, make_call, make_origin, people
-from signoff.core.approval import Approval, Asked, Kind, Shown, State
-from signoff.core.digest import digest
-from signoff.core.errors import GrantRefused, IllegalMove
-from signoff.core.events import What
-from signoff.core.grantrules import GrantRules
-from signoff.core.grants import Grant, givers
-from signoff.core.levels import Seat
-from signoff.core.policy import Terms
+from signoff.core.approvals.approval import Approval, Asked, Kind, Shown, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import GrantRefused, IllegalMove
+from signoff.core.grants.grant import Grant, givers
+from signoff.core.payloads.digest import digest
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.levels import Seat
+from signoff.core.policies.policy import Terms
 
 HOUR = timedelta(hours=1)
 RULES = GrantRules(who=("mara",), longest=8 * HOUR, most=20)

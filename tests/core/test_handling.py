@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, make_origin
-from signoff.core.approval import Approval, State
-from signoff.core.errors import (
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator, Sort
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalError,
     Claimed,
@@ -21,10 +23,8 @@ from signoff.core.errors import (
     OwnRequest,
     TooLate,
 )
-from signoff.core.events import What
-from signoff.core.moves import MOST_COMMENTS, Operator, Sort
-from signoff.core.people import Directory, Person
-from signoff.core.policy import OnTimeout
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import OnTimeout
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 EVERYBODY = (MARA, CLEO, RILEY, DAN)

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval
-from signoff.core.approval import Approval, Asked, State
-from signoff.core.errors import (
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.events import What
+from signoff.core.approvals.two_step import Assurance
+from signoff.core.base.errors import (
     ApprovalError,
     Claimed,
     DecisionRefused,
@@ -19,14 +22,11 @@ from signoff.core.errors import (
     SecondFactorNeeded,
     TooLate,
 )
-from signoff.core.escalation import advance, is_due
-from signoff.core.events import What
-from signoff.core.levels import Level, Seat, Start
-from signoff.core.moves import Operator
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Terms
-from signoff.core.queues import Queue
-from signoff.core.steps import Assurance
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.levels import Level, Seat, Start
+from signoff.core.policies.policy import Terms
+from signoff.core.routing.escalation import advance, is_due
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com")

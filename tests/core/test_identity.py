@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NOON, RILEY, ask, make_approval, make_origin
-from signoff.core.choosing import choose
-from signoff.core.errors import DecisionRefused, NotAnApprover, OwnRequest
-from signoff.core.finding import find
-from signoff.core.identity import folded, mailbox, may_be_same
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy, Terms
+from signoff.core.base.errors import DecisionRefused, NotAnApprover, OwnRequest
+from signoff.core.directory.identity import folded, mailbox, may_be_same
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy, Terms
+from signoff.core.policies.selection import choose
+from signoff.core.routing.resolve import find
 
 MARA = Person(
     id="mara",

@@ -8,10 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from builders import NOON, make_approval, make_origin
-from signoff.core.approval import Approval, State
-from signoff.core.choosing import choose
-from signoff.core.durations import Span, parse_span
-from signoff.core.errors import (
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.two_step import mark_of
+from signoff.core.base.durations import Span, parse_span
+from signoff.core.base.errors import (
     AlreadyDecided,
     Escalated,
     NotAnApprover,
@@ -21,12 +22,11 @@ from signoff.core.errors import (
     ReasonNeeded,
     TooLate,
 )
-from signoff.core.escalation import advance, move_on
-from signoff.core.events import What
-from signoff.core.levels import Level, Seat
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
-from signoff.core.steps import mark_of
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level, Seat
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.selection import choose
+from signoff.core.routing.escalation import advance, move_on
 
 ADA, BO, CY, DEE = (
     Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, people
-from signoff.core.approval import (
+from signoff.core.approvals.approval import (
     HANDOFFS,
     TRANSITIONS,
     Approval,
@@ -16,7 +16,8 @@ from signoff.core.approval import (
     Move,
     State,
 )
-from signoff.core.errors import (
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import (
     AlreadyDecided,
     IllegalMove,
     NotAnApprover,
@@ -25,8 +26,7 @@ from signoff.core.errors import (
     PayloadError,
     TooLate,
 )
-from signoff.core.events import Event, What
-from signoff.core.policy import OnTimeout
+from signoff.core.policies.policy import OnTimeout
 
 LATER = NOON + timedelta(minutes=5)
 LATE = NOON + timedelta(hours=4)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from builders import MARA, NOON, ask, make_call, make_origin, people
-from signoff.core.approval import Approval, Kind
-from signoff.core.errors import ConditionError, NotCanonical
-from signoff.core.longrunning import LongRunning, check, result_of, rule_for
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.approvals.long_running import LongRunning, check, result_of, rule_for
+from signoff.core.base.errors import ConditionError, NotCanonical
 
 SO_FAR: dict[str, JsonValue] = {"status": "pending", "ticket": "t-17"}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core.moments import in_zone, is_relative, read_moment
+from signoff.core.base.moments import in_zone, is_relative, read_moment
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEDNESDAY = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core.networks import is_public
+from signoff.core.base.networks import is_public
 
 PUBLIC = [
     "93.184.215.14",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.core.errors import PayloadError
-from signoff.core.payload import (
+from signoff.core.base.errors import PayloadError
+from signoff.core.payloads.payload import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
     check_payload,

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from builders import NOON, people
-from signoff.core.choosing import Choice, choose
-from signoff.core.durations import Duration, coarse, format_duration, parse_duration, roughly
-from signoff.core.errors import ConditionError
-from signoff.core.people import Directory, Person
-from signoff.core.policy import (
+from signoff.core.base.durations import Duration, coarse, format_duration, parse_duration, roughly
+from signoff.core.base.errors import ConditionError
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import (
     Fallback,
     Policy,
     Terms,
 )
+from signoff.core.policies.selection import Choice, choose
 
 FALLBACK = Fallback(ask=("cleo",))
 LARGE = Policy(name="large", when='tool == "reimburse" && args.amount > 1000', ask=("cleo",))
@@ -183,7 +183,7 @@ def test_nothing_and_less_is_written_as_zero() -> None:
 )
 def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> None:
     """`signoff config check` finds them before a call does."""
-    from signoff.core.conditions import check
+    from signoff.core.policies.conditions import check
 
     with pytest.raises(ConditionError, match=problem):
         check(when)
@@ -194,7 +194,7 @@ def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> 
 )
 def test_conditions_about_arguments_are_left_to_the_call(when: str) -> None:
     """An argument that only some tools have is no mistake."""
-    from signoff.core.conditions import check
+    from signoff.core.policies.conditions import check
 
     check(when)
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from builders import NOON
-from signoff.core.errors import IllegalMove
-from signoff.core.events import What
-from signoff.core.run import RUN_TRANSITIONS, Run, RunState
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RUN_TRANSITIONS, Run, RunState
+from signoff.core.base.errors import IllegalMove
 
 
 def make_run(state: RunState = RunState.QUEUED, **parts: object) -> Run:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from signoff.core.schedules import Schedule, read_calendar
+from signoff.core.directory.schedules import Schedule, read_calendar
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ABC = ("ann", "ben", "cho")

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
-from signoff.core.approval import Approval, State
-from signoff.core.choosing import choose
-from signoff.core.errors import (
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.two_step import FIRST, SECOND, mark_of
+from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalError,
     DecisionRefused,
@@ -20,10 +21,9 @@ from signoff.core.errors import (
     StepChanged,
     TooLate,
 )
-from signoff.core.events import What
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy, Terms
-from signoff.core.steps import FIRST, SECOND, mark_of
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import Fallback, Policy, Terms
+from signoff.core.policies.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import ask, make_approval, make_call, make_origin, people
-from signoff.core.card import card
-from signoff.core.lookalikes import lookalikes, scripts_in_use
-from signoff.core.showing import one_line, shown, visible, warnings_about
-from signoff.core.text import brief, clean_text
+from signoff.core.base.lookalikes import lookalikes, scripts_in_use
+from signoff.core.base.shown_text import one_line, shown, visible, warnings_about
+from signoff.core.base.text import brief, clean_text
+from signoff.core.cards.card import card
 
 ORDINARY = [
     "Москва, ул. Тверская, д. 7, корп. 2",

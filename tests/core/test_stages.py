@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from builders import NOON, make_approval, make_origin
-from signoff.core.approval import Approval, State
-from signoff.core.choosing import choose
-from signoff.core.errors import Escalated, GrantRefused, PayloadError
-from signoff.core.escalation import advance, pass_on
-from signoff.core.events import What
-from signoff.core.grantrules import GrantRules
-from signoff.core.grants import may_grant
-from signoff.core.levels import Level
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import Escalated, GrantRefused, PayloadError
+from signoff.core.directory.people import Directory, Person
+from signoff.core.grants.grant import may_grant
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.selection import choose
+from signoff.core.routing.escalation import advance, pass_on
 
 HOUR = timedelta(hours=1)
 ADA, BO, CY, DEE, EVE = (

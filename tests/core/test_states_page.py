@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from signoff.core.approval import HANDOFFS, TRANSITIONS, State
-from signoff.core.diagrams import approval_diagram, handoff_diagram, run_diagram
-from signoff.core.run import RUN_TRANSITIONS
+from signoff.core.approvals.approval import HANDOFFS, TRANSITIONS, State
+from signoff.core.approvals.diagrams import approval_diagram, handoff_diagram, run_diagram
+from signoff.core.approvals.run import RUN_TRANSITIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "states.md"
 REMEDY = (

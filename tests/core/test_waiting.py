@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, ask, make_approval, make_origin, people
-from signoff.core.approval import Approval
-from signoff.core.policy import OnTimeout
-from signoff.core.waiting import Waiting
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.backlog import Waiting
+from signoff.core.policies.policy import OnTimeout
 
 HOUR = timedelta(hours=1)
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval, make_origin, people
-from signoff.core.approval import Approval, Asked, Handoff, State
-from signoff.core.errors import ApprovalError
-from signoff.core.people import Directory, Person, normal_address
-from signoff.core.policy import OnTimeout, Terms
+from signoff.core.approvals.approval import Approval, Asked, Handoff, State
+from signoff.core.base.errors import ApprovalError
+from signoff.core.directory.people import Directory, Person, normal_address
+from signoff.core.policies.policy import OnTimeout, Terms
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 EVERYBODY = (MARA, CLEO, RILEY, DAN)

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from signoff.core.durations import Span
-from signoff.core.hours import Absence, window
-from signoff.core.people import Person
-from signoff.core.working import LONGEST, works
-from signoff.core.working import after as after_span
+from signoff.core.base.durations import Span
+from signoff.core.directory.hours import Absence, window
+from signoff.core.directory.people import Person
+from signoff.core.directory.working_time import LONGEST, works
+from signoff.core.directory.working_time import after as after_span
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 CHANGES = {

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from signoff.core.durations import Span, SpanText, parse_span
-from signoff.core.people import Person
-from signoff.core.working import LONGEST, after, works
+from signoff.core.base.durations import Span, SpanText, parse_span
+from signoff.core.directory.people import Person
+from signoff.core.directory.working_time import LONGEST, after, works
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 TUESDAY = datetime(2026, 3, 3, tzinfo=UTC)

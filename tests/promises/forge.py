@@ -19,12 +19,12 @@ from typing import Any
 import structlog
 from google.adk.cli.utils.agent_loader import AgentLoader
 
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 
 async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[str, Any]) -> None:

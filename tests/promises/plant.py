@@ -14,13 +14,13 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from signoff.broker.embedded import EmbeddedRedis, free_port
-from signoff.broker.follow import follow
-from signoff.cli import devmail
+from signoff.broker.ledger.follow import follow
+from signoff.cli.composition.supervisor import Supervisor
+from signoff.cli.config.settings import load_settings
+from signoff.cli.demo import dev_mailbox
 from signoff.cli.processes import Parts, build
-from signoff.cli.settings import load_settings
-from signoff.cli.supervisor import Supervisor
-from signoff.core.errors import MailDeferred
-from signoff.core.events import Event, What
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import MailDeferred
 
 ROOT = Path(__file__).parents[2]
 MANAGER = "mara@example.com"
@@ -34,7 +34,7 @@ class Plant:
     folder: Path
     parts: Parts
     supervisor: Supervisor
-    mailbox: devmail.DevMailbox
+    mailbox: dev_mailbox.DevMailbox
     inbound: int
     environment: dict[str, str]
     acknowledged: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Plant:
     async def _answer(self, mail: EmailMessage, text: str) -> None:
         while True:
             with contextlib.suppress(MailDeferred):
-                await devmail.reply(mail, text, MANAGER, host="127.0.0.1", port=self.inbound)
+                await dev_mailbox.reply(mail, text, MANAGER, host="127.0.0.1", port=self.inbound)
                 self.acknowledged.add(str(mail["Message-ID"]))
                 return
             # The gateway is down: there is no signal for its return but to try again.
@@ -110,7 +110,7 @@ async def plant(
     `gateway` is more of [gateway], and may go on with further tables.
     """
     with EmbeddedRedis(folder / "redis", fsync="always") as redis:
-        async with devmail.DevMailbox(folder / "mail") as mailbox:
+        async with dev_mailbox.DevMailbox(folder / "mail") as mailbox:
             inbound = free_port()
             settings = folder / "signoff.toml"
             settings.write_text(

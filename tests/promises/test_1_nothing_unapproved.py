@@ -14,9 +14,9 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.

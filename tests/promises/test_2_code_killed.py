@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from promises.test_2_killed_at_every_step import ROUNDS, Forge, forge, take_up
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.parts import Asked
-from signoff.core.people import Directory
-from signoff.core.policy import InDoubt, Terms
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.parts import Asked
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import InDoubt, Terms
 from worker.office import MARA
 
 RUN, RESUME = stages.run("refunds"), stages.resume("refunds")

@@ -14,17 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker import stages
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Asked
-from signoff.core.people import Directory
-from signoff.core.policy import InDoubt, Terms
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.parts import Asked
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import InDoubt, Terms
 from worker.office import EXAMPLES, MARA
 
 STEPS = range(1, 9)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from promises.plant import plant
-from signoff.broker import audit
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff, State
+from signoff.broker.ledger import audit
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff, State
 
 RUNS = 120 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 KILLS = 6

@@ -13,11 +13,12 @@ import httpx
 import pytest
 
 from promises.plant import MANAGER, plant
-from signoff.broker import audit, stages
+from signoff.broker import stages
 from signoff.broker.embedded import free_port
-from signoff.cli import devmail
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
+from signoff.broker.ledger import audit
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
 
 RUNS = 200 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 
@@ -96,7 +97,7 @@ async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path:
             "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
         )
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
-        raw = devmail.build_reply(card, "approve", MANAGER).as_bytes()
+        raw = dev_mailbox.build_reply(card, "approve", MANAGER).as_bytes()
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
             posted = await http.post("/inbound/mail", content=raw, headers=_signed(secret, raw))
         assert posted.status_code == 200

@@ -9,35 +9,35 @@ from pathlib import Path
 import pytest
 
 from promises.plant import MANAGER, Plant, plant
-from signoff.broker.follow import follow
-from signoff.cli import devmail
-from signoff.core.errors import MailRefused
-from signoff.core.events import What
-from signoff.core.lifecycle import State
+from signoff.broker.ledger.follow import follow
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import State
+from signoff.core.base.errors import MailRefused
 
 REQUESTER = "riley@example.com"
 
 
 def foreign(card: EmailMessage) -> EmailMessage:
     """Return the answer of somebody to whom the card was forwarded."""
-    return devmail.build_reply(card, "approve", "Mallory <mallory@elsewhere.example>")
+    return dev_mailbox.build_reply(card, "approve", "Mallory <mallory@elsewhere.example>")
 
 
 def from_the_requester(card: EmailMessage) -> EmailMessage:
     """Return the answer of the one who asked, to a card that was forwarded to him."""
-    return devmail.build_reply(card, "approve", REQUESTER)
+    return dev_mailbox.build_reply(card, "approve", REQUESTER)
 
 
 def with_the_managers_name(card: EmailMessage) -> EmailMessage:
     """Return an answer that only looks like the manager's."""
-    return devmail.build_reply(
+    return dev_mailbox.build_reply(
         card, "approve", f'"Mara Lind {MANAGER}" <mallory@elsewhere.example>'
     )
 
 
 def from_two(card: EmailMessage) -> EmailMessage:
     """Return an answer from two addresses, one of which is right."""
-    mail = devmail.build_reply(card, "approve", MANAGER)
+    mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     del mail["From"]
     mail["From"] = f"{MANAGER}, mallory@elsewhere.example"
     return mail
@@ -53,31 +53,31 @@ def with_other_headers(card: EmailMessage) -> EmailMessage:
 
 def from_a_look_alike(card: EmailMessage) -> EmailMessage:
     """Return an answer from a domain whose first letter is Cyrillic, in its ASCII form."""
-    return devmail.build_reply(card, "approve", "mara@xn--xample-2of.com")
+    return dev_mailbox.build_reply(card, "approve", "mara@xn--xample-2of.com")
 
 
 def out_of_office(card: EmailMessage) -> EmailMessage:
     """Return what an auto-responder sends, with the word in its text."""
-    mail = devmail.build_reply(card, "approve", MANAGER)
+    mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     mail["Auto-Submitted"] = "auto-replied"
     return mail
 
 
 def through_a_list(card: EmailMessage) -> EmailMessage:
     """Return what comes through a mailing list."""
-    mail = devmail.build_reply(card, "approve", MANAGER)
+    mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     mail["List-Id"] = "<all.example.com>"
     return mail
 
 
 def only_quoted(card: EmailMessage) -> EmailMessage:
     """Return an empty reply that quotes our own card, examples of answers included."""
-    return devmail.build_reply(card, "", MANAGER)
+    return dev_mailbox.build_reply(card, "", MANAGER)
 
 
 def in_the_middle(card: EmailMessage) -> EmailMessage:
     """Return a reply that has the word, but not as its command."""
-    return devmail.build_reply(card, "Before I approve this I have to talk to Tom.", MANAGER)
+    return dev_mailbox.build_reply(card, "Before I approve this I have to talk to Tom.", MANAGER)
 
 
 REFUSED = (foreign, from_the_requester, with_the_managers_name, from_two, with_other_headers)
@@ -94,7 +94,7 @@ ATTACKS: list[tuple[Callable[[EmailMessage], EmailMessage], set[What]]] = [
 async def send(here: Plant, mail: EmailMessage) -> None:
     """Hand a mail to the gateway as a mail server would."""
     recipient = str(mail["To"])
-    await devmail.send(mail, host="127.0.0.1", port=here.inbound, recipients=[recipient])
+    await dev_mailbox.send(mail, host="127.0.0.1", port=here.inbound, recipients=[recipient])
 
 
 @pytest.mark.promise
@@ -111,16 +111,16 @@ async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> No
             assert event.what in expected, attack.__name__
             (approval,) = await here.parts.ledger.pending()
             assert approval.state is State.PENDING, attack.__name__
-        unknown = devmail.build_reply(card, "approve", MANAGER)
+        unknown = dev_mailbox.build_reply(card, "approve", MANAGER)
         del unknown["To"]
         unknown["To"] = "approvals+" + "a" * 26 + "@signoff.localhost"
         with pytest.raises(MailRefused, match="550"):
             await send(here, unknown)
         assert here.executions() == {}
-        await send(here, devmail.build_reply(card, "approve", MANAGER))
+        await send(here, dev_mailbox.build_reply(card, "approve", MANAGER))
         ends = await here.ends([run.id])
         assert ends[run.id].what is What.COMPLETED
         to_strangers = [
-            mail for mail in here.mailbox.received if MANAGER not in devmail.recipients_of(mail)
+            mail for mail in here.mailbox.received if MANAGER not in dev_mailbox.recipients_of(mail)
         ]
         assert to_strangers == []

@@ -10,10 +10,10 @@ import aiosmtplib
 import pytest
 
 from promises.plant import MANAGER, Plant, plant
-from signoff.broker.follow import follow
-from signoff.cli import devmail
-from signoff.core.events import What
-from signoff.core.lifecycle import State
+from signoff.broker.ledger.follow import follow
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import State
 from zone import FIELDS, Signer, Zone, serving
 
 DOMAIN = MANAGER.rpartition("@")[2]
@@ -34,7 +34,7 @@ RESULTS = (
 
 def answer(card: EmailMessage, sender: str = MANAGER, text: str = "approve") -> bytes:
     """Return an answer as a mail program writes it, not signed."""
-    mail = devmail.build_reply(card, text, "SENDER@signoff.example")
+    mail = dev_mailbox.build_reply(card, text, "SENDER@signoff.example")
     raw = bytes(mail).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     return raw.replace(b"SENDER@signoff.example", sender.encode(), 1)
 
@@ -165,6 +165,8 @@ async def test_no_mail_that_anybody_can_send_decides(tmp_path: Path) -> None:
                 "domain": DOMAIN,
             }
             others = [
-                mail for mail in here.mailbox.received if MANAGER not in devmail.recipients_of(mail)
+                mail
+                for mail in here.mailbox.received
+                if MANAGER not in dev_mailbox.recipients_of(mail)
             ]
             assert others == []

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from promises.plant import MANAGER, plant
-from signoff.broker.follow import follow
-from signoff.cli import devmail
-from signoff.core.errors import DecisionRefused
-from signoff.core.events import What
-from signoff.core.lifecycle import State
+from signoff.broker.ledger.follow import follow
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import State
+from signoff.core.base.errors import DecisionRefused
 
 
 @pytest.mark.promise
@@ -26,7 +26,7 @@ async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: 
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         ends = await here.ends([run.id])
         assert ends[run.id].what is What.COMPLETED
-        await devmail.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
+        await dev_mailbox.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
         async for event in follow(here.parts.ledger.store, subject=run.id):
             if event.what is What.REFUSED_ANSWER:
                 break
@@ -50,7 +50,7 @@ async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path
         assert mara is not None
 
         async def by_mail(word: str) -> None:
-            await devmail.reply(card, word, MANAGER, host="127.0.0.1", port=here.inbound)
+            await dev_mailbox.reply(card, word, MANAGER, host="127.0.0.1", port=here.inbound)
 
         async def by_hand(verb: str) -> str:
             try:

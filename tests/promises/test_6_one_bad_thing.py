@@ -9,9 +9,9 @@ import aiosmtplib
 import pytest
 
 from promises.plant import MANAGER, ROOT, plant
-from signoff.broker.change import Change
-from signoff.cli import devmail
-from signoff.core.events import What
+from signoff.broker.ledger.change import Change
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
 
 BOMBS = (
     b"From: " + b"(" * 5000 + b"\r\n\r\napprove\r\n",
@@ -50,7 +50,7 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
                     port=here.inbound,
                     start_tls=False,
                 )
-        await devmail.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
+        await dev_mailbox.reply(card, "approve", MANAGER, host="127.0.0.1", port=here.inbound)
         ends = await here.ends([run.id, broken.id])
         assert ends[run.id].what is What.COMPLETED
         assert ends[broken.id].what is What.FAILED

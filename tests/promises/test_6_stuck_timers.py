@@ -12,21 +12,21 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.reconciler import Reconciler
-from signoff.broker.stuck import PATIENCE, stuck
-from signoff.broker.sweep import LEASE
-from signoff.channels.outbox import MOST_ATTEMPTS
-from signoff.channels.port import Kind
-from signoff.channels.router import Router
-from signoff.cli.diagnosis import _left_lying
-from signoff.core.approval import Approval, State
-from signoff.core.events import Event, What
-from signoff.core.levels import Level
-from signoff.core.people import Directory
-from signoff.core.policy import Policy
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.timers.poison import PATIENCE, stuck
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.broker.timers.sweep import LEASE
+from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
+from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.route import Router
+from signoff.cli.doctor.diagnosis import _left_lying
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import RunState
+from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 
 HOUR, CYCLE = timedelta(hours=1), timedelta(seconds=LEASE + 1)

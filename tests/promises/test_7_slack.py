@@ -17,10 +17,10 @@ from channels.slack.office import click_on, view_submission
 from promises.plant import MANAGER
 from promises.slack_office import HERE, MARA_AT, SlackOffice, slack_office
 from signoff.broker.embedded import free_port
-from signoff.broker.follow import follow
-from signoff.cli import devmail
-from signoff.core.approval import State
-from signoff.core.events import What
+from signoff.broker.ledger.follow import follow
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 
 CLICKS = 200
 
@@ -63,7 +63,7 @@ async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path):
 
         run, approval, card = await office.asks("finance", "Reimburse me $2700 for four")
         mail = await plant.mailbox.wait_for(lambda one: _asks_about(one, approval), within=30)
-        await devmail.reply(mail, "approve", MANAGER, host="127.0.0.1", port=plant.inbound)
+        await dev_mailbox.reply(mail, "approve", MANAGER, host="127.0.0.1", port=plant.inbound)
         await office.over(card)
         runs.append(run)
         cards.append(card)

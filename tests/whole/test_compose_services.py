@@ -14,15 +14,15 @@ from typing import Any
 import yaml
 
 from services import missing
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.follow import follow
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.cli import devmail
-from signoff.cli.settings import load_settings
-from signoff.cli.supervisor import Supervisor
-from signoff.core.events import What
+from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.cli.composition.supervisor import Supervisor
+from signoff.cli.config.settings import load_settings
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
 from worker.sessions.stores import postgres
 
 ROOT = Path(__file__).parents[2]
@@ -146,11 +146,13 @@ async def test_an_approval_goes_the_whole_way_through_the_services(tmp_path: Pat
                     break
             card = next(
                 mail
-                for _, mail in devmail.stored(mails)
-                if "mara@example.com" in devmail.recipients_of(mail)
+                for _, mail in dev_mailbox.stored(mails)
+                if "mara@example.com" in dev_mailbox.recipients_of(mail)
             )
             inbound = supervisor.children["gateway"].said["inbound"]
-            await devmail.reply(card, "approve", "mara@example.com", host="127.0.0.1", port=inbound)
+            await dev_mailbox.reply(
+                card, "approve", "mara@example.com", host="127.0.0.1", port=inbound
+            )
             async for event in follow(desk.ledger.store, subject=run.id):
                 if event.what in ENDS:
                     break

@@ -12,16 +12,16 @@ from pydantic import SecretStr
 from builders import MARA, paused
 from chromium import Tab, chromium
 from served import listening
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.core.approval import Approval
-from signoff.core.people import Directory
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory
 
 ERRORS = "window.errors = []; addEventListener('error', (e) => errors.push(e.message));"
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from builders import CLEO, MARA, RILEY
 from npm import packages
 from premises import OLGA, Premises, premises
-from signoff.core.approval import Approval
+from signoff.core.approvals.approval import Approval
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images" / "inbox"

@@ -17,26 +17,26 @@ from builders import MARA, people
 from chromium import Tab, chromium
 from served import listening
 from signoff.broker import stages
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
-from signoff.channels.delivery import Delivery
-from signoff.channels.email.stored import store
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.stored import store
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.intake import Intake
-from signoff.channels.port import Kind
-from signoff.channels.router import Router
-from signoff.core.approval import Approval, State
-from signoff.core.policy import Fallback, Policy
-from signoff.core.run import RunState
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.run import RunState
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 MAILBOX = "approvals@signoff.example"

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from builders import CLEO, MARA
 from premises import NAMED, OLGA, Premises, premises
-from signoff.core.approval import Approval
+from signoff.core.approvals.approval import Approval
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,8 @@ import pytest_asyncio
 from builders import CLEO, MARA, RILEY
 from premises import Premises, premises
 from signoff.broker import stages
-from signoff.core.approval import State
-from signoff.core.run import RunState
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.run import RunState
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,8 +14,8 @@ from dovecot import PASSWORD, Dovecot, dovecot
 from lmtp import deliver
 from promises.plant import MANAGER, Plant, plant
 from signoff.channels.email.imap.cursor import lease_key
-from signoff.cli import devmail
-from signoff.core.events import What
+from signoff.cli.demo import dev_mailbox
+from signoff.core.approvals.events import What
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ async def card_of(office: Plant, purpose: str) -> tuple[str, EmailMessage]:
 
 async def answer(server: Dovecot, card: EmailMessage, text: str) -> None:
     """Deliver the manager's reply to the mailbox, by LMTP."""
-    reply = devmail.build_reply(card, text, MANAGER)
+    reply = dev_mailbox.build_reply(card, text, MANAGER)
     await deliver(server.lmtp, str(reply["To"]), reply.as_bytes(), sender=MANAGER)
 
 

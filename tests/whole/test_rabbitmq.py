@@ -9,7 +9,7 @@ import pytest
 
 from promises.plant import plant
 from services import rabbitmq
-from signoff.core.events import What
+from signoff.core.approvals.events import What
 
 
 @pytest.mark.soak

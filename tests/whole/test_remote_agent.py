@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from promises.plant import ROOT, plant
-from signoff.core.events import What
+from signoff.core.approvals.events import What
 from worker.remote.api_server import ApiServer
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.longrunning import LongRunning
-from signoff.core.people import Directory
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import EXAMPLES, MARA, HandClock, Office
 
 

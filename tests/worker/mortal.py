@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import LedgerError
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import LedgerError
 from worker import shapes
 from worker.office import Office
 

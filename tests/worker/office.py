@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval
-from signoff.core.parts import Asked
-from signoff.core.people import Person
-from signoff.core.policy import InDoubt, Resume, Terms
-from signoff.core.run import Run
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Asked
+from signoff.core.approvals.run import Run
+from signoff.core.directory.people import Person
+from signoff.core.policies.policy import InDoubt, Resume, Terms
 from signoff.worker.adk.apps import Apps
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "agents"

@@ -10,11 +10,11 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 
 from signoff.broker import stages
-from signoff.core.approval import Approval
-from signoff.core.digest import digest
-from signoff.core.lifecycle import Handoff
-from signoff.core.longrunning import LongRunning
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.payloads.digest import digest
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.

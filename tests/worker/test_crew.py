@@ -7,16 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
-from signoff.broker.lease import session_key
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import LedgerError
-from signoff.core.lifecycle import Handoff, State
-from signoff.core.parts import Origin, ToolCall
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.lease import session_key
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.parts import Origin, ToolCall
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import LedgerError
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from signoff.worker.port import Pause, Turn
 from worker.office import AGENTS, MARA, Office
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.core.errors import IllegalMove
-from signoff.core.lifecycle import Handoff, State
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
-from signoff.core.policy import InDoubt, Resume
-from signoff.core.run import RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import IllegalMove
+from signoff.core.policies.policy import InDoubt, Resume
 from signoff.worker.adk.runtime import AdkRuntime
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, work_until_death

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signoff.broker import stages
-from signoff.core.policy import InDoubt
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
+from signoff.core.policies.policy import InDoubt
 from worker.office import AGENTS, Office
 from worker.test_taken_up import Fuse, lay, work_until_death
 

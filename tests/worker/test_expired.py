@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.core.approval import Handoff, State
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Handoff, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime

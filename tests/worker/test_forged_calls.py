@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from signoff.broker.grants import Grants
-from signoff.channels.router import Router
-from signoff.core.approval import Approval
-from signoff.core.digest import digest
-from signoff.core.grantrules import GrantRules
-from signoff.core.policy import Fallback, Policy
-from signoff.core.run import RunState
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import RunState
+from signoff.core.payloads.digest import digest
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import Fallback, Policy
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from signoff.core.errors import PayloadError
-from signoff.core.inputrules import InputRule
-from signoff.core.lifecycle import State
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import PayloadError
+from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import AGENTS, MARA, Office
 
 pytestmark = [

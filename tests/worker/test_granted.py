@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from signoff.broker.grants import Grants
-from signoff.channels.router import Router
-from signoff.core.grantrules import GrantRules
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import Fallback, Policy
-from signoff.core.run import Run, RunState
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import Fallback, Policy
 from worker.office import MARA, Office
 
 # ADK announces its experimental features by warning about them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from worker.office import AGENTS, MARA, Office
 from worker.test_changed_arguments import put
 

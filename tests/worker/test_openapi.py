@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import Office
 from worker.test_changed_arguments import begin, only, put
 

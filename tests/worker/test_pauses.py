@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.core.errors import PayloadError
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff, State
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import PayloadError
 from worker.office import AGENTS, MARA, Office
 
 pytestmark = [
@@ -152,9 +153,7 @@ class TestInput:
         run = await office.submit(f"beside{suffix}", "go")
         asked = {one.kind: one for one in await office.ask(run)}
         assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-        await office.desk.approve(
-            asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
-        )
+        await office.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []

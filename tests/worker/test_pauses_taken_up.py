@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 from google.adk.events.event import Event
 
-from signoff.broker import audit, stages
-from signoff.core.approval import Approval
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
-from signoff.core.policy import InDoubt
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import InDoubt
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
 

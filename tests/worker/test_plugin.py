@@ -22,11 +22,11 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
 from promises.plant import plant
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.events import What
-from signoff.core.lifecycle import State
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk_api.router import make_adk_router
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApp

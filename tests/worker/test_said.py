@@ -6,7 +6,7 @@ import pytest
 from google.adk.events.event import Event
 from google.genai import types
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk.history import said_before
 from worker.office import AGENTS, MARA, Office
 

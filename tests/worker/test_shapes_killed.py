@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from signoff.broker import audit, stages
-from signoff.broker.desk import Desk
+from signoff.broker import stages
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.lifecycle import Handoff
-from signoff.core.people import Directory
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.mortal import Life, work
 from worker.office import MARA, HandClock, Office
 from worker.shapes import EFFECTS, SHAPES, write_folders

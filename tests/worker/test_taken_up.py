@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import LedgerError
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import InDoubt
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import LedgerError
+from signoff.core.policies.policy import InDoubt
 from signoff.worker.adk.guard import GuardPlugin
 from worker.office import AGENTS, MARA, Office
 

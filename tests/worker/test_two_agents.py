@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.core.approval import Approval
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from worker.office import MARA, Office
 from worker.shapes import write_folders
 

@@ -9,19 +9,19 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.channels import level_phrases, phrases
-from signoff.channels.answer import Answer, Notice, answer_back
-from signoff.channels.asides import Asides
-from signoff.channels.beforehand import Beforehand
-from signoff.channels.grant_phrases import example_of_offer, no_grant
-from signoff.channels.leaving import Leavings
-from signoff.channels.phrases import About
-from signoff.channels.tokens import Role
-from signoff.core.answering import asks_freely, example_of_yes
-from signoff.core.approval import Approval, State
-from signoff.core.errors import (
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.channels.absence import Leavings
+from signoff.channels.collaboration import Asides
+from signoff.channels.grant_replies import Beforehand
+from signoff.channels.incoming import Answer, Notice, answer_back
+from signoff.channels.pipeline.reply_tokens import Role
+from signoff.channels.words import levels, phrases
+from signoff.channels.words.grants import example_of_offer, no_grant
+from signoff.channels.words.phrases import About
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import (
     AlreadyDecided,
     Claimed,
     DecisionRefused,
@@ -34,9 +34,9 @@ from signoff.core.errors import (
     ReasonNeeded,
     TooLate,
 )
-from signoff.core.events import What
-from signoff.core.payload import fields_of
-from signoff.core.people import Person
+from signoff.core.directory.people import Person
+from signoff.core.payloads.answer import asks_freely, example_of_yes
+from signoff.core.payloads.payload import fields_of
 from signoff.core.replies.context import context_of
 from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
@@ -263,7 +263,7 @@ class Answers:
         """Tell whoever has said yes or no that it counts, where it has not ended it."""
         if after.state is not State.PENDING:
             return
-        words = level_phrases.voted(after, person.id, self._desk.directory)
+        words = levels.voted(after, person.id, self._desk.directory)
         answer_back(change, answer, Notice(person.id, About.VOTED, words))
 
     async def _not_understood(self, answer: Answer, problem: str, *, example: str = "") -> None:

@@ -14,13 +14,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.answering import form_of
-from signoff.core.approval import Approval, Kind
-from signoff.core.card import one_line
-from signoff.core.dates import is_iso_date
-from signoff.core.errors import PayloadError
-from signoff.core.inputs import Form
-from signoff.core.payload import LARGEST_NUMBER, fields_of, missing_fields
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.base.dates import is_iso_date
+from signoff.core.base.errors import PayloadError
+from signoff.core.cards.card import one_line
+from signoff.core.payloads.answer import form_of
+from signoff.core.payloads.inputs import Form
+from signoff.core.payloads.payload import LARGEST_NUMBER, fields_of, missing_fields
 
 MOST_FIELDS: Final = 90
 """So many fields a form has at most: a modal of Slack holds 100 blocks, and some are ours."""

@@ -12,10 +12,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from signoff.broker.lag import Lag, lag
-from signoff.broker.ledger import Ledger
-from signoff.channels.http import PATIENCE, Patience, Problem, nothing_here
-from signoff.core.errors import LedgerUnavailable
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.lag import Lag, lag
+from signoff.channels.web.problems import PATIENCE, Patience, Problem, nothing_here
+from signoff.core.base.errors import LedgerUnavailable
 
 _PROBE: Final = "probe:gateway"
 _PROBE_MS: Final = 60_000

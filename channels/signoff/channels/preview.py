@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from signoff.channels.email.render import html, plain_text, render
+from signoff.channels.email.outbound.render import html, plain_text, render
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.port import Kind, Message
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.slack import blocks
-from signoff.core.approval import Approval
-from signoff.core.card import card
-from signoff.core.people import Directory
+from signoff.core.approvals.approval import Approval
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
 
 Json = dict[str, Any]
 

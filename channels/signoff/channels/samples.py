@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from signoff.core.approval import Approval, Asked, Kind, Origin, ToolCall
-from signoff.core.durations import Span
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Risk, Terms
+from signoff.core.approvals.approval import Approval, Asked, Kind, Origin, ToolCall
+from signoff.core.base.durations import Span
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import Risk, Terms
 
 MARA: Final = Person(id="mara", name="Mara Lind", email="mara@example.com", slack="U012MARA")
 RILEY: Final = Person(id="riley", name="Riley Voss", email="riley@example.com")

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from signoff.cli.terminal import make_console
-from signoff.core.errors import ConfigError, SignoffError
+from signoff.core.base.errors import ConfigError, SignoffError
 
 REFUSED = 1
 """The exit code of what was understood and could not be done."""

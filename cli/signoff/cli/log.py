@@ -16,9 +16,9 @@ from typing import Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from signoff.cli.sections import LogSettings
+from signoff.cli.config.sections import LogSettings
 from signoff.cli.terminal import printable_json
-from signoff.core.showing import visible
+from signoff.core.base.shown_text import visible
 
 HIDDEN: Final = "[redacted]"
 

@@ -90,7 +90,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder it was played in.")] = False,
 ) -> None:
     """Play the whole way once: an agent pauses, a mail is answered, the agent goes on."""
-    from signoff.cli.demo import demo as play  # noqa: PLC0415 -- rich, redis, Celery
+    from signoff.cli.demo.demo import demo as play  # noqa: PLC0415 -- rich, redis, Celery
 
     raise typer.Exit(asyncio.run(play(app=agent, message=message, reply=reply, keep=keep)))
 

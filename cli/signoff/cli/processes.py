@@ -24,20 +24,20 @@ from celery.worker import state as worker_state
 
 from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.heartbeat import TTL, beat
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
-from signoff.broker.reconciler import Reconciler
-from signoff.broker.store import Store
+from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli import log as logs
-from signoff.cli.brokers import require_broker
-from signoff.cli.config_check import require
-from signoff.cli.http import Protocol, Server, listen
-from signoff.cli.kinds import name as process_name
-from signoff.cli.settings import Settings
-from signoff.cli.slack import further_channels, group_keeper
-from signoff.core.errors import AppNotFound, LedgerUnavailable
+from signoff.cli.composition.http import Protocol, Server, listen
+from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.slack import further_channels, group_keeper
+from signoff.cli.config.check import require
+from signoff.cli.config.settings import Settings
+from signoff.cli.doctor.brokers import require_broker
+from signoff.core.base.errors import AppNotFound, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -92,8 +92,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
-    from signoff.worker.crew import Crew  # noqa: PLC0415
-    from signoff.worker.mixed import MixedRuntime  # noqa: PLC0415
+    from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
+    from signoff.worker.executor import Crew  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -161,14 +161,14 @@ def run_channels(settings: Settings) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "channels")
-    from signoff.channels import tasks  # noqa: PLC0415
-    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
-    from signoff.channels.email.limits import Limits  # noqa: PLC0415
-    from signoff.channels.email.pace import Pace  # noqa: PLC0415
-    from signoff.channels.email.readers import Readers  # noqa: PLC0415
-    from signoff.channels.email.sender import EmailChannel, sent_lines  # noqa: PLC0415
-    from signoff.channels.inbox.link_mails import LinkMails  # noqa: PLC0415
+    from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
+    from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
+    from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
+    from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
+    from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+    from signoff.channels.pipeline import tasks  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ def run_gateway(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    from signoff.cli.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
+    from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
     app, mail = assemble(parts)
@@ -280,7 +280,7 @@ async def _serve(settings: Settings) -> int:
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
         if settings.gateway.adk:
-            from signoff.cli.api import serve_adk  # noqa: PLC0415 -- as the rest of what serves
+            from signoff.cli.composition.adk_api import serve_adk  # noqa: PLC0415 -- as the rest of what serves
 
             serve_adk(app, parts, stack)
         # Entered here and not by uvicorn, which would log a traceback of what start raises.

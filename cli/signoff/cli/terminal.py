@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Write text to standard output, or to standard error."""
-    from signoff.core.showing import visible  # noqa: PLC0415 -- help must not wait for it
+    from signoff.core.base.shown_text import visible  # noqa: PLC0415 -- help must not wait for it
 
     typer.echo(visible(str(text).replace("\r\n", "\n")), err=err, nl=nl)
 
@@ -52,7 +52,7 @@ def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich t
     from rich.console import Console, ConsoleOptions, RenderableType  # noqa: PLC0415 -- slow
     from rich.segment import Segment  # noqa: PLC0415
 
-    from signoff.core.showing import visible  # noqa: PLC0415
+    from signoff.core.base.shown_text import visible  # noqa: PLC0415
 
     class Terminal(Console):
         def render(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from signoff.broker.desk import Desk
-from signoff.channels.port import Delivered, Kind, Message, Result
-from signoff.core.approval import Approval, Shown
+from signoff.broker.decisions import Desk
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Result
+from signoff.core.approvals.approval import Approval, Shown
 
 
 class FakeChannel:

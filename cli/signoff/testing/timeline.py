@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 
-from signoff.channels.foresight import Rulebook, call_facts, timeline_of
-from signoff.core.moments import read_moment
-from signoff.core.timeline import Timeline
+from signoff.channels.forecast import Rulebook, call_facts, timeline_of
+from signoff.core.base.moments import read_moment
+from signoff.core.simulation.timeline import Timeline
 
 
 def timeline(
@@ -27,7 +27,7 @@ def timeline(
     """Return what happens to a call if nobody answers.
 
     Args:
-        settings: As `signoff.cli.settings.load_settings` returns them.
+        settings: As `signoff.cli.config.settings.load_settings` returns them.
         tool: The tool that is called.
         args: Its arguments.
         at: When it begins to wait: a moment with a time zone, or a day and a time as text,

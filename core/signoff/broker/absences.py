@@ -8,16 +8,16 @@ from datetime import date
 import structlog
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from signoff.broker.change import Change
 from signoff.broker.groups import KEY as GROUPS
 from signoff.broker.groups import read_groups
-from signoff.broker.ledger import Ledger
-from signoff.core.absences import Absences, Presence, circle, with_absences
-from signoff.core.errors import AbsenceRefused, RecordUnreadable
-from signoff.core.events import Event, What
-from signoff.core.hours import Absence
-from signoff.core.people import Directory, Person
-from signoff.core.steps import Assurance
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.two_step import Assurance
+from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
+from signoff.core.directory.absences import Absences, Presence, circle, with_absences
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
 
 _KEY = "absences"
 _RECORD: TypeAdapter[dict[str, Presence]] = TypeAdapter(dict[str, Presence])

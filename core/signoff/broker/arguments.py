@@ -12,8 +12,8 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 
 _KEYS = "arguments:"
 _KEPT = timedelta(days=30)

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from signoff.broker.private import PRIVATE_UMASK, private_folder, private_text
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 _PATIENCE = 10.0
 

@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.change import Change, scope_key
-from signoff.broker.consequences import settle
-from signoff.broker.desk import REFUSALS, Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.records import legible_grant
-from signoff.broker.store import to_ms
-from signoff.core.approval import Approval, State
-from signoff.core.errors import GrantNotFound, GrantRefused, RecordUnreadable
-from signoff.core.events import Event
-from signoff.core.grants import Grant, grant_id
-from signoff.core.people import Person
-from signoff.core.policy import Terms
+from signoff.broker.decisions import REFUSALS, Desk
+from signoff.broker.effects import settle
+from signoff.broker.ledger.change import Change, scope_key
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible_grant
+from signoff.broker.ledger.store import to_ms
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import Event
+from signoff.core.base.errors import GrantNotFound, GrantRefused, RecordUnreadable
+from signoff.core.directory.people import Person
+from signoff.core.grants.grant import Grant, grant_id
+from signoff.core.policies.policy import Terms
 
 log = structlog.get_logger(__name__)
 

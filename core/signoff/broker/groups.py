@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import RecordUnreadable
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import RecordUnreadable
 
 Groups = Mapping[str, tuple[str, ...]]
 """Ids of people by the id of a Slack user group."""

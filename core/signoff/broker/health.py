@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import LedgerUnavailable
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import LedgerUnavailable
 
 _OLDEST: Final = (6, 2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 
 TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import Conflict
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import Conflict
 
 _KEYS: Final = "journal:"
 _KEPT: Final = timedelta(days=400)

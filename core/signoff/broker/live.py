@@ -14,10 +14,10 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.errors import LedgerError, LedgerUnavailable
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import LedgerError, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 

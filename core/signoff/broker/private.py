@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 PRIVATE_UMASK: Final = 0o077
 """What a process takes from the rights of the files that it makes: all that others would have."""

@@ -6,9 +6,9 @@ import hashlib
 from contextlib import suppress
 from datetime import timedelta
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import Conflict
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import Conflict
 
 _KEYS = "snapshot:"
 _SHARED = "sandbox:"

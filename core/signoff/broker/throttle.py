@@ -7,7 +7,7 @@ import ipaddress
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from signoff.broker.store import Store
+from signoff.broker.ledger.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
 

@@ -12,9 +12,9 @@ from signoff.client.base_asynchronous import AsyncAsking
 from signoff.client.models import Approval, AuditLine, Entry, Me, Outcome, Run
 from signoff.client.others import Figures, Grant, Person, Queue
 from signoff.client.reading import quoted, without_defaults
-from signoff.core.lifecycle import State
-from signoff.core.run import RunState
-from signoff.core.standing import Due, Sort, Standing
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.run import RunState
+from signoff.core.approvals.search_terms import Due, Sort, Standing
 
 
 class AsyncClient(AsyncAsking):

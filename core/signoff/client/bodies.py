@@ -6,8 +6,8 @@ from datetime import date
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from signoff.core.moves import LONGEST_TEXT
-from signoff.core.text import LONGEST_REASON
+from signoff.core.approvals.collaboration import LONGEST_TEXT
+from signoff.core.base.text import LONGEST_REASON
 
 
 class Taken(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signoff.client.models import Problem
-from signoff.core.errors import SignoffError
+from signoff.core.base.errors import SignoffError
 
 
 class ApiUnreachable(SignoffError):

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from pydantic import ConfigDict, Field, JsonValue
 
 from signoff.client.models import Claimed, Given
-from signoff.core.lifecycle import State
+from signoff.core.approvals.lifecycle import State
 
 
 class Queue(Given):

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from signoff.channels.email import reader
-from signoff.channels.email.reading import IncomingMail, read_mail
+from signoff.channels.email.inbound import reader
+from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 
 def odd(raw: bytes, sent_lines=()) -> IncomingMail:

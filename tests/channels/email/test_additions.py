@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.channels.email import addition_phrases
-from signoff.channels.email.additions import is_device_line
-from signoff.channels.email.quoting import read_reply
+from signoff.channels.email.parsing import addition_phrases
+from signoff.channels.email.parsing.additions import is_device_line
+from signoff.channels.email.parsing.quoting import read_reply
 
 BANNERS = (
     "[EXTERN]",

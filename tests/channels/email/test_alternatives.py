@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.email.test_programs import mail
-from signoff.channels.email.alternatives import DIFFERENT, UNREADABLE, essence
-from signoff.channels.email.formats import text_of_enriched, text_of_rtf
-from signoff.channels.email.quoting import HIDDEN, UNTOLD
-from signoff.channels.email.reading import IncomingMail, read_mail
+from signoff.channels.email.parsing.alternatives import DIFFERENT, UNREADABLE, essence
+from signoff.channels.email.parsing.formats import text_of_enriched, text_of_rtf
+from signoff.channels.email.parsing.quoting import HIDDEN, UNTOLD
+from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 PLAIN, HTML, AMP = "text/plain", "text/html", "text/x-amp-html"
 AMP_PAGE = (

@@ -11,12 +11,12 @@ import pytest
 from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
 from channels.email.clients import PHONE, WORDS, Style, styles
-from signoff.channels.email.quoting import read_reply
-from signoff.channels.email.render import plain_text
+from signoff.channels.email.outbound.render import plain_text
+from signoff.channels.email.parsing.quoting import read_reply
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.port import Kind, Message
-from signoff.channels.tokens import new_token
-from signoff.core.card import card
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.cards.card import card
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)

@@ -19,9 +19,9 @@ from answered import Verdict
 from channels.email.clients import WORDS, marked
 from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
 from signoff.channels.email.explain import explain_mail
-from signoff.channels.email.reading import read_mail
-from signoff.channels.email.render import html, render
-from signoff.core.errors import UnreadableMail
+from signoff.channels.email.outbound.render import html, render
+from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.base.errors import UnreadableMail
 from signoff.core.replies.text import ReplyContext
 
 MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "3000"))

@@ -10,15 +10,15 @@ import aiosmtplib
 import pytest
 
 from channels.conftest import write_certificate
-from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.channels.email.inbound import MailServer
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.stored import load, mail_id, mail_key
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.email.stored import load, mail_id, mail_key
-from signoff.channels.tokens import Holder, issue, new_token
-from signoff.core.errors import ConfigError
+from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.core.base.errors import ConfigError
 
 MAILBOX = "approvals@signoff.example"
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n.dot\r\n"
@@ -242,7 +242,7 @@ async def test_without_the_ledger_nothing_is_acknowledged():
 
 async def test_a_ledger_that_fails_at_the_end_is_not_hidden(server, ledger, address, monkeypatch):
     """When the mail cannot be stored, the answer to its data is that it may come again."""
-    from signoff.core.errors import LedgerUnavailable
+    from signoff.core.base.errors import LedgerUnavailable
 
     async def commit(change):
         raise LedgerUnavailable("away")

@@ -7,15 +7,15 @@ import aiosmtplib
 import pytest
 
 from channels.test_intake import reply
-from signoff.broker.change import Change
-from signoff.channels.email import inbound
-from signoff.channels.email.inbound import MailServer
-from signoff.channels.email.limits import SPAN, Limits
+from signoff.broker.ledger.change import Change
+from signoff.channels.email.inbound import server as mail_server
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.limits import SPAN, Limits
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
-from signoff.channels.email.stored import store
-from signoff.channels.intake import Intake
-from signoff.channels.tokens import Holder, issue, new_token
-from signoff.core.approval import State
+from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.core.approvals.approval import State
 
 MAILBOX = "approvals@signoff.example"
 FEW = LimitSettings(per_token=3, per_sender=5, unknown_recipients=4)
@@ -80,7 +80,7 @@ async def test_who_tries_unknown_recipients_learns_nothing_more(server, addresse
         assert await send(server, unknown, n) == 550
     assert await send(server, addresses[0], 0) == 250
 
-    monkeypatch.setattr(inbound, "is_loopback", lambda _: False)
+    monkeypatch.setattr(mail_server, "is_loopback", lambda _: False)
     codes = [await send(server, f"approvals+{new_token()}@signoff.example", n) for n in range(6)]
     assert codes == [550] * 4 + [451] * 2
     assert await send(server, addresses[0], 0) == 451
@@ -128,7 +128,7 @@ async def test_noise_is_noted_so_often_and_answered_once(channels):
 
 async def test_mails_without_a_token_are_counted_by_author(channels):
     """Mail that nobody asked for does not fill the audit."""
-    from signoff.broker import audit
+    from signoff.broker.ledger import audit
 
     intake = Intake(channels.desk, mailbox=MAILBOX, limits=Limits(channels.ledger, FEW))
     for n in range(9):

@@ -8,12 +8,12 @@ import pytest
 
 from services import missing
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.channels.email.inbound import MailServer
+from signoff.broker.ledger.change import Change
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.stored import load
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.email.stored import load
-from signoff.channels.tokens import Holder, issue, new_token
-from signoff.core.errors import LedgerUnavailable
+from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.core.base.errors import LedgerUnavailable
 
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
 from channels.email.test_clients import NUMBER, SETTINGS
-from signoff.channels.email.markup import lines_of_html, text_of_html
-from signoff.channels.email.quoting import read_reply
-from signoff.channels.email.render import html
+from signoff.channels.email.outbound.render import html
+from signoff.channels.email.parsing.markup import lines_of_html, text_of_html
+from signoff.channels.email.parsing.quoting import read_reply
 
 OURS = html(NUMBER, SETTINGS)
 BODY = OURS[OURS.index("<body") : OURS.index("</body")].replace("<body", "<div") + "</div>"

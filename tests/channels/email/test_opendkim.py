@@ -20,17 +20,17 @@ from channels.writing import subject_of
 from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
 from signoff.channels.email.authentication.results import Results, topmost
-from signoff.channels.email.inbound import MailServer
-from signoff.channels.email.mime import parse_headers
-from signoff.channels.email.sender import EmailChannel
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.email.outbound.dkim import DkimSettings
+from signoff.channels.email.parsing.mime import parse_headers
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.signing import DkimSettings
-from signoff.channels.intake import Intake
-from signoff.channels.port import Delivered, Kind, Message
-from signoff.channels.tokens import new_token
-from signoff.core.approval import Approval, State
-from signoff.core.card import card
-from signoff.core.events import What
+from signoff.channels.pipeline.port import Delivered, Kind, Message
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.cards.card import card
 from zone import Signer, Zone, letter, serving
 
 pytestmark = [pytest.mark.soak, needs_root]

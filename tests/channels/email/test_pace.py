@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, NOON, asked_approval, people
-from signoff.channels.email.pace import AGAIN, Pace
-from signoff.channels.email.sender import EmailChannel
-from signoff.channels.outbox import MOST_ATTEMPTS
-from signoff.channels.port import Delivered, Kind, Message, Refused, Retry
-from signoff.core.card import card
-from signoff.core.policy import Policy
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.email.outbound.pace import AGAIN, Pace
+from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Retry
+from signoff.core.cards.card import card
+from signoff.core.policies.policy import Policy
 from signoff.testing import FakeChannel
 
 

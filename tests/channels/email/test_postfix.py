@@ -7,9 +7,9 @@ import secrets
 
 from channels.writing import subject_of
 from postfix import needs_root, postfix, swaks
-from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = """\

@@ -9,8 +9,8 @@ import pytest
 from channels.email.pages import PROGRAMS, Program
 from channels.email.test_clients import MAILS
 from channels.email.test_markup import BODY, OURS
-from signoff.channels.email.alternatives import essence
-from signoff.channels.email.reading import IncomingMail, read_mail
+from signoff.channels.email.parsing.alternatives import essence
+from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 ANSWERS = (
     ["Approve"],

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 
 from channels.test_intake import reply
-from signoff.broker.rebuild import rebuild
-from signoff.channels.email import quarantine
-from signoff.channels.email.reading import read_mail
-from signoff.channels.email.stored import mail_key, store
-from signoff.channels.intake import Intake
-from signoff.core.approval import State
-from signoff.core.errors import Conflict, NotInQuarantine, UnreadableMail
-from signoff.core.events import Event, What
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.channels.email.inbound import quarantine
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.stored import mail_key, store
+from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import Conflict, NotInQuarantine, UnreadableMail
 
 
 class Stubborn:
@@ -35,7 +35,7 @@ async def take_in(channels, raw, read, **envelope):
 
 async def audited(ledger):
     """Return what stands in the audit about mails."""
-    from signoff.broker import audit
+    from signoff.broker.ledger import audit
 
     events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
     return [one for one in events if "mail" in one.more]

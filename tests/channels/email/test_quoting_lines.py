@@ -6,7 +6,7 @@ import pytest
 
 from channels.email.clients import marked
 from channels.email.quoting_lines import APPLE, GMAIL, HEADERS, OTHERS
-from signoff.channels.email.quoting import read_reply
+from signoff.channels.email.parsing.quoting import read_reply
 
 CARD = "The agent asks.\n\nTo say yes: approve\n\nyes\napprove\n"
 ANSWERS = ("Approve", "", "Approve\n\nMara", "Genehmigt, danke!\n\nViele Grüße\nSam")

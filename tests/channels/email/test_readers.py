@@ -11,15 +11,15 @@ import pytest
 
 from channels.test_intake import reply
 from signoff.broker import stages
-from signoff.channels.email import readers as module
-from signoff.channels.email.mime import LARGEST_MAIL
-from signoff.channels.email.quarantine import quarantine_key
-from signoff.channels.email.readers import ReaderDied, Readers
-from signoff.channels.email.reading import read_mail
-from signoff.channels.email.stored import mail_id, store
-from signoff.channels.intake import Intake
-from signoff.core.approval import State
-from signoff.core.errors import MailTooCostly, MailTooLarge, UnreadableMail
+from signoff.channels.email.inbound import readers as module
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.quarantine import quarantine_key
+from signoff.channels.email.inbound.readers import ReaderDied, Readers
+from signoff.channels.email.inbound.stored import mail_id, store
+from signoff.channels.email.parsing.mime import LARGEST_MAIL
+from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.approvals.approval import State
+from signoff.core.base.errors import MailTooCostly, MailTooLarge, UnreadableMail
 
 ODD = (str(Path(__file__).with_name("odd_reader.py")),)
 PLAIN = reply("a" * 26, "approve\n\n> quoted\nmine", Date="Sat, 01 Aug 2026 10:00:00 +0000")
@@ -127,7 +127,7 @@ def test_they_end_with_the_process_that_started_them():
     """After kill -9 no reader is left, busy or not."""
     script = (
         "import asyncio, sys\n"
-        "from signoff.channels.email.readers import Readers\n"
+        "from signoff.channels.email.inbound.readers import Readers\n"
         "async def main():\n"
         f"    readers = Readers(seconds=1, program={ODD!r})\n"
         "    await readers.read(b'')\n"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
-from signoff.channels.email.mime import DEEPEST, LARGEST_MAIL, MOST_PARTS
-from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
-from signoff.core.errors import MailTooLarge, UnreadableMail
+from signoff.channels.email.parsing.mime import DEEPEST, LARGEST_MAIL, MOST_PARTS
+from signoff.channels.email.parsing.reading import CUT_MARKER, read_mail, tokens_in
+from signoff.core.base.errors import MailTooLarge, UnreadableMail
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(
@@ -495,7 +495,7 @@ def test_foreign_errors_are_translated(monkeypatch):
         def broken(*_, error=error):
             raise error("inside")
 
-        monkeypatch.setattr("signoff.channels.email.reading.automatic_sign", broken)
+        monkeypatch.setattr("signoff.channels.email.parsing.reading.automatic_sign", broken)
         with pytest.raises(UnreadableMail, match=error.__name__) as refusal:
             read_mail(mail_of())
         assert isinstance(refusal.value.__cause__, error)

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
-from signoff.channels.email.ids import message_id
-from signoff.channels.email.markup import text_of_html
-from signoff.channels.email.reading import CUT_MARKER, read_mail, tokens_in
-from signoff.channels.email.render import (
+from signoff.channels.email.message_ids import message_id
+from signoff.channels.email.outbound.render import (
     fit,
     html,
     plain_text,
@@ -26,11 +24,13 @@ from signoff.channels.email.render import (
     span,
     subject,
 )
+from signoff.channels.email.parsing.markup import text_of_html
+from signoff.channels.email.parsing.reading import CUT_MARKER, read_mail, tokens_in
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.port import Kind, Message
-from signoff.channels.tokens import new_token
-from signoff.core.card import Row, card
-from signoff.core.errors import MailRefused
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.base.errors import MailRefused
+from signoff.core.cards.card import Row, card
 from signoff.core.replies.reading import is_reply
 
 MAILBOX = "approvals@signoff.example"

@@ -10,10 +10,10 @@ import pytest
 from answered import Verdict, verdict_of
 from channels.email.clients import WORDS, marked
 from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
-from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
-from signoff.channels.email.render import render
+from signoff.channels.email.outbound.render import render
+from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.tokens import new_token
+from signoff.channels.pipeline.reply_tokens import new_token
 
 TOKEN = new_token()
 CHARSETS = {

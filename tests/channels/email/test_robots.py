@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.channels.email import notices
-from signoff.channels.email.mime import parse_mail
-from signoff.channels.email.reading import read_mail
-from signoff.channels.email.robots import Sort, sort_of
+from signoff.channels.email.inbound import bounce_titles
+from signoff.channels.email.inbound.bounces import Sort, sort_of
+from signoff.channels.email.parsing.mime import parse_mail
+from signoff.channels.email.parsing.reading import read_mail
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "email" / "automatic"
 
@@ -109,7 +109,11 @@ def test_exchange_says_what_wrote_an_absence():
     assert read_mail(f"{journal}\r\nBack on Monday.\r\n".encode()).sort is Sort.OTHER
 
 
-@given(st.sampled_from(sorted({*notices.AUTO_REPLIES, *notices.FAILED, *notices.ABSENT})))
+@given(
+    st.sampled_from(
+        sorted({*bounce_titles.AUTO_REPLIES, *bounce_titles.FAILED, *bounce_titles.ABSENT})
+    )
+)
 def test_a_reply_to_a_notice_is_a_persons(title):
     """Whoever answers such a notice begins their title with a mark of reply."""
     assert mail(f"Re: {title}", "approve").automatic == ""

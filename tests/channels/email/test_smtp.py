@@ -10,10 +10,10 @@ import pytest
 from pydantic import SecretStr
 
 from signoff.broker.embedded import free_port
+from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
-from signoff.channels.email.smtp import FAULTS, Envelope, SmtpSender, translate
-from signoff.channels.tokens import new_token
-from signoff.core.errors import ConfigError, MailDeferred, MailRefused
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.base.errors import ConfigError, MailDeferred, MailRefused
 
 DATA = b"From: a@signoff.example\r\nTo: mara@example.com\r\nSubject: x\r\n\r\nHello\r\n"
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from issuer import issuer
 from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
 from signoff.channels.email.settings import SmtpSettings
-from signoff.channels.email.smtp import Envelope, SmtpSender
-from signoff.core.errors import MailDeferred
+from signoff.core.base.errors import MailDeferred
 
 MAIL = Envelope("a@signoff.example", "mara@example.com", b"Subject: x\r\n\r\ny\r\n")
 

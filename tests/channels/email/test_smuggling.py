@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.channels.email.inbound import MailServer
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.stored import load
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.email.stored import load
-from signoff.channels.tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue
 
 ENDS = [
     b"\n.\n",

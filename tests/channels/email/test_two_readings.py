@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from answered import Verdict
-from signoff.channels.email.alternatives import DIFFERENT
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
-from signoff.channels.email.reading import read_mail
+from signoff.channels.email.parsing.alternatives import DIFFERENT
+from signoff.channels.email.parsing.reading import read_mail
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"

@@ -11,10 +11,10 @@ from channels.email.test_programs import mail
 from channels.email.test_quoting import OUR_MAIL, QUOTES
 from channels.test_intake import reply as reply_to
 from channels.test_intake import take
-from signoff.channels.email.markup import lines_of_html
-from signoff.channels.email.quoting import HIDDEN, TOO_LONG, UNTOLD, read_reply
-from signoff.channels.email.reading import read_mail
-from signoff.core.approval import State
+from signoff.channels.email.parsing.markup import lines_of_html
+from signoff.channels.email.parsing.quoting import HIDDEN, TOO_LONG, UNTOLD, read_reply
+from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.approvals.approval import State
 
 LONG = "> The agent travel-bot asks whether it may book a trip to Rome for Ada, with a hotel"
 RULE = "_" * 32

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.channels.email.markup import lines_of_html
-from signoff.channels.email.quoting import HIDDEN, Reply, read_reply
+from signoff.channels.email.parsing.markup import lines_of_html
+from signoff.channels.email.parsing.quoting import HIDDEN, Reply, read_reply
 
 GONE = (
     '<div style="display:none">{}</div>',

@@ -20,16 +20,16 @@ from pydantic import ValidationError
 from services import missing
 from signoff.broker import stages
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proven
-from signoff.channels.email.mime import LARGEST_MAIL
+from signoff.channels.email.inbound.stored import load
+from signoff.channels.email.inbound.webhook import MAILGUN_PATH, PATH, make_mail_router
+from signoff.channels.email.parsing.mime import LARGEST_MAIL
 from signoff.channels.email.settings import WebhookSettings
-from signoff.channels.email.signatures import WINDOW
-from signoff.channels.email.stored import load
-from signoff.channels.email.webhook import MAILGUN_PATH, PATH, make_mail_router
 from signoff.channels.gateway import make_gateway
+from signoff.channels.web.signatures import WINDOW
 
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
 OLD, NEW = ("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2))

@@ -10,7 +10,7 @@ import pytest
 
 from builders import CLEO, MARA
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 

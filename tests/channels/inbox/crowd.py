@@ -7,11 +7,11 @@ from typing import Any
 import pyotp
 
 from builders import CLEO, MARA, RILEY
-from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import Approval
-from signoff.core.people import Directory, Person, Role
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.policies.policy import Policy
 from visitor import SETTINGS, Browser, forms_of
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")

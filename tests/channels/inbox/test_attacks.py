@@ -9,8 +9,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.policies.policy import Policy
 from visitor import COOKIE, ORIGIN, forms_of
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
@@ -360,7 +360,7 @@ async def test_nothing_comes_from_elsewhere(browser, office):
 
 async def test_who_loses_the_second_factor_is_out(browser, office):
     """With it go all sessions, and a new one does not bring them back."""
-    from signoff.channels.inbox.factors import Factors, enrolled, unenroll
+    from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
     from visitor import SETTINGS
 
     await browser.sign_in()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from builders import CLEO, MARA
-from signoff.broker import audit
-from signoff.core.events import Event, What
+from signoff.broker.ledger import audit
+from signoff.core.approvals.events import Event, What
 from visitor import forms_of
 
 PATH = "/inbox/away"

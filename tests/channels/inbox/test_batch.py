@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.policy import Fallback, Policy, Terms
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.policies.policy import Fallback, Policy, Terms
 from visitor import forms_of
 
 SMALL = Policy(name="small", ask=("mara", "cleo"), within="4h", batch=True)

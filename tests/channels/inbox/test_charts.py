@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from builders import CLEO, MARA, RILEY
-from signoff.core.people import Directory, Role
-from signoff.core.policy import Policy
-from signoff.core.queues import Queue
+from signoff.core.directory.people import Directory, Role
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.policy import Policy
 
 AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")
@@ -132,7 +132,7 @@ async def test_who_is_in_no_queue(browser, office, monkeypatch):
 
 async def test_so_many_are_looked_at(browser, office, monkeypatch):
     """The page says how many, and that there are older ones."""
-    monkeypatch.setattr("signoff.channels.inbox.charts.LOOKED", 2)
+    monkeypatch.setattr("signoff.channels.inbox.pages.metrics.LOOKED", 2)
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/charts")
     assert (

@@ -10,11 +10,11 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from builders import CLEO, MARA
-from signoff.channels.inbox.factors import Factors, enrolled, unenroll
+from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.core.errors import ConfigError
-from signoff.core.events import What
-from signoff.core.people import Person
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import ConfigError
+from signoff.core.directory.people import Person
 
 KEY = SecretStr("a key of thirty-two characters..")
 

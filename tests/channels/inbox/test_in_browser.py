@@ -17,11 +17,11 @@ from chromium import Tab, chromium
 from served import listening
 from signoff.broker.embedded import free_port
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.factors import Factors
+from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.core.grantrules import GrantRules
-from signoff.core.people import Person
+from signoff.core.directory.people import Person
+from signoff.core.policies.grant_rules import GrantRules
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 

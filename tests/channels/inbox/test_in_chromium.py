@@ -18,16 +18,16 @@ from chromium import Tab, chromium
 from npm import packages
 from served import listening
 from signoff.broker.embedded import free_port
-from signoff.channels.email.sender import EmailChannel
+from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox.keys import invite, passkeys_of
-from signoff.channels.inbox.link_mails import LinkMails
-from signoff.channels.inbox.links import make_link
-from signoff.channels.inbox.oidc import CALLBACK
+from signoff.channels.inbox.auth.link_mails import LinkMails
+from signoff.channels.inbox.auth.links import make_link
+from signoff.channels.inbox.auth.oidc import CALLBACK
+from signoff.channels.inbox.auth.passkey_store import invite, passkeys_of
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings, page_of
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 from visitor import TWO_STEPS
 
 AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'

@@ -10,14 +10,14 @@ import pytest
 
 from builders import CLEO, MARA
 from signoff.broker import stages
-from signoff.channels.email.sender import EmailChannel
-from signoff.channels.inbox.factors import unenroll
-from signoff.channels.inbox.link_mails import LinkMails
-from signoff.channels.inbox.links import make_link
-from signoff.channels.inbox.sessions import How, Sessions
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.inbox.auth.factors import unenroll
+from signoff.channels.inbox.auth.link_mails import LinkMails
+from signoff.channels.inbox.auth.links import make_link
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.policies.policy import Policy
 from visitor import ORIGIN, SETTINGS, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")

@@ -11,14 +11,14 @@ import pyotp
 import pytest
 
 from builders import CLEO, MARA, RILEY
-from signoff.channels.inbox.factors import Factors
-from signoff.channels.inbox.lists import SHOWN
-from signoff.channels.inbox.pages import ASSETS
-from signoff.core.durations import Span
-from signoff.core.errors import LedgerUnavailable
-from signoff.core.people import Directory, Role
-from signoff.core.policy import OnTimeout, Policy
-from signoff.core.queues import Queue
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.channels.inbox.pages.lists import SHOWN
+from signoff.channels.inbox.templating import ASSETS
+from signoff.core.base.durations import Span
+from signoff.core.base.errors import LedgerUnavailable
+from signoff.core.directory.people import Directory, Role
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.policy import OnTimeout, Policy
 from visitor import SETTINGS
 
 BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
@@ -105,7 +105,7 @@ async def test_sorting(browser, office, path, sort, order):
 
 async def test_pages(browser, office, monkeypatch):
     """A long list goes on behind a link, each line once, whatever is added meanwhile."""
-    monkeypatch.setattr("signoff.channels.inbox.lists.SHOWN", 2)
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SHOWN", 2)
     opened = []
     for number in range(5):
         opened.append((await office.ask(amount=number))[0].id)
@@ -178,7 +178,7 @@ async def test_an_address_that_asks_for_what_there_is_not(browser):
 
 async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypatch):
     """It looks at a limited number of records, says how many, and goes on behind them."""
-    monkeypatch.setattr("signoff.channels.inbox.lists.SCANNED", 50)
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SCANNED", 50)
     for number in range(60):
         await office.ask(tool="reimburse" if number < 59 else "refund")
         office.clock.advance(timedelta(seconds=1))
@@ -207,7 +207,7 @@ async def test_the_first_page_is_small(browser, office):
 
 async def test_too_many_to_sort(browser, office, monkeypatch):
     """Redis is not made to sort what is too long: the list says that it is in its own order."""
-    monkeypatch.setattr("signoff.channels.inbox.lists.SORTED", 2)
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SORTED", 2)
     opened = await three(office)
     await browser.sign_in()
     page = await browser.get("/inbox/?sort=due")

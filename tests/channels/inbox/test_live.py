@@ -12,14 +12,14 @@ import pytest
 import uvicorn
 
 from builders import CLEO, MARA
-from signoff.broker.follow import batches, latest
+from signoff.broker.ledger.follow import batches, latest
 from signoff.channels.gateway import make_gateway
-from signoff.channels.inbox import live
-from signoff.channels.inbox.live import ANYTHING, Hub, Listener
+from signoff.channels.inbox.pages import live
+from signoff.channels.inbox.pages.live import ANYTHING, Hub, Listener
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.cli.http import Server
-from signoff.core.errors import LedgerUnavailable
-from signoff.core.policy import Policy
+from signoff.cli.composition.http import Server
+from signoff.core.base.errors import LedgerUnavailable
+from signoff.core.policies.policy import Policy
 from visitor import COOKIE, SETTINGS, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")

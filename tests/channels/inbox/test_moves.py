@@ -11,11 +11,11 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.grantrules import GrantRules
-from signoff.core.levels import Outcome
-from signoff.core.moves import Sort
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.collaboration import Sort
+from signoff.core.approvals.events import What
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.levels import Outcome
 from visitor import ORIGIN, TWO_STEPS, forms_of
 
 

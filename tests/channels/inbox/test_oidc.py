@@ -17,8 +17,8 @@ from pydantic import SecretStr, ValidationError
 from builders import CLEO, MARA
 from openid import CLIENT, SECRET, Provider, provider
 from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings
 from visitor import ORIGIN, SETTINGS, Browser
 

@@ -10,13 +10,13 @@ import pytest
 
 from authenticator import Authenticator
 from builders import CLEO, MARA
-from signoff.broker.change import Change
-from signoff.channels.inbox.factors import enrolled, unenroll
-from signoff.channels.inbox.keys import invite, passkeys_of
-from signoff.channels.inbox.sessions import How, Sessions
+from signoff.broker.ledger.change import Change
+from signoff.channels.inbox.auth.factors import enrolled, unenroll
+from signoff.channels.inbox.auth.passkey_store import invite, passkeys_of
+from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.core.approval import State
-from signoff.core.events import What
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 from visitor import ORIGIN, SETTINGS, forms_of
 
 PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
@@ -305,8 +305,8 @@ async def test_forms_of_other_pages_and_sessions(browser, office, csrf, path):
 
 async def test_what_the_audit_has(browser, office, csrf):
     """Who was invited, what was added, and what they have signed in with."""
-    from signoff.broker import audit
-    from signoff.core.events import Event
+    from signoff.broker.ledger import audit
+    from signoff.core.approvals.events import Event
 
     await invite(office.ledger, "mara", by="op")
     store = office.ledger.store

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA
-from signoff.broker import audit
-from signoff.broker.change import Change
-from signoff.channels.inbox.browsers import browser_of
-from signoff.channels.inbox.factors import unenroll
-from signoff.channels.inbox.sessions import How, Sessions, sign_out_everywhere
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.channels.inbox.auth.browsers import browser_of
+from signoff.channels.inbox.auth.factors import unenroll
+from signoff.channels.inbox.auth.sessions import How, Sessions, sign_out_everywhere
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import State
-from signoff.core.events import Event, What
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import Event, What
+from signoff.core.policies.policy import Policy
 from visitor import SETTINGS
 
 FREE = Policy(name="free", ask=("mara",), within="4h")

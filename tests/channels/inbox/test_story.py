@@ -9,16 +9,16 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
-from signoff.broker.change import Change
-from signoff.channels.email.render import html, plain_text
+from signoff.broker.ledger.change import Change
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approval import Approval, Handoff, State
-from signoff.core.events import What
-from signoff.core.levels import Level
-from signoff.core.people import Person
-from signoff.core.policy import OnTimeout, Policy
-from signoff.core.timeline import foresee_rest
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.events import What
+from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import OnTimeout, Policy
+from signoff.core.simulation.timeline import foresee_rest
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 EVIL = Person(id="evil", name=HTML, email="evil@example.com")

@@ -8,14 +8,14 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
+from signoff.channels.inbox.pages.views import Stage, may, may_see, view
 from signoff.channels.inbox.settings import page_of
-from signoff.channels.inbox.views import Stage, may, may_see, view
-from signoff.core.approval import Approval, State
-from signoff.core.levels import Level, Seat, Start
-from signoff.core.moves import Operator
-from signoff.core.people import Directory, Person, Role
-from signoff.core.policy import Policy, Terms
-from signoff.core.queues import Pick, Queue
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.policies.levels import Level, Seat, Start
+from signoff.core.policies.policy import Policy, Terms
 
 HOUR = timedelta(hours=1)
 

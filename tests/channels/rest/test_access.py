@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, paused
-from signoff.broker import access as tokens
-from signoff.core.access import Scope
-from signoff.core.errors import InvalidToken, TokenNotFound
-from signoff.core.events import Event
-from signoff.core.people import Directory, Person, Role
+from signoff.broker import api_tokens as tokens
+from signoff.core.approvals.events import Event
+from signoff.core.base.errors import InvalidToken, TokenNotFound
+from signoff.core.directory.access import Scope
+from signoff.core.directory.people import Directory, Person, Role
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
 
 
 async def pending(office, **parts) -> Approval:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from channels.granting import asked
-from signoff.core.approval import Approval
+from signoff.core.approvals.approval import Approval
 
 
 def wish(approval: Approval, **more) -> dict:

@@ -10,9 +10,9 @@ import pytest
 
 from channels.rest.conftest import Office
 from signoff.broker import throttle
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.channels.gateway import make_gateway
-from signoff.channels.rest import entrance
+from signoff.channels.rest import auth
 from signoff.channels.rest.app import PATH, make_rest
 
 
@@ -50,7 +50,7 @@ async def test_the_window_ends_by_itself(office, monkeypatch):
 
 async def test_who_goes_on_sending_no_token_is_told_to_go_away(office, monkeypatch):
     """After so many it is 429 in place of 401; whoever has a token is let in from there as ever."""
-    monkeypatch.setattr(entrance, "_WRONG", 5)
+    monkeypatch.setattr(auth, "_WRONG", 5)
     mara = await office.holder(person="mara")
     wrong = office.holding("signoff_" + "a" * 10 + "_" + "b" * 52)
     codes = [(await wrong.get("me")).status_code for _ in range(7)]

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi.checks import (
 from builders import paused
 from channels import granting
 from served import gateway
-from signoff.broker.access import create
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.access import Scope
+from signoff.broker.api_tokens import create
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.directory.access import Scope
 
 CHECKS = [
     not_a_server_error,

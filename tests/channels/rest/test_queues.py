@@ -6,11 +6,11 @@ import pytest
 
 from builders import CLEO, MARA, RILEY, paused
 from channels.rest.conftest import Office
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
-from signoff.core.levels import Seat
-from signoff.core.people import Directory
-from signoff.core.queues import Queue
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.levels import Seat
 
 
 @pytest.fixture

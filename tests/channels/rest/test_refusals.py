@@ -9,8 +9,8 @@ import pytest
 from builders import CLEO, paused
 from channels.granting import asked
 from channels.rest.conftest import Office
-from signoff.core.approval import Approval
-from signoff.core.events import Event, What
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event, What
 
 OTHER_CALL = "sha256:" + "0" * 64
 

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from builders import paused
-from signoff.broker import audit
-from signoff.channels.rest import once as once_module
-from signoff.core.errors import LedgerUnavailable
+from signoff.broker.ledger import audit
+from signoff.channels.rest import idempotency_keys as once_module
+from signoff.core.base.errors import LedgerUnavailable
 
 BODY = {"app": "finance", "message": "Reimburse me"}
 

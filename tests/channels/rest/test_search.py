@@ -8,9 +8,9 @@ import pytest
 
 from builders import CLEO, MARA, paused
 from channels.rest.conftest import Office
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
-from signoff.core.levels import Seat
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
+from signoff.core.policies.levels import Seat
 
 
 async def some(office: Office) -> list[Approval]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import CLEO, paused
 from channels.rest.conftest import Office
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
 
 
 async def harmless(office: Office, *, batch: bool = True, **parts) -> Approval:

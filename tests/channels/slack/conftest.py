@@ -9,14 +9,14 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.people import Directory
-from signoff.core.policy import Policy
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 
 

@@ -12,20 +12,20 @@ from pydantic import JsonValue
 from builders import make_call, make_origin
 from channels.slack.workspace import TEAM, Workspace
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.channels.delivery import Delivery
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.router import Router
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.route import Router
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.approval import Approval, Kind
-from signoff.core.people import Directory, Person
-from signoff.core.policy import Fallback, Policy
-from signoff.core.queues import Queue
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
 
 Json = dict[str, Any]

@@ -6,12 +6,12 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, RILEY_AT, Office
-from signoff.broker.handling import Handling
-from signoff.core.approval import State
-from signoff.core.events import What
-from signoff.core.people import Directory
-from signoff.core.policy import Policy
-from signoff.core.queues import Queue
+from signoff.broker.collaboration import Handling
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Queue
+from signoff.core.policies.policy import Policy
 
 
 def buttons(card):

@@ -6,7 +6,7 @@ import pytest
 
 from builders import MARA, RILEY
 from channels.slack.office import MARA_AT, RILEY_AT, Office, click_on
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 Json = dict[str, object]
 HERE = "D0RILEY"

@@ -16,8 +16,8 @@ from builders import MARA
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
-from signoff.broker import audit
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import PATH
 from signoff.channels.slack.identity import Identities
@@ -25,10 +25,10 @@ from signoff.channels.slack.manifest import manifest
 from signoff.channels.slack.payloads import read_payload
 from signoff.channels.slack.references import AWAY, REQUESTS
 from signoff.channels.slack.settings import SlackSettings
-from signoff.core.errors import LedgerUnavailable, SlackPayloadUnreadable
-from signoff.core.events import Event, What
-from signoff.core.hours import Absence
-from signoff.core.people import Directory, Person
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import LedgerUnavailable, SlackPayloadUnreadable
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
 
 Json = dict[str, Any]
 DAY = timedelta(days=1)

@@ -6,8 +6,8 @@ import pytest
 
 from channels.slack.office import CLEO_AT, Office, click_on
 from signoff.broker.grants import Grants
-from signoff.core.approval import State
-from signoff.core.grantrules import GrantRules
+from signoff.core.approvals.approval import State
+from signoff.core.policies.grant_rules import GrantRules
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from slackblocks.objects import ConfirmationDialogue, Option
 from builders import NOON, ask, make_approval, make_call, people
 from channels.slack.limits import faults_of, units
 from signoff.channels.form_fields import fields
-from signoff.channels.port import Kind as Message_
-from signoff.channels.port import Message
+from signoff.channels.pipeline.port import Kind as Message_
+from signoff.channels.pipeline.port import Message
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.text import clip, escape, pieces
-from signoff.core.approval import Approval, Kind
-from signoff.core.card import card
-from signoff.core.policy import Risk
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.cards.card import card
+from signoff.core.policies.policy import Risk
 
 TEXT = st.one_of(
     st.text(max_size=200),

@@ -8,9 +8,9 @@ import pytest
 
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
 from signoff.channels.slack.references import Reference
-from signoff.core.approval import Kind, State
-from signoff.core.errors import SlackPayloadUnreadable
-from signoff.core.events import What
+from signoff.core.approvals.approval import Kind, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import SlackPayloadUnreadable
 
 
 async def test_one_press_approves(office: Office):

@@ -9,13 +9,13 @@ import pytest
 from builders import MARA, make_approval
 from channels.slack.office import CLEO_AT, MARA_AT, Office
 from channels.slack.workspace import Workspace
-from signoff.broker.change import Change
-from signoff.channels.port import Delivered, Kind, Message
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
-from signoff.core.approval import State
-from signoff.core.card import card
-from signoff.core.errors import SlackDeferred, SlackRefused
+from signoff.core.approvals.approval import State
+from signoff.core.base.errors import SlackDeferred, SlackRefused
+from signoff.core.cards.card import card
 
 
 async def asked(office: Office, approval: str):

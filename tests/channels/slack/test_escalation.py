@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from builders import MARA
 from channels.slack.office import CLEO_AT, MARA_AT, Office
-from signoff.broker.reconciler import Reconciler
-from signoff.core.approval import State
-from signoff.core.levels import Level
-from signoff.core.policy import Policy
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.core.approvals.approval import State
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Policy
 
 HOUR = timedelta(hours=1)
 

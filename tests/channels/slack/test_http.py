@@ -14,14 +14,14 @@ from slack_sdk.signature import SignatureVerifier
 
 from channels.slack.office import Office
 from channels.slack.workspace import SECRET
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import PATH, make_slack_router
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.settings import SlackSettings
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from channels.slack.workspace import TEAM, Workspace
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.payloads import Actor, Submission, read_payload
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.errors import SlackDeferred
-from signoff.core.people import Directory
+from signoff.core.base.errors import SlackDeferred
+from signoff.core.directory.people import Directory
 
 DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
 

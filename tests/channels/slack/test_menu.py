@@ -10,11 +10,11 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, choice_in
-from signoff.core.approval import State
-from signoff.core.errors import SlackPayloadUnreadable
-from signoff.core.events import What
-from signoff.core.people import Person
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import SlackPayloadUnreadable
+from signoff.core.directory.people import Person
+from signoff.core.policies.policy import Policy
 
 TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
 

@@ -9,7 +9,7 @@ import pytest
 
 from signoff.channels.slack.payloads import Actor, Click, Submission, read_payload
 from signoff.channels.slack.references import Receipt
-from signoff.core.errors import SlackPayloadUnreadable
+from signoff.core.base.errors import SlackPayloadUnreadable
 
 Json = dict[str, Any]
 

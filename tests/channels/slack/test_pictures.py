@@ -16,7 +16,7 @@ from signoff.channels.preview import message
 from signoff.channels.samples import PEOPLE, samples
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference
-from signoff.core.card import card
+from signoff.core.cards.card import card
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = samples(NOON)

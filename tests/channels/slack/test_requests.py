@@ -11,7 +11,7 @@ from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
 from channels.slack.test_away import shortcut
 from signoff.channels.slack.references import REQUESTS
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 Json = dict[str, Any]
 

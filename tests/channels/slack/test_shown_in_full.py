@@ -13,16 +13,16 @@ from builders import MARA, NOON, ask, make_approval, make_call, make_origin, peo
 from channels.slack.limits import faults_of, units
 from channels.slack.office import Office
 from channels.slack.test_cards import TEMPLATES, TEXT, VALUES, dumped, message
-from signoff.broker.change import Change
-from signoff.broker.handling import Handling
+from signoff.broker.collaboration import Handling
+from signoff.broker.ledger.change import Change
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.rows import extent, is_whole
-from signoff.core.approval import Approval, Shown, State
-from signoff.core.card import Card, card
-from signoff.core.events import What
+from signoff.core.approvals.approval import Approval, Shown, State
+from signoff.core.approvals.events import What
+from signoff.core.cards.card import Card, card
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 FOLDED = "".join(f"line {number}\n" for number in range(400))

@@ -9,14 +9,14 @@ import pytest
 
 from channels.slack.office import Office
 from channels.slack.workspace import Workspace
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.socket import SocketListener
-from signoff.core.approval import State
+from signoff.core.approvals.approval import State
 
 
 @pytest.fixture

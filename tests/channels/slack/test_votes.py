@@ -9,15 +9,15 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, Office
-from signoff.broker.handling import Handling
-from signoff.broker.reconciler import Reconciler
-from signoff.channels.delivery import Delivery
-from signoff.channels.port import Kind, Message, Result
+from signoff.broker.collaboration import Handling
+from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Kind, Message, Result
 from signoff.channels.slack.channel import SlackChannel
-from signoff.core.approval import State
-from signoff.core.levels import Level
-from signoff.core.people import Person
-from signoff.core.policy import Policy
+from signoff.core.approvals.approval import State
+from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Policy
 
 TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
 

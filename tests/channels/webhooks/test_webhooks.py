@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from builders import MARA, paused
 from signoff.broker import stages
-from signoff.broker.change import Item
-from signoff.channels.email.signatures import is_signed, key_of, standard
+from signoff.broker.ledger.change import Item
+from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
 from signoff.channels.webhooks.dead import letters, replay
 from signoff.channels.webhooks.feed import Feed

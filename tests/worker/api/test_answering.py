@@ -8,15 +8,15 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, State
-from signoff.core.errors import PayloadError
-from signoff.core.lifecycle import Handoff
-from signoff.core.parts import INPUT, Kind, ToolCall
-from signoff.core.people import Person
-from signoff.core.run import Run
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.parts import INPUT, Kind, ToolCall
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import PayloadError
+from signoff.core.directory.people import Person
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api import answering
 from signoff.worker.adk_api.answering import Answering, Turn

@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from signoff.broker.follow import follow
-from signoff.core import errors
-from signoff.core.approval import Approval
-from signoff.core.errors import PayloadError, SignoffError
-from signoff.core.events import What
+from signoff.broker.ledger.follow import follow
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import What
+from signoff.core.base import errors
+from signoff.core.base.errors import PayloadError, SignoffError
 from signoff.worker.adk_api.problems import KINDS, problem_of
 from worker.api.client import Site, answer_body, calls_of, events_of, site, words_of
 

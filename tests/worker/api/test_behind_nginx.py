@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from services import missing
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from signoff.broker.access import create, revoke
-from signoff.broker.desk import Desk
-from signoff.core.access import Scope
+from signoff.broker.api_tokens import create, revoke
+from signoff.broker.decisions import Desk
+from signoff.core.directory.access import Scope
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ApiToken

@@ -16,9 +16,9 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 from google.genai import types
 
 from services import missing
-from signoff.broker.follow import follow
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.broker.ledger.follow import follow
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
 from worker.api.client import (
     CONFIRM,
     Site,

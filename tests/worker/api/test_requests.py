@@ -11,8 +11,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from signoff.broker.follow import follow
-from signoff.core.events import What
+from signoff.broker.ledger.follow import follow
+from signoff.core.approvals.events import What
 from worker.api.client import LOCAL, Site, answer_body, events_of, lines_of, site, words_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,10 +8,10 @@ import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from builders import MARA, paused
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.sessions import Sessions

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from signoff.core.events import What
+from signoff.core.approvals.events import What
 from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
 from worker.office import ROOT

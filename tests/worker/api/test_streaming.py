@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk.showing import MOST_PARTS
 from worker.api.client import LOCAL, Site, answer_body, calls_of, events_of, site, words_of
 from worker.office import AGENTS

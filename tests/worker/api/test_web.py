@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from chromium import Tab, chromium
-from signoff.broker.follow import follow
-from signoff.core.events import What
-from signoff.core.run import RunState
+from signoff.broker.ledger.follow import follow
+from signoff.core.approvals.events import What
+from signoff.core.approvals.run import RunState
 from worker.api.client import LOCAL, Site, lines_of, site
 from worker.api.test_bad_input import TOKENS, bearer
 

@@ -13,7 +13,7 @@ from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces.rules import Rules
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.ces.shop import AGENT
 from worker.ces.studio import write
 from worker.office import Office

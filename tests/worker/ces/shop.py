@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from signoff.core.approval import Approval
-from signoff.core.run import Run
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import MARA, Office
 
 KEY = "k" * 32

@@ -11,7 +11,7 @@ from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.apps.app import App
 from google.adk.events.event import Event
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from signoff.testing.model import Reply, ScriptedModel, Turn
 from signoff.worker.ces.plugin import CesCallbacks
 from signoff.worker.ces.rules import Rules

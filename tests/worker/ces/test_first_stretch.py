@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import InDoubt
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import InDoubt
 from signoff.worker.ces.rules import Rules
 from worker.ces.shop import KEY, another_worker, answer, waiting
 from worker.office import MARA, Office

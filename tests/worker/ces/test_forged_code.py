@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from signoff.broker import snapshots, stages
-from signoff.core.digest import digest
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.payloads.digest import digest
 from signoff.worker.adk.history import confirmations
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces.rules import Rules

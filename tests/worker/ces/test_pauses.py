@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from signoff.broker import snapshots, stages
-from signoff.core.approval import State
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.history import confirmations
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces import sandbox

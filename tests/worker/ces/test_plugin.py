@@ -10,7 +10,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.tools.function_tool import FunctionTool
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.testing.model import ToolCall
 from signoff.worker.adk.inspection import concerns
 from signoff.worker.ces.errors import CodeRefused

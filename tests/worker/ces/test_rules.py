@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from signoff.broker import stages
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.ces.rules import Rules
 from worker.ces.shop import KEY, another_worker, answer, waiting
 from worker.office import MARA, Office

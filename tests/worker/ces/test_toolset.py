@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.adk.tools.tool_context import ToolContext
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.testing.model import ToolCall
 from signoff.worker.ces.errors import CodeRefused
 from signoff.worker.ces.rules import Rules

@@ -8,14 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
-from signoff.core.people import Directory
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.core.directory.people import Directory
 from signoff.worker.adk_remote.runtime import RemoteRuntime
 from signoff.worker.adk_remote.settings import RemoteApp
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import AGENTS, EXAMPLES, MARA, HandClock
 from worker.remote.api_server import ApiServer
 from worker.remote.far_office import FarOffice

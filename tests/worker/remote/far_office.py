@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval
-from signoff.core.parts import Asked
-from signoff.core.policy import InDoubt, Resume, Terms
-from signoff.core.run import Run
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Asked
+from signoff.core.approvals.run import Run
+from signoff.core.policies.policy import InDoubt, Resume, Terms
 from signoff.worker.adk_remote.runtime import RemoteRuntime
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 from worker.office import MARA, HandClock
 from worker.remote.api_server import ApiServer
 

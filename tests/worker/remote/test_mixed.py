@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from signoff.core.approval import Approval
-from signoff.core.run import Run
-from signoff.worker.mixed import MixedRuntime
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.port import Fence, Turn
 
 

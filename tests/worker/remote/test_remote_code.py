@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.core.digest import digest
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
+from signoff.core.payloads.digest import digest
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces.rules import Rules
 from signoff.worker.suspended import KEY

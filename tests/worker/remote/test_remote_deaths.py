@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from signoff.broker import audit
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import InDoubt, Resume
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger import audit
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import InDoubt, Resume
 from worker.office import MARA
 from worker.remote.far_office import FarOffice
 

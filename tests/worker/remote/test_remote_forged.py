@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
 from worker.office import MARA
 from worker.remote.far_office import FarOffice
 from worker.test_forged_calls import FORGED, forgeries, message, require_real

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from signoff.broker import audit
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff, State
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger import audit
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run, RunState
 from worker.office import MARA
 from worker.remote.far_office import FarOffice
 
@@ -179,9 +179,7 @@ async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, s
     run = await odd_agents.submit(f"beside{suffix}", "go")
     asked = {one.kind: one for one in await odd_agents.ask(run)}
     assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-    await odd_agents.desk.approve(
-        asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
-    )
+    await odd_agents.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []

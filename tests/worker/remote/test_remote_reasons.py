@@ -9,7 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk_remote.settings import RemoteApp
 from worker.office import MARA
 from worker.remote.far_office import FarOffice

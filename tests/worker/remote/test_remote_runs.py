@@ -5,14 +5,15 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.broker.change import Change
+from signoff.broker import stages
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
-from signoff.core.policy import Resume
-from signoff.core.run import RunState
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import RunState
+from signoff.core.policies.policy import Resume
 from signoff.worker.adk.answers import REFUSAL
 from signoff.worker.adk_remote.settings import RemoteApp
 from worker.office import MARA, HandClock

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from signoff.broker.ledger import Ledger
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
-from signoff.core.run import RunState
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import RunState
 from signoff.worker.adk_remote.settings import RemoteApp
 from worker.office import MARA, HandClock
 from worker.remote.conftest import make_far_office

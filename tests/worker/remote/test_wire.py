@@ -11,11 +11,11 @@ import httpx
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import InvalidRun, RemoteError, RemoteUnavailable
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import InvalidRun, RemoteError, RemoteUnavailable
 from signoff.worker.adk_remote.server import FATES, stream_data
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.adk_remote.wire import read_events

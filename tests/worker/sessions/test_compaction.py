@@ -10,8 +10,8 @@ from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.history import CONFIRMATION, confirmations
 from signoff.worker.adk.orphans import orphans
 from worker.office import Office

@@ -14,11 +14,12 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.genai import types
 
-from signoff.broker import audit, stages
-from signoff.core.approval import Approval
-from signoff.core.events import What
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import Run, RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.guard import GuardPlugin
 from worker.office import EXAMPLES, Office
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from signoff.broker import audit, stages
-from signoff.core.lifecycle import Handoff
-from signoff.core.run import RunState
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import RunState
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
 

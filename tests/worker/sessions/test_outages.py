@@ -9,8 +9,8 @@ import redis.asyncio
 
 from signoff.broker import stages
 from signoff.broker.embedded import EmbeddedRedis, free_port
-from signoff.core.errors import ConfigError
-from signoff.core.run import RunState
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import ConfigError
 from signoff.worker.adk.apps import session_service
 from worker.office import Office
 from worker.sessions.stores import Postgres

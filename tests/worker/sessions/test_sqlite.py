@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.worker.adk.apps import session_service
 
 OPENS = """

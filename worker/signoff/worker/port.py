@@ -7,11 +7,11 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
-from signoff.core.approval import Approval
-from signoff.core.model import Value
-from signoff.core.parts import Kind, Origin, ToolCall
-from signoff.core.run import Run
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Kind, Origin, ToolCall
+from signoff.core.approvals.run import Run
+from signoff.core.base.model import Value
 
 Fence = Callable[[Change], Change]
 """Adds to a change the condition that the session's lease is still ours."""

@@ -6,7 +6,7 @@ from celery import Celery
 
 from signoff.broker import stages
 from signoff.broker.loop import LoopThread
-from signoff.worker.crew import Crew
+from signoff.worker.executor import Crew
 
 
 def register(app: Celery, loop: LoopThread, crew: Crew) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 
 def is_loopback(host: str) -> bool:

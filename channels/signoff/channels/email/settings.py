@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.settings import AuthenticationSettings
 from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
+from signoff.channels.email.outbound.dkim import DkimSettings
+from signoff.channels.email.parsing.addresses import normal_address
 from signoff.channels.email.servers import ServerSettings, Table
-from signoff.channels.email.signatures import key_of
-from signoff.channels.email.signing import DkimSettings
-from signoff.core.policy import EmailProof
+from signoff.channels.web.signatures import key_of
+from signoff.core.policies.policy import EmailProof
 
 _SHORTEST_KEY, _LONGEST_KEY = 24, 64
 

@@ -6,21 +6,21 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.desk import Desk
-from signoff.channels.inbox.approvals import ApprovalPages
-from signoff.channels.inbox.away import AwayPages
-from signoff.channels.inbox.batch import BatchPages
-from signoff.channels.inbox.charts import ChartPages
-from signoff.channels.inbox.link_pages import LinkPages
-from signoff.channels.inbox.lists import ListPages
-from signoff.channels.inbox.live import LivePages
-from signoff.channels.inbox.moves import MovePages
-from signoff.channels.inbox.oidc_pages import OidcPages
-from signoff.channels.inbox.pages import ASSETS, asset
-from signoff.channels.inbox.security import SecurityPages
+from signoff.broker.decisions import Desk
+from signoff.channels.inbox.auth.context import Route, Visits, go
+from signoff.channels.inbox.auth.link_pages import LinkPages
+from signoff.channels.inbox.auth.oidc_pages import OidcPages
+from signoff.channels.inbox.auth.security import SecurityPages
+from signoff.channels.inbox.auth.sign_in_pages import SigningPages
+from signoff.channels.inbox.pages.approval import ApprovalPages
+from signoff.channels.inbox.pages.away import AwayPages
+from signoff.channels.inbox.pages.batch import BatchPages
+from signoff.channels.inbox.pages.decisions import MovePages
+from signoff.channels.inbox.pages.lists import ListPages
+from signoff.channels.inbox.pages.live import LivePages
+from signoff.channels.inbox.pages.metrics import ChartPages
 from signoff.channels.inbox.settings import ROOT, InboxSettings
-from signoff.channels.inbox.signing import SigningPages
-from signoff.channels.inbox.visits import Route, Visits, go
+from signoff.channels.inbox.templating import ASSETS, asset
 
 
 def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from signoff.channels.email.servers import is_loopback
-from signoff.core.durations import Duration
+from signoff.core.base.durations import Duration
 
 CHANNEL: Final = "inbox"
 """What the page is called where it stands for a channel."""

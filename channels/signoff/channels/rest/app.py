@@ -9,14 +9,14 @@ from fastapi import APIRouter, FastAPI, Query
 from fastapi.responses import StreamingResponse
 from starlette.middleware import Middleware
 
-from signoff.broker import audit
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.rest import shapes
 from signoff.channels.rest.approvals import make_approvals
+from signoff.channels.rest.auth import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.document import document_of
-from signoff.channels.rest.entrance import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.grants import make_grants
 from signoff.channels.rest.moves import make_moves
 from signoff.channels.rest.people import make_people
@@ -24,7 +24,7 @@ from signoff.channels.rest.problems import add_handlers, responses
 from signoff.channels.rest.queues import make_queues
 from signoff.channels.rest.runs import make_runs
 from signoff.client import models
-from signoff.core.people import Directory
+from signoff.core.directory.people import Directory
 
 PATH: Final = "/api/v1"
 LINES: Final = "application/jsonl"

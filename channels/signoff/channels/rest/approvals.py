@@ -9,15 +9,14 @@ import structlog
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker import listing
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.together import approve_together
-from signoff.channels.http import Problem
+from signoff.broker.batch import approve_together
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import listing
+from signoff.broker.ledger.change import Change
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import Carrying, Id, by, same_call
-from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
-from signoff.channels.rest.once import once
+from signoff.channels.rest.auth import Decider, Reader, Withdrawer
+from signoff.channels.rest.idempotency_keys import once
+from signoff.channels.rest.idempotent import Carrying, Id, by, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
     CHANNEL,
@@ -25,14 +24,15 @@ from signoff.channels.rest.problems import (
     problem_of,
     responses,
 )
+from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models
-from signoff.core.access import Scope
-from signoff.core.approval import Approval, State
-from signoff.core.errors import ApprovalError
-from signoff.core.moves import QUEUE
-from signoff.core.people import Directory
-from signoff.core.search import Search
-from signoff.core.standing import Due, Sort, Standing
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.search import Search
+from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.base.errors import ApprovalError
+from signoff.core.directory.access import Scope
+from signoff.core.directory.people import Directory
 
 log = structlog.get_logger(__name__)
 

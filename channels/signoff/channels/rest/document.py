@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from signoff.channels.rest.entrance import Needs
+from signoff.channels.rest.auth import Needs
 from signoff.client import models
 
 _KEY: Final[dict[str, Any]] = {

@@ -8,21 +8,21 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker import listing
-from signoff.broker.desk import Desk
+from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
-from signoff.channels.http import Problem
+from signoff.broker.ledger import listing
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import Carrying, Id, by, length_of, same_call
-from signoff.channels.rest.entrance import Decider, Handler, Reader
-from signoff.channels.rest.once import once
+from signoff.channels.rest.auth import Decider, Handler, Reader
+from signoff.channels.rest.idempotency_keys import once
+from signoff.channels.rest.idempotent import Carrying, Id, by, length_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import CHANNEL, not_found, note_problem, responses
+from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models, others
-from signoff.core.access import Access
-from signoff.core.approval import Approval
-from signoff.core.errors import GrantNotFound
-from signoff.core.grants import Grant, grant_id
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import GrantNotFound
+from signoff.core.directory.access import Access
+from signoff.core.grants.grant import Grant, grant_id
 
 log = structlog.get_logger(__name__)
 

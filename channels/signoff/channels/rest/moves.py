@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.broker.handling import Along, Handling
-from signoff.channels.rest.carrying import Carrying, Id, by, length_of, somebody
-from signoff.channels.rest.entrance import Handler
+from signoff.broker.collaboration import Along, Handling
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.channels.rest.auth import Handler
+from signoff.channels.rest.idempotent import Carrying, Id, by, length_of, somebody
 from signoff.channels.rest.problems import responses
 from signoff.client import bodies, models
-from signoff.core.access import Access, Scope
-from signoff.core.approval import Approval
-from signoff.core.moves import Operator, Who
-from signoff.core.people import Person
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.collaboration import Operator, Who
+from signoff.core.directory.access import Access, Scope
+from signoff.core.directory.people import Person
 
 Do = Callable[[Approval, Along], Awaitable[Approval]]
 

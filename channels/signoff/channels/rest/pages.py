@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from signoff.broker.listing import SCANNED, List, Place, part
-from signoff.channels.http import Problem
+from signoff.broker.ledger.listing import SCANNED, List, Place, part
+from signoff.channels.web.problems import Problem
 
 T = TypeVar("T")
 

@@ -7,17 +7,17 @@ from typing import Annotated
 import structlog
 from fastapi import APIRouter, Path, Request, Response
 
-from signoff.broker.desk import Desk
-from signoff.channels.http import Problem
+from signoff.broker.decisions import Desk
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import by
-from signoff.channels.rest.entrance import Handler, Reader
-from signoff.channels.rest.once import once
+from signoff.channels.rest.auth import Handler, Reader
+from signoff.channels.rest.idempotency_keys import once
+from signoff.channels.rest.idempotent import by
 from signoff.channels.rest.problems import not_found, responses
+from signoff.channels.web.problems import Problem
 from signoff.client import bodies, others
-from signoff.core.access import Access
-from signoff.core.hours import Absence
-from signoff.core.people import Person
+from signoff.core.directory.access import Access
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
 

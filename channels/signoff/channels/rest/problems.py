@@ -12,10 +12,9 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
-from signoff.broker.desk import Desk
-from signoff.channels.http import PROBLEM, Problem, nothing_here
-from signoff.core.access import Access
-from signoff.core.errors import (
+from signoff.broker.decisions import Desk
+from signoff.channels.web.problems import PROBLEM, Problem, nothing_here
+from signoff.core.base.errors import (
     AbsenceRefused,
     AlreadyDecided,
     ApprovalNotFound,
@@ -42,6 +41,7 @@ from signoff.core.errors import (
     SignoffError,
     TooLate,
 )
+from signoff.core.directory.access import Access
 
 log = structlog.get_logger(__name__)
 

@@ -7,18 +7,18 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
 
-from signoff.broker import listing
-from signoff.broker.desk import Desk
-from signoff.broker.waiting import ALL, index_of, name_of, names_for, names_of, summaries
+from signoff.broker.backlog import ALL, index_of, name_of, names_for, names_of, summaries
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import listing
 from signoff.channels.rest import shapes
-from signoff.channels.rest.entrance import Reader
+from signoff.channels.rest.auth import Reader
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
 from signoff.client import models, others
-from signoff.core.access import Access
-from signoff.core.approval import Approval, State
-from signoff.core.figures import figures_of
-from signoff.core.moves import QUEUE
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.metrics import figures_of
+from signoff.core.directory.access import Access
 
 _LOOKED: Final = 1_000
 

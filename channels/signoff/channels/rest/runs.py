@@ -10,17 +10,17 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker import listing
-from signoff.broker.desk import Desk
-from signoff.channels.http import Problem
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger import listing
 from signoff.channels.rest import shapes
-from signoff.channels.rest.entrance import RunReader, Submitter
-from signoff.channels.rest.once import once
+from signoff.channels.rest.auth import RunReader, Submitter
+from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
+from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models
-from signoff.core.errors import RunNotFound
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import RunNotFound
 
 log = structlog.get_logger(__name__)
 

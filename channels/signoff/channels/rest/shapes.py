@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from signoff.channels.http import Problem
+from signoff.channels.web.problems import Problem
 from signoff.client import models, others
-from signoff.core.access import Access
-from signoff.core.approval import Approval, State
-from signoff.core.events import Event
-from signoff.core.figures import Figures
-from signoff.core.grants import Grant
-from signoff.core.hours import Absence
-from signoff.core.levels import Vote
-from signoff.core.people import Person
-from signoff.core.run import Run
-from signoff.core.waiting import Waiting
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.backlog import Waiting
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.metrics import Figures
+from signoff.core.approvals.run import Run
+from signoff.core.directory.access import Access
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
+from signoff.core.grants.grant import Grant
+from signoff.core.policies.levels import Vote
 
 
 def run(one: Run) -> models.Run:

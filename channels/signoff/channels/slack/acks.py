@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from slack_sdk.models.views import View
 
-from signoff.broker.change import Change
+from signoff.broker.ledger.change import Change
 from signoff.channels.slack.payloads import Actor
 
 Ack = dict[str, Any] | None

@@ -25,7 +25,7 @@ from slack_sdk.models.blocks import (
     TextObject,
 )
 
-from signoff.channels.port import Kind, Message
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.slack.references import (
     ANSWER,
     APPROVE,
@@ -65,9 +65,9 @@ from signoff.channels.slack.text import (
     plain,
     units,
 )
-from signoff.core.card import Card, one_line, unbroken
-from signoff.core.parts import Kind as Asks
-from signoff.core.parts import Shown
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.approvals.parts import Shown
+from signoff.core.cards.card import Card, one_line, unbroken
 
 _SUMMARY: Final = 300
 _LINE: Final = 500

@@ -9,13 +9,13 @@ from typing import Final
 
 import structlog
 
-from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.slack import blocks
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.rows import extent
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.errors import SlackDeferred, SlackRefused
-from signoff.core.parts import Shown
+from signoff.core.approvals.parts import Shown
+from signoff.core.base.errors import SlackDeferred, SlackRefused
 
 log = structlog.get_logger(__name__)
 

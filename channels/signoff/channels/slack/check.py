@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SCOPES, SlackWeb
-from signoff.core.errors import SlackError
-from signoff.core.people import Person
+from signoff.core.base.errors import SlackError
+from signoff.core.directory.people import Person
 
 _SECRET = 32
 _MOST_PEOPLE = 20

@@ -36,10 +36,10 @@ from signoff.channels.form_fields import (
     value_text,
 )
 from signoff.channels.slack.text import BUTTON, LABEL, clip, plain, units
-from signoff.core.card import one_line
-from signoff.core.dates import is_iso_date
-from signoff.core.errors import PayloadError
-from signoff.core.payload import parse_values
+from signoff.core.base.dates import is_iso_date
+from signoff.core.base.errors import PayloadError
+from signoff.core.cards.card import one_line
+from signoff.core.payloads.payload import parse_values
 
 VALUE: Final = "value"
 """The action id of every input."""

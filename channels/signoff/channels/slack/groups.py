@@ -12,11 +12,11 @@ from typing import Final
 import structlog
 
 from signoff.broker.groups import keep_groups
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.payloads import Actor
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.errors import LedgerError, SlackError
+from signoff.core.base.errors import LedgerError, SlackError
 
 log = structlog.get_logger(__name__)
 

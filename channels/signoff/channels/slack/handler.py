@@ -14,20 +14,20 @@ from typing import Any, Final
 import structlog
 from slack_sdk.models.views import View
 
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.channels import phrases
-from signoff.channels.answer import Answer
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
 from signoff.channels.answers import Answers
-from signoff.channels.beforehand import Beforehand
 from signoff.channels.form_fields import Field, PayloadErrors, fields
+from signoff.channels.grant_replies import Beforehand
+from signoff.channels.incoming import Answer
+from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.slack import views
+from signoff.channels.slack.absence import SlackLeavings
 from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
+from signoff.channels.slack.collaboration import MODALS, SlackMenu
 from signoff.channels.slack.form import fits
 from signoff.channels.slack.identity import Identities
-from signoff.channels.slack.leaving import SlackLeavings
-from signoff.channels.slack.menu import MODALS, SlackMenu
 from signoff.channels.slack.payloads import Actor, Click, Shortcut, Submission, read_payload
 from signoff.channels.slack.references import (
     ANSWER,
@@ -57,10 +57,9 @@ from signoff.channels.slack.submitted import (
     text_in,
 )
 from signoff.channels.slack.web import SlackWeb
-from signoff.channels.tokens import Holder
-from signoff.core.approval import Approval
-from signoff.core.card import card
-from signoff.core.errors import (
+from signoff.channels.words import phrases
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import (
     ApprovalNotFound,
     DecisionRefused,
     GrantRefused,
@@ -73,8 +72,9 @@ from signoff.core.errors import (
     SlackError,
     SlackPayloadUnreadable,
 )
-from signoff.core.levels import Outcome
-from signoff.core.people import Person
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Outcome
 from signoff.core.replies.reply import Approve, Ask, Claim, Release
 
 log = structlog.get_logger(__name__)

@@ -14,10 +14,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from slack_sdk.signature import SignatureVerifier
 
-from signoff.channels.http import Problem, read_body
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.settings import SlackSettings
-from signoff.core.errors import LedgerError, SlackDeferred, SlackPayloadUnreadable
+from signoff.channels.web.problems import Problem, read_body
+from signoff.core.base.errors import LedgerError, SlackDeferred, SlackPayloadUnreadable
 
 log = structlog.get_logger(__name__)
 

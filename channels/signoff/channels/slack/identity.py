@@ -14,8 +14,8 @@ import structlog
 
 from signoff.channels.slack.payloads import Actor
 from signoff.channels.slack.web import Me, SlackWeb
-from signoff.core.errors import SlackDeferred, SlackRefused
-from signoff.core.people import Directory, Person
+from signoff.core.base.errors import SlackDeferred, SlackRefused
+from signoff.core.directory.people import Directory, Person
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from signoff.channels.slack.references import MORE, Receipt, read_choice
-from signoff.core.errors import SlackPayloadUnreadable
+from signoff.core.base.errors import SlackPayloadUnreadable
 
 LONGEST_ID: Final = 255
 

@@ -12,9 +12,9 @@ from typing import Final
 from slack_sdk.models.blocks import Block, ContextBlock, PlainTextObject, SectionBlock
 
 from signoff.channels.slack.text import FIELD, HEADER, LABEL, SECTION, clip, pieces, plain, units
-from signoff.core.card import Card, Row
-from signoff.core.parts import Kind as Asks
-from signoff.core.parts import Shown
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.approvals.parts import Shown
+from signoff.core.cards.card import Card, Row
 
 MOST_ROWS: Final = 20
 """Arguments on the card itself; the others are behind Details."""

@@ -20,7 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import address
-from signoff.core.errors import LedgerError, SlackDeferred, SlackError, SlackPayloadUnreadable
+from signoff.core.base.errors import LedgerError, SlackDeferred, SlackError, SlackPayloadUnreadable
 
 log = structlog.get_logger(__name__)
 

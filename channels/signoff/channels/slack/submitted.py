@@ -12,12 +12,12 @@ from signoff.channels.slack.acks import Ack
 from signoff.channels.slack.form import VALUE, read_values
 from signoff.channels.slack.payloads import Submission
 from signoff.channels.slack.references import REJECT
-from signoff.core.approval import Approval
-from signoff.core.card import one_line
-from signoff.core.durations import parse_duration
-from signoff.core.errors import PayloadError
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.durations import parse_duration
+from signoff.core.base.errors import PayloadError
+from signoff.core.base.text import LONGEST_REASON, clean_text
+from signoff.core.cards.card import one_line
 from signoff.core.replies.reply import Approve, Reject
-from signoff.core.text import LONGEST_REASON, clean_text
 
 
 class Misfilled(Exception):

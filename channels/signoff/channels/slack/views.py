@@ -50,9 +50,9 @@ from signoff.channels.slack.rows import (
 )
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, plain
 from signoff.channels.slack.text import date as in_their_zone
-from signoff.core.card import Card, one_line
-from signoff.core.parts import Kind as Asks
-from signoff.core.text import LONGEST_REASON
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.text import LONGEST_REASON
+from signoff.core.cards.card import Card, one_line
 
 REASON: Final = "reason"
 """The block id of the reason."""

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from signoff.channels.slack.references import CARD, Receipt
 from signoff.channels.slack.settings import SlackSettings
-from signoff.core.errors import SlackDeferred, SlackError, SlackRefused
+from signoff.core.base.errors import SlackDeferred, SlackError, SlackRefused
 
 SCOPES: Final = (
     "chat:write",

@@ -11,7 +11,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
-from signoff.core.networks import is_public
+from signoff.core.base.networks import is_public
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import Conflict
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True)

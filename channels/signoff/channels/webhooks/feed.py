@@ -16,11 +16,11 @@ import structlog
 from pydantic import JsonValue, ValidationError
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.webhooks.settings import Webhook
-from signoff.core.errors import Conflict, LedgerError
-from signoff.core.events import Event
+from signoff.core.approvals.events import Event
+from signoff.core.base.errors import Conflict, LedgerError
 
 log = structlog.get_logger(__name__)
 

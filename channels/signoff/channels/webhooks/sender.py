@@ -14,14 +14,14 @@ import httpx
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.change import Change, Item
-from signoff.broker.ledger import Ledger
-from signoff.channels.email.signatures import sign
-from signoff.channels.outbox import dead_letter, drain
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.outbox import dead_letter, drain
+from signoff.channels.web.signatures import sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, public_address, resolve
 from signoff.channels.webhooks.feed import body_of
 from signoff.channels.webhooks.settings import Webhook
-from signoff.core.errors import Conflict, LeaseLost
+from signoff.core.base.errors import Conflict, LeaseLost
 
 log = structlog.get_logger(__name__)
 

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from signoff.channels.email.servers import Table
 from signoff.channels.email.settings import WebhookSecret
-from signoff.channels.email.signatures import key_of
+from signoff.channels.web.signatures import key_of
 from signoff.channels.webhooks.addresses import is_public_literal
-from signoff.core.events import What
+from signoff.core.approvals.events import What
 
 USUAL: Final = (
     What.OPENED,

@@ -12,15 +12,15 @@ import typer
 from signoff.cli.commands import moves
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.cli.terminal import say
-from signoff.core.errors import ApprovalError, PayloadError, SignoffError
-from signoff.core.standing import Due, Sort, Standing
+from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from signoff.broker.desk import Desk
-    from signoff.core.approval import Approval
-    from signoff.core.people import Person
+    from signoff.broker.decisions import Desk
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Person
 
 app = typer.Typer(no_args_is_help=True, help="What waits for a person, and the answers.")
 
@@ -76,8 +76,8 @@ def list_(
     order = sort or usual
 
     async def work(desk: Desk) -> None:
-        from signoff.broker import listing  # noqa: PLC0415 -- redis takes a while to import
-        from signoff.core.search import Search  # noqa: PLC0415
+        from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
+        from signoff.core.approvals.search import Search  # noqa: PLC0415
 
         wanted = Search(
             q=search,
@@ -166,7 +166,7 @@ def approve(
 async def _approved(
     desk: Desk, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
 ) -> Approval:
-    from signoff.core.payload import parse_values  # noqa: PLC0415
+    from signoff.core.payloads.payload import parse_values  # noqa: PLC0415
 
     values: dict[str, JsonValue] | None = None
     try:
@@ -285,7 +285,7 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
 
 def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
-    from signoff.core.card import progress  # noqa: PLC0415
+    from signoff.core.cards.card import progress  # noqa: PLC0415
 
     if as_json:
         write_json(shows.as_json(done))

@@ -12,7 +12,7 @@ from signoff.cli.commands.session import Json, with_desk, write_json
 from signoff.cli.terminal import hand_on, say
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
+    from signoff.broker.decisions import Desk
 
 _PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
 
@@ -37,7 +37,7 @@ def verify(
     """Walk the chain from the first entry to the last; note the head that this prints."""
 
     async def work(desk: Desk) -> tuple[int, str]:
-        from signoff.broker import audit  # noqa: PLC0415
+        from signoff.broker.ledger import audit  # noqa: PLC0415
 
         return await audit.verify(desk.ledger.store, expect_head=head)
 
@@ -64,7 +64,7 @@ def export(
         raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 
     async def work(desk: Desk) -> None:
-        from signoff.broker import audit  # noqa: PLC0415
+        from signoff.broker.ledger import audit  # noqa: PLC0415
 
         run = await desk.ledger.run_of(subject) if subject else ""
         async for line in audit.lines(desk.ledger.store, subject=subject, run=run, after=after):
@@ -74,7 +74,7 @@ def export(
 
 
 def _verified(file: Path, head: str) -> tuple[int, str]:
-    from signoff.broker import audit  # noqa: PLC0415
+    from signoff.broker.ledger import audit  # noqa: PLC0415
 
     # Lines end with line feeds alone: what people wrote may have other ends of lines in it.
     with file.open(encoding="utf-8", newline="\n") as lines:

@@ -12,10 +12,10 @@ from signoff.cli.terminal import say
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from signoff.broker.desk import Desk
-    from signoff.cli.settings import Settings
-    from signoff.core.approval import Approval
-    from signoff.core.people import Directory
+    from signoff.broker.decisions import Desk
+    from signoff.cli.config.settings import Settings
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Directory
 
 
 def card(

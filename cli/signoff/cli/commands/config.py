@@ -13,7 +13,7 @@ from signoff.cli.commands.session import Json, settings_of, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.cli.faults import Fault
+    from signoff.cli.config.faults import Fault
 
 app = typer.Typer(no_args_is_help=True, help="The settings.")
 
@@ -21,8 +21,8 @@ app = typer.Typer(no_args_is_help=True, help="The settings.")
 @app.command()
 def check(ctx: typer.Context, *, as_json: Json = False) -> None:
     """Say everything that is wrong with the settings, where, and what to do."""
-    from signoff.cli.config_check import check as faults_in  # noqa: PLC0415
-    from signoff.cli.faults import ConfigErrors  # noqa: PLC0415
+    from signoff.cli.config.check import check as faults_in  # noqa: PLC0415
+    from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
 
     try:
         settings = settings_of(ctx)
@@ -44,7 +44,7 @@ def check(ctx: typer.Context, *, as_json: Json = False) -> None:
 @app.command()
 def schema() -> None:
     """Write the JSON schema of signoff.toml, for editors."""
-    from signoff.cli.settings import Settings  # noqa: PLC0415
+    from signoff.cli.config.settings import Settings  # noqa: PLC0415
 
     dialect = "https://json-schema.org/draft/2020-12/schema"
     write_json({"$schema": dialect, **Settings.model_json_schema()})

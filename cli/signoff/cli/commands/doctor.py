@@ -11,13 +11,13 @@ from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, write_json
 
 if TYPE_CHECKING:
-    from signoff.cli.finding import Finding
+    from signoff.cli.doctor.finding import Finding
 
 
 def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
     """Look at settings, Redis, broker, mail server, agents and processes; no mail is sent."""
-    from signoff.cli.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery, and mail
-    from signoff.cli.faults import ConfigErrors  # noqa: PLC0415
+    from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
+    from signoff.cli.doctor.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery, and mail
 
     try:
         findings = asyncio.run(diagnose(settings_of(ctx)))

@@ -14,10 +14,10 @@ from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.core.approval import Approval
-    from signoff.core.grants import Grant
-    from signoff.core.people import Directory
+    from signoff.broker.decisions import Desk
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Directory
+    from signoff.core.grants.grant import Grant
 
 app = typer.Typer(no_args_is_help=True, help='"Approve this and calls like it for 4 hours".')
 
@@ -163,7 +163,7 @@ def _approver(approval: Approval) -> str:
 
 def _covers(grant: Grant) -> str:
     """Say which calls it covers, in one line."""
-    from signoff.core.card import one_line, shown  # noqa: PLC0415
+    from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
 
     scope = grant.scope
     fixed = [f"{one_line(name)}={one_line(shown(scope.args[name]))}" for name in scope.args]

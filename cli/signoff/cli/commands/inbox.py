@@ -9,10 +9,10 @@ import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
 from signoff.cli.terminal import say
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
+    from signoff.broker.decisions import Desk
 
 app = typer.Typer(no_args_is_help=True, help="The inbox page.")
 
@@ -55,8 +55,8 @@ def link(
         )
 
     async def work(desk: Desk) -> str:
-        from signoff.channels.inbox.links import make_link  # noqa: PLC0415 -- redis
-        from signoff.channels.inbox.sessions import How  # noqa: PLC0415
+        from signoff.channels.inbox.auth.links import make_link  # noqa: PLC0415 -- redis
+        from signoff.channels.inbox.auth.sessions import How  # noqa: PLC0415
         from signoff.channels.inbox.settings import ROOT  # noqa: PLC0415
 
         who = person_of(desk.directory, person)

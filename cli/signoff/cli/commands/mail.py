@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from signoff.channels.email.explain import Explanation
-    from signoff.channels.email.readers import Readers
+    from signoff.channels.email.inbound.readers import Readers
     from signoff.core.replies.text import ReplyContext
 
 app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
@@ -76,7 +76,7 @@ async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool
 
     They are read as the intake reads them: in a process with limits on time and memory.
     """
-    from signoff.channels.email.readers import Readers  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
 
     failed = False
     readers = Readers(most=1)
@@ -108,7 +108,7 @@ class _Unreadable(Exception):
 
 
 def _context(template: str) -> ReplyContext:
-    from signoff.core.errors import ConfigError  # noqa: PLC0415
+    from signoff.core.base.errors import ConfigError  # noqa: PLC0415
     from signoff.core.replies.text import ReplyContext  # noqa: PLC0415
 
     try:
@@ -128,8 +128,8 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
         mail_of_text,
         with_proof,
     )
-    from signoff.channels.email.readers import ReaderDied  # noqa: PLC0415
-    from signoff.core.errors import UnreadableMail  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import ReaderDied  # noqa: PLC0415
+    from signoff.core.base.errors import UnreadableMail  # noqa: PLC0415
 
     try:
         raw = _bytes_of(file)
@@ -148,7 +148,7 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
 
 def _bytes_of(file: str) -> bytes:
     """Return what is in a file, up to a byte over what is read of any mail."""
-    from signoff.channels.email.mime import LARGEST_MAIL  # noqa: PLC0415
+    from signoff.channels.email.parsing.mime import LARGEST_MAIL  # noqa: PLC0415
 
     if file == "-":
         return sys.stdin.buffer.read(LARGEST_MAIL + 1)

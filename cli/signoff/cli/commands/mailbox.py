@@ -12,14 +12,14 @@ import typer
 
 from signoff.broker.private import private_folder
 from signoff.cli.commands.session import Json, settings_of, write_json
-from signoff.cli.credentials import MAILBOX, drop_foreign_secrets
+from signoff.cli.composition.credentials import MAILBOX, drop_foreign_secrets
 from signoff.cli.terminal import say
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
 
-    from signoff.cli.settings import Settings
+    from signoff.cli.config.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True, help="A mailbox for development: it takes all mail and keeps it."
@@ -58,10 +58,10 @@ def serve(
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List the mail that came, the oldest first."""
-    from signoff.cli import devmail  # noqa: PLC0415
     from signoff.cli.commands import show as shows  # noqa: PLC0415
+    from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
-    mails = devmail.stored(folder_of(settings_of(ctx)))
+    mails = dev_mailbox.stored(folder_of(settings_of(ctx)))
     if as_json:
         write_json([{"number": number, **_summary(mail)} for number, mail in mails])
         return
@@ -78,11 +78,11 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 @app.command()
 def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
     """Show one mail, as text."""
-    from signoff.cli import devmail  # noqa: PLC0415
-    from signoff.core.card import shown  # noqa: PLC0415
+    from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
+    from signoff.core.cards.card import shown  # noqa: PLC0415
 
-    mail = devmail.find(folder_of(settings_of(ctx)), number)
-    text = devmail.text_of(mail)
+    mail = dev_mailbox.find(folder_of(settings_of(ctx)), number)
+    text = dev_mailbox.text_of(mail)
     if as_json:
         write_json({**_summary(mail), "text": text})
         return
@@ -103,7 +103,7 @@ def reply(
     ] = "",
 ) -> None:
     """Answer one mail as a mail program would, by SMTP to [email.inbound]."""
-    from signoff.cli import devmail  # noqa: PLC0415
+    from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
     settings = settings_of(ctx)
     inbound = settings.email.inbound
@@ -111,17 +111,17 @@ def reply(
         raise ConfigError(
             "the development mailbox replies by SMTP only", key="email.inbound.protocol"
         )
-    mail = devmail.find(folder_of(settings), number)
-    who = sender or next(iter(devmail.recipients_of(mail)), "")
+    mail = dev_mailbox.find(folder_of(settings), number)
+    who = sender or next(iter(dev_mailbox.recipients_of(mail)), "")
     host = "127.0.0.1" if inbound.host in {"0.0.0.0", "::", ""} else inbound.host  # noqa: S104 -- compared
-    sent = asyncio.run(devmail.reply(mail, text, who, host=host, port=inbound.port))
+    sent = asyncio.run(dev_mailbox.reply(mail, text, who, host=host, port=inbound.port))
     say(f"Sent from {sent['From']} to {host}:{inbound.port}.")
 
 
 async def _serve(folder: Path, host: str, port: int) -> None:
     import structlog  # noqa: PLC0415
 
-    from signoff.cli.devmail import DevMailbox  # noqa: PLC0415
+    from signoff.cli.demo.dev_mailbox import DevMailbox  # noqa: PLC0415
 
     log = structlog.get_logger(__name__)
     stop = asyncio.Event()
@@ -141,12 +141,12 @@ async def _serve(folder: Path, host: str, port: int) -> None:
 
 
 def _summary(mail: EmailMessage) -> dict[str, str]:
-    from signoff.cli import devmail  # noqa: PLC0415
+    from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
     return {
         "date": str(mail["Date"] or ""),
         "from": str(mail["From"] or ""),
-        "to": ", ".join(devmail.recipients_of(mail)),
+        "to": ", ".join(dev_mailbox.recipients_of(mail)),
         "reply_to": str(mail["Reply-To"] or ""),
         "subject": str(mail["Subject"] or ""),
         "message_id": str(mail["Message-ID"] or "").strip(),

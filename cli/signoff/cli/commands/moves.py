@@ -13,11 +13,11 @@ from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.broker.handling import Along, Handling
-    from signoff.core.approval import Approval
-    from signoff.core.moves import Who
-    from signoff.core.people import Directory
+    from signoff.broker.collaboration import Along, Handling
+    from signoff.broker.decisions import Desk
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.collaboration import Who
+    from signoff.core.directory.people import Directory
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; quote it.")]
@@ -37,7 +37,7 @@ def length_of(text: str) -> timedelta:
     Raises:
         typer.BadParameter: It is no duration, or one of working time.
     """
-    from signoff.core.durations import parse_span  # noqa: PLC0415
+    from signoff.core.base.durations import parse_span  # noqa: PLC0415
 
     try:
         span = parse_span(text)
@@ -177,7 +177,7 @@ def comment(
     """Say something for all who see the card; of the requester it is the answer to a question."""
 
     async def move(desk: Desk, handling: Handling) -> Approval:
-        from signoff.core.people import Person  # noqa: PLC0415
+        from signoff.core.directory.people import Person  # noqa: PLC0415
 
         who = _who(desk, person)
         approval = await desk.ledger.approval(approval_id)
@@ -224,14 +224,14 @@ def operator() -> str:
 
 def _along(person: str) -> Along:
     """Return how well it is known who moves: as somebody else, not better than by an account."""
-    from signoff.broker.handling import Along  # noqa: PLC0415 -- redis takes a while
-    from signoff.core.steps import Assurance  # noqa: PLC0415
+    from signoff.broker.collaboration import Along  # noqa: PLC0415 -- redis takes a while
+    from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
 
     return Along(assurance=Assurance.ACCOUNT if person else Assurance.TERMINAL)
 
 
 def _who(desk: Desk, person: str) -> Who:
-    from signoff.core.moves import Operator  # noqa: PLC0415
+    from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
 
     return person_of(desk.directory, person) if person else Operator(name=operator())
 
@@ -244,7 +244,7 @@ def _make(
     as_json: bool,
 ) -> None:
     async def work(desk: Desk) -> None:
-        from signoff.broker.handling import Handling  # noqa: PLC0415 -- redis takes a while
+        from signoff.broker.collaboration import Handling  # noqa: PLC0415 -- redis takes a while
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         done = await move(desk, Handling(desk))

@@ -10,13 +10,13 @@ import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
 from signoff.cli.terminal import say
-from signoff.core.errors import AbsenceRefused, ConfigError
+from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.channels.inbox.factors import Factors
+    from signoff.broker.decisions import Desk
+    from signoff.channels.inbox.auth.factors import Factors
     from signoff.channels.inbox.settings import InboxSettings
-    from signoff.core.hours import Absence
+    from signoff.core.directory.hours import Absence
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,7 +34,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List the people, who of them is away, and whether they are enrolled for the inbox page."""
 
     async def work(desk: Desk) -> None:
-        from signoff.channels.inbox.factors import enrolled  # noqa: PLC0415 -- cryptography
+        from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
         found = set(await enrolled(desk.ledger))
@@ -85,8 +85,8 @@ def away(
     """
 
     async def work(desk: Desk) -> Absence:
-        from signoff.core.hours import Absence  # noqa: PLC0415 -- pydantic
-        from signoff.core.steps import Assurance  # noqa: PLC0415
+        from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+        from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
 
         who = person_of(desk.directory, person)
         stands_in = person_of(desk.directory, delegate).id if delegate else ""
@@ -160,7 +160,7 @@ def enroll(
         return
 
     async def work(desk: Desk) -> str:
-        from signoff.channels.inbox.factors import Factors  # noqa: PLC0415 -- cryptography
+        from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
 
         factors: Factors = Factors(desk.ledger, settings.inbox.secret_key)
         who = person_of(desk.directory, person)
@@ -184,7 +184,7 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
         )
 
     async def work(desk: Desk) -> str:
-        from signoff.channels.inbox.keys import invite  # noqa: PLC0415 -- redis
+        from signoff.channels.inbox.auth.passkey_store import invite  # noqa: PLC0415 -- redis
 
         who = person_of(desk.directory, person)
         return await invite(desk.ledger, who.id, by=_operator())
@@ -207,7 +207,7 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     """
 
     async def work(desk: Desk) -> bool:
-        from signoff.channels.inbox.factors import unenroll as take_away  # noqa: PLC0415
+        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
 
         found = desk.directory.find(person)
         return await take_away(desk.ledger, found.id if found else person, by=_operator())
@@ -228,7 +228,7 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     """
 
     async def work(desk: Desk) -> None:
-        from signoff.channels.inbox.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
+        from signoff.channels.inbox.auth.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
 
         found = desk.directory.find(person)
         who = found.id if found else person

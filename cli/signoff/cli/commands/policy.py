@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from signoff.broker.desk import Desk
-    from signoff.cli.settings import Settings
-    from signoff.core.grants import Grant
-    from signoff.core.people import Directory
-    from signoff.core.queues import Turns
+    from signoff.broker.decisions import Desk
+    from signoff.cli.config.settings import Settings
+    from signoff.core.directory.people import Directory
+    from signoff.core.directory.queues import Turns
+    from signoff.core.grants.grant import Grant
 
     _Present = tuple[Directory, Turns, list[Grant]]
 
@@ -61,10 +61,10 @@ def explain(
 
     It is what happens if nobody answers. No approval is opened.
     """
-    from signoff.channels.foresight import call_facts, timeline_of  # noqa: PLC0415 -- slow
+    from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
     from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
-    from signoff.cli.config_check import require  # noqa: PLC0415
-    from signoff.core.choosing import NO_TURNS  # noqa: PLC0415
+    from signoff.cli.config.check import require  # noqa: PLC0415
+    from signoff.core.policies.selection import NO_TURNS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)
@@ -101,10 +101,10 @@ def run_cases(
 
     The exit code is 1 where one fails, and 2 where cases cannot be read.
     """
-    from signoff.cli.case_report import as_junit, print_results, results_json  # noqa: PLC0415
-    from signoff.cli.case_results import results_of  # noqa: PLC0415
-    from signoff.cli.cases import CASES_FILE  # noqa: PLC0415
-    from signoff.cli.config_check import require  # noqa: PLC0415
+    from signoff.cli.config.check import require  # noqa: PLC0415
+    from signoff.cli.policy_cases.cases import CASES_FILE  # noqa: PLC0415
+    from signoff.cli.policy_cases.report import as_junit, print_results, results_json  # noqa: PLC0415
+    from signoff.cli.policy_cases.results import results_of  # noqa: PLC0415
 
     settings = settings_of(ctx)
     require(settings)
@@ -143,7 +143,7 @@ def diff(
     async def work(desk: Desk) -> bool:
         from signoff.broker.absences import People  # noqa: PLC0415
         from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
-        from signoff.cli.policy_diff import differences  # noqa: PLC0415
+        from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
 
         pending = await desk.ledger.pending()
         directory = await People(desk.ledger, other.everybody).directory()
@@ -169,8 +169,8 @@ async def _present(desk: Desk) -> _Present:
 
 
 def _other(file: Path) -> Settings:
-    from signoff.cli.config_check import require  # noqa: PLC0415
-    from signoff.cli.settings import load_settings  # noqa: PLC0415
+    from signoff.cli.config.check import require  # noqa: PLC0415
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
     settings = load_settings(file)
     require(settings)
@@ -204,7 +204,7 @@ def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
 
 
 def _zone(name: str) -> ZoneInfo:
-    from signoff.core.hours import zone  # noqa: PLC0415
+    from signoff.core.directory.hours import zone  # noqa: PLC0415
 
     try:
         return zone(name or _here())
@@ -222,7 +222,7 @@ def _here() -> str:
 def _moment(text: str, place: ZoneInfo) -> datetime:
     from datetime import UTC, datetime  # noqa: PLC0415
 
-    from signoff.core.moments import read_moment  # noqa: PLC0415
+    from signoff.core.base.moments import read_moment  # noqa: PLC0415
 
     try:
         return read_moment(text, place, now=datetime.now(UTC).replace(microsecond=0))

@@ -12,8 +12,8 @@ from signoff.cli.commands.session import Json, with_desk, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.channels.email.quarantine import Quarantined
+    from signoff.broker.decisions import Desk
+    from signoff.channels.email.inbound.quarantine import Quarantined
 
 app = typer.Typer(
     no_args_is_help=True, help="Mails that could not be read. They are kept for 30 days."
@@ -36,7 +36,7 @@ def list_(
     """List the mails in quarantine, the latest first."""
 
     async def work(desk: Desk) -> None:
-        from signoff.channels.email.quarantine import list_quarantine  # noqa: PLC0415
+        from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         found = await list_quarantine(desk.ledger, limit=limit)
@@ -69,7 +69,7 @@ def show(
     """Show why one mail is in quarantine, and its header."""
 
     async def work(desk: Desk) -> Quarantined:
-        from signoff.channels.email.quarantine import find  # noqa: PLC0415
+        from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
 
         return await find(desk.ledger, mail_id)
 
@@ -78,7 +78,7 @@ def show(
         sys.stdout.buffer.write(mail.raw)
         sys.stdout.buffer.flush()
         return
-    from signoff.core.card import shown  # noqa: PLC0415
+    from signoff.core.cards.card import shown  # noqa: PLC0415
 
     head = [shown(line) for line in mail.head()]
     if as_json:
@@ -104,7 +104,7 @@ def retry(
     """Put a mail before the intake anew, after what stood in its way is gone."""
 
     async def work(desk: Desk) -> Quarantined:
-        from signoff.channels.email import quarantine  # noqa: PLC0415
+        from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
         mail = await quarantine.find(desk.ledger, mail_id)
         await quarantine.retry(desk.ledger, mail, by=_who(by), why=reason)
@@ -125,7 +125,7 @@ def drop(
     """Delete a mail for good."""
 
     async def work(desk: Desk) -> Quarantined:
-        from signoff.channels.email import quarantine  # noqa: PLC0415
+        from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
         mail = await quarantine.find(desk.ledger, mail_id)
         await quarantine.drop(desk.ledger, mail, by=_who(by), why=reason)
@@ -146,8 +146,8 @@ def _done(mail: Quarantined, what: str, *, as_json: bool) -> None:
 
 
 def _summary(mail: Quarantined) -> dict[str, Any]:
-    from signoff.channels.tokens import redact  # noqa: PLC0415
-    from signoff.core.card import one_line  # noqa: PLC0415
+    from signoff.channels.pipeline.reply_tokens import redact  # noqa: PLC0415
+    from signoff.core.cards.card import one_line  # noqa: PLC0415
 
     return {
         "id": mail.id,

@@ -10,7 +10,7 @@ import typer
 
 from signoff.cli.commands.session import Json, with_desk, write_json
 from signoff.cli.terminal import say, say_json
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from signoff.broker.desk import Desk
-    from signoff.core.approval import Approval
-    from signoff.core.figures import Figures
-    from signoff.core.people import Directory
-    from signoff.core.waiting import Waiting
+    from signoff.broker.decisions import Desk
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.backlog import Waiting
+    from signoff.core.approvals.metrics import Figures
+    from signoff.core.directory.people import Directory
 
 app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")
 
@@ -39,7 +39,7 @@ def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) ->
     """
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
-        from signoff.broker.waiting import names_of, summaries  # noqa: PLC0415
+        from signoff.broker.backlog import names_of, summaries  # noqa: PLC0415
 
         found, now = await summaries(desk.ledger, names_of(desk.directory))
         if as_json:
@@ -61,7 +61,7 @@ def show(
     """Show what waits in one queue or for one person, the oldest first."""
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
-        from signoff.broker.waiting import waiting  # noqa: PLC0415
+        from signoff.broker.backlog import waiting  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         ledger = desk.ledger
@@ -85,7 +85,7 @@ def figures(
     """Show how long people took to decide, by queue, and what came of what was asked."""
 
     async def work(desk: Desk) -> None:
-        from signoff.core.figures import figures_of  # noqa: PLC0415
+        from signoff.core.approvals.metrics import figures_of  # noqa: PLC0415
 
         found = figures_of(await desk.ledger.decided(limit=limit))
         if as_json:
@@ -100,8 +100,8 @@ def figures(
 
 def _print_figures(found: Figures) -> None:
     from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
-    from signoff.core.durations import coarse  # noqa: PLC0415
-    from signoff.core.lifecycle import State  # noqa: PLC0415
+    from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     out = shows.console()
     out.print(f"{found.count:,} ended since {shows.moment(found.since)}.", style="bold")
@@ -125,7 +125,7 @@ def _named(directory: Directory, name: str) -> str:
     Raises:
         ConfigError: There is neither a queue nor a person of this name.
     """
-    from signoff.broker.waiting import name_of  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.broker.backlog import name_of  # noqa: PLC0415 -- redis takes a while to import
 
     found = name_of(directory, name)
     if not found:
@@ -139,7 +139,7 @@ def _named(directory: Directory, name: str) -> str:
 
 def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
-    from signoff.core.durations import coarse  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
@@ -159,7 +159,7 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
-    from signoff.core.durations import coarse  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
     for one in found:

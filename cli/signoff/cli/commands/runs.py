@@ -12,12 +12,12 @@ import typer
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
 from signoff.cli.terminal import say
-from signoff.core.errors import AppNotFound, RunError
+from signoff.core.base.errors import AppNotFound, RunError
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.cli.settings import Settings
-    from signoff.core.run import Run
+    from signoff.broker.decisions import Desk
+    from signoff.cli.config.settings import Settings
+    from signoff.core.approvals.run import Run
 
 app = typer.Typer(no_args_is_help=True, help="What agents were asked to do.")
 
@@ -113,8 +113,8 @@ def show(
 
 async def _ended(desk: Desk, submitted: Run, *, since_ms: int) -> Run:
     """Follow the audit until the run has ended; say on the way who is asked."""
-    from signoff.broker.follow import follow  # noqa: PLC0415
-    from signoff.core.events import What  # noqa: PLC0415
+    from signoff.broker.ledger.follow import follow  # noqa: PLC0415
+    from signoff.core.approvals.events import What  # noqa: PLC0415
 
     ends = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
     async for event in follow(desk.ledger.store, subject=submitted.id, start=f"{since_ms}-0"):

@@ -12,7 +12,7 @@ from signoff.cli.commands.session import Json, settings_of, with_desk, write_jso
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.cli.settings import Settings
+    from signoff.cli.config.settings import Settings
 
 
 def worker(
@@ -48,7 +48,7 @@ def gateway(ctx: typer.Context) -> None:
 
 def _own_settings(ctx: typer.Context, kind: str) -> Settings:
     """Return the settings of a kind of process, in a process that has nothing else."""
-    from signoff.cli.credentials import drop_foreign_secrets  # noqa: PLC0415
+    from signoff.cli.composition.credentials import drop_foreign_secrets  # noqa: PLC0415
 
     drop_foreign_secrets(kind)
     return settings_of(ctx, kind)
@@ -67,7 +67,7 @@ def up(
     mailbox that keeps all mail.
     """
     settings = settings_of(ctx)
-    from signoff.cli.development import run_up  # noqa: PLC0415
+    from signoff.cli.composition.development import run_up  # noqa: PLC0415
 
     asyncio.run(run_up(settings, redis_port=redis_port))
 
@@ -79,13 +79,13 @@ def health(
     as_json: Json = False,
 ) -> None:
     """Say whether a process of this kind is alive on this machine, for health checks."""
-    from signoff.cli.kinds import KINDS, here  # noqa: PLC0415
+    from signoff.cli.composition.kinds import KINDS, here  # noqa: PLC0415
 
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")
 
     async def work(desk: object) -> list[str]:
-        from signoff.broker.desk import Desk  # noqa: PLC0415
+        from signoff.broker.decisions import Desk  # noqa: PLC0415
         from signoff.broker.heartbeat import alive  # noqa: PLC0415
 
         found = (await alive(desk.ledger)).get(kind, []) if isinstance(desk, Desk) else []

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from signoff.cli.terminal import say_json
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.cli.settings import Settings
-    from signoff.core.people import Directory, Person
+    from signoff.broker.decisions import Desk
+    from signoff.cli.config.settings import Settings
+    from signoff.core.directory.people import Directory, Person
 
 T = TypeVar("T")
 
@@ -46,8 +46,8 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
         ConfigErrors: They have faults.
     """
     from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
-    from signoff.cli.sections import LogSettings  # noqa: PLC0415
-    from signoff.cli.settings import load_settings  # noqa: PLC0415
+    from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
     session = ctx.find_root().obj
     settings = load_settings(session.config if isinstance(session, Session) else None, kind)
@@ -72,9 +72,9 @@ def with_desk(
 
 
 async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *, rings: bool) -> T:
-    from signoff.broker.desk import Desk  # noqa: PLC0415 -- redis takes a while to import
-    from signoff.broker.ledger import Ledger  # noqa: PLC0415
-    from signoff.broker.store import Store  # noqa: PLC0415
+    from signoff.broker.decisions import Desk  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
+    from signoff.broker.ledger.store import Store  # noqa: PLC0415
 
     bell = None
     if rings:

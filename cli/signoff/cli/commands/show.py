@@ -11,16 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from signoff.cli.terminal import make_console
-from signoff.core.approval import Approval, Asked, Shown, State
-from signoff.core.card import awaited_by, card, one_line, shown
-from signoff.core.choosing import NO_TURNS
-from signoff.core.durations import coarse
-from signoff.core.escalation import advance
-from signoff.core.events import Event
-from signoff.core.parts import Kind
-from signoff.core.people import Directory
-from signoff.core.queues import Turns
-from signoff.core.run import Run
+from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run
+from signoff.core.base.durations import coarse
+from signoff.core.cards.card import awaited_by, card, one_line, shown
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Turns
+from signoff.core.policies.selection import NO_TURNS
+from signoff.core.routing.escalation import advance
 
 _PIPE_WIDTH = 400
 _WHOLE = frozenset({"id", "state", "since", "due in", "time (UTC)", "after", "number"})

@@ -10,9 +10,9 @@ from signoff.cli.commands.session import Json, with_desk
 from signoff.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.core.events import Event
-    from signoff.core.people import Directory
+    from signoff.broker.decisions import Desk
+    from signoff.core.approvals.events import Event
+    from signoff.core.directory.people import Directory
 
 
 def tail(
@@ -30,7 +30,7 @@ def tail(
     """Follow what happens, an event a line, until Ctrl-C."""
 
     async def work(desk: Desk) -> None:
-        from signoff.broker.follow import follow  # noqa: PLC0415
+        from signoff.broker.ledger.follow import follow  # noqa: PLC0415
 
         left = limit
         start = "0" if everything else "$"
@@ -47,7 +47,7 @@ def tail(
 
 
 def _line(event: Event, directory: Directory) -> str:
-    from signoff.core.card import one_line  # noqa: PLC0415
+    from signoff.core.cards.card import one_line  # noqa: PLC0415
 
     person = directory.find(event.by) if event.by else None
     by = person.shown if person else event.by

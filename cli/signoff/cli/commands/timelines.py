@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from signoff.cli.commands.show import add, console, table
-from signoff.cli.policy_diff import Changed
-from signoff.core.card import one_line
-from signoff.core.durations import coarse, format_duration
-from signoff.core.events import What
-from signoff.core.levels import Order
-from signoff.core.matching import Verdict
-from signoff.core.people import Directory
-from signoff.core.timeline import ASKING, End, Step, Timeline
+from signoff.cli.policy_cases.diff import Changed
+from signoff.core.approvals.events import What
+from signoff.core.base.durations import coarse, format_duration
+from signoff.core.cards.card import one_line
+from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Order
+from signoff.core.policies.matching import Verdict
+from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
     Verdict.MATCHES: ("✓", "green"),

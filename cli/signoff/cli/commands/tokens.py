@@ -12,8 +12,8 @@ from signoff.cli.commands.session import Json, person_of, with_desk, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
-    from signoff.core.access import Access, Scope
+    from signoff.broker.decisions import Desk
+    from signoff.core.directory.access import Access, Scope
 
 app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API, and what they are good for.")
 
@@ -61,7 +61,7 @@ def create(
     within = _duration(expires) if expires else None
 
     async def work(desk: Desk) -> tuple[str, Access]:
-        from signoff.broker.access import create as make  # noqa: PLC0415
+        from signoff.broker.api_tokens import create as make  # noqa: PLC0415
 
         now = await desk.ledger.now()
         return await make(
@@ -88,7 +88,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List the tokens, without their secrets."""
 
     async def work(desk: Desk) -> None:
-        from signoff.broker.access import everyone  # noqa: PLC0415
+        from signoff.broker.api_tokens import everyone  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
         found, now = await everyone(desk.ledger), await desk.ledger.now()
@@ -116,7 +116,7 @@ def revoke(
     """Make a token worthless, from the next request on."""
 
     async def work(desk: Desk) -> Access:
-        from signoff.broker.access import revoke as take_away  # noqa: PLC0415
+        from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
 
         return await take_away(desk.ledger, token_id, by=_operator())
 
@@ -128,7 +128,7 @@ def revoke(
 
 
 def _scope(text: str) -> Scope:
-    from signoff.core.access import Scope  # noqa: PLC0415
+    from signoff.core.directory.access import Scope  # noqa: PLC0415
 
     try:
         return Scope(text)
@@ -139,7 +139,7 @@ def _scope(text: str) -> Scope:
 def _duration(text: str) -> timedelta:
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
-    from signoff.core.durations import Duration  # noqa: PLC0415
+    from signoff.core.base.durations import Duration  # noqa: PLC0415
 
     try:
         made: timedelta = TypeAdapter(Duration).validate_python(text)

@@ -8,10 +8,10 @@ import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
 from signoff.cli.terminal import say
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.desk import Desk
+    from signoff.broker.decisions import Desk
 
 app = typer.Typer(no_args_is_help=True, help="Servers that are told what happens.")
 

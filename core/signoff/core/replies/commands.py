@@ -23,7 +23,8 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Final
 
-from signoff.core.dates import read_date
+from signoff.core.base.dates import read_date
+from signoff.core.base.text import brief, clean_text, plain_line
 from signoff.core.replies.grammar import Reader, State
 from signoff.core.replies.languages import Role
 from signoff.core.replies.patterns import Match
@@ -43,7 +44,6 @@ from signoff.core.replies.reply import (
     Withdraw,
 )
 from signoff.core.replies.tokens import MARKS, NEWLINE
-from signoff.core.text import brief, clean_text, plain_line
 
 _ROLES: Final = (
     *(Role.CLAIM, Role.RELEASE, Role.REASSIGN, Role.ASK, Role.COMMENT, Role.EXTEND, Role.REMIND),

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.payload import example_value, fields_of, missing_fields
+from signoff.core.payloads.payload import example_value, fields_of, missing_fields
 
 _USUAL_SPAN: Final = timedelta(hours=4)
 _EXAMPLE_OF_GRANT: Final = "approve and calls like it for 4 hours"

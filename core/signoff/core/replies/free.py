@@ -6,16 +6,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.errors import PayloadError
-from signoff.core.inputs import says_no
-from signoff.core.payload import LONE_FIELD, parse_values
+from signoff.core.base.errors import PayloadError
+from signoff.core.base.text import brief, clean_text
+from signoff.core.payloads.inputs import says_no
+from signoff.core.payloads.payload import LONE_FIELD, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import Reader
 from signoff.core.replies.languages import CODES, Role
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.text import brief, clean_text
 
 _ROUND_QUOTES: Final = {ord(mark): '"' for mark in "“”„‟"}
 _JSON: Final = ("{", "[", '"', "“", "„")

@@ -23,10 +23,11 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from signoff.core.dates import read_date
-from signoff.core.entries import Entries, assignment, entries_on_line
-from signoff.core.errors import PayloadError
-from signoff.core.payload import fields_of, parse_values
+from signoff.core.base.dates import read_date
+from signoff.core.base.errors import PayloadError
+from signoff.core.base.text import plain_line
+from signoff.core.payloads.entries import Entries, assignment, entries_on_line
+from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.languages import TOPIC, Language, Role, language, stems
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
@@ -39,7 +40,6 @@ from signoff.core.replies.tokens import (
     is_spaceless,
     phrase_tokens,
 )
-from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
 _MOST_WORDS_OF_A_CALL: Final = 8

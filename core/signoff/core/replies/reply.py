@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from signoff.core.model import Value
+from signoff.core.base.model import Value
 
 
 class Part(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, NamedTuple
 
-from signoff.core.text import unaccented
+from signoff.core.base.text import unaccented
 
 NEWLINE: Final = "\n"
 

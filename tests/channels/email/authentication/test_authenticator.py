@@ -11,7 +11,7 @@ from signoff.channels.email.authentication import signatures
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof, Proven
-from signoff.channels.email.reading import read_mail
+from signoff.channels.email.parsing.reading import read_mail
 from zone import Signer, Zone, letter
 
 CARD = "approvals+token@signoff.example"

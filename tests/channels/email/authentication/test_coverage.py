@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signoff.channels.email.authentication.coverage import is_read_as_signed
-from signoff.channels.email.mime import parse_mail
+from signoff.channels.email.parsing.mime import parse_mail
 
 OPEN = ("from", "to", "subject", "date", "mime-version")
 SEALED = (*OPEN, "content-type", "content-transfer-encoding")

@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from builders import MARA, NOON, asked_approval, people
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.render import render
-from signoff.channels.email.sender import EmailChannel
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.email.outbound.dkim import DkimSettings, Signer
+from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.signing import DkimSettings, Signer
-from signoff.channels.port import Kind, Message
-from signoff.channels.tokens import new_token
-from signoff.core.card import card
-from signoff.core.errors import ConfigError
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.base.errors import ConfigError
+from signoff.core.cards.card import card
 from zone import Zone
 
 

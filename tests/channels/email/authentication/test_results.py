@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.channels.email.authentication.results import Result, parse_results, topmost
-from signoff.channels.email.mime import parse_mail
+from signoff.channels.email.parsing.mime import parse_mail
 
 GMAIL = """\
 Delivered-To: approvals@example.org

@@ -17,7 +17,7 @@ from structlog.typing import EventDict
 from channels.conftest import MAILBOX
 from dovecot import PASSWORD, Dovecot, dovecot
 from lmtp import deliver
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.settings import EmailSettings
 

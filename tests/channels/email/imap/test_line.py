@@ -16,14 +16,14 @@ from channels.email.imap.scripted import Scripted, scripted
 from channels.email.imap.test_reader import audit, stored
 from dovecot import PASSWORD, Dovecot, dovecot
 from lmtp import deliver
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap import reader as reading
 from signoff.channels.email.imap.connection import Folder, LoginRefused
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.imap.session import Session
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.settings import EmailSettings
-from signoff.core.errors import (
+from signoff.core.base.errors import (
     ConfigError,
     MailboxError,
     MailboxRefused,

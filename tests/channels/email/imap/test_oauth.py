@@ -13,10 +13,10 @@ from channels.email.imap.conftest import Box, Log, Reading
 from dovecot import PASSWORD
 from issuer import Issuer, issuer
 from signoff.broker.embedded import free_port
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.imap.settings import OAuthSettings
-from signoff.core.errors import MailboxError, MailboxRefused, MailboxUnavailable
+from signoff.core.base.errors import MailboxError, MailboxRefused, MailboxUnavailable
 
 SECRETS = {"client_secret": "s3cret-of-client", "refresh_token": "r3fresh-of-owner"}
 

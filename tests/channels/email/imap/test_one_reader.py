@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from channels.email.imap.conftest import Box, Log, Reading
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.cursor import lease_key
 from signoff.channels.email.imap.reader import MailboxReader
 

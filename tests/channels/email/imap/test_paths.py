@@ -7,10 +7,10 @@ import aiosmtplib
 from channels.conftest import MAILBOX, Channels
 from channels.email.imap.conftest import Box, Log, Reading
 from channels.writing import subject_of
-from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.settings import InboundSettings
-from signoff.core.approval import State
-from signoff.core.events import What
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 
 REPLY = (
     "From: mara@example.com\r\nTo: {to}\r\nSubject: {subject}\r\n"

@@ -11,13 +11,13 @@ import pytest
 from channels.email.imap.conftest import MAIL, Box, Log, Reading
 from dovecot import Dovecot, dovecot
 from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.ledger import Ledger
-from signoff.broker.store import Store
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.channels.email.imap.cursor import cursor_key, lease_key
 from signoff.channels.email.imap.reader import MailboxReader
-from signoff.channels.email.stored import StoredMail, load
-from signoff.core.errors import MailboxRefused, MailboxUnavailable
-from signoff.core.events import Event
+from signoff.channels.email.inbound.stored import StoredMail, load
+from signoff.core.approvals.events import Event
+from signoff.core.base.errors import MailboxRefused, MailboxUnavailable
 
 
 async def stored(ledger: Ledger) -> list[StoredMail]:

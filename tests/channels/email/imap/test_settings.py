@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.settings import EmailSettings
-from signoff.cli.config_check import check
-from signoff.cli.settings import Settings, load_settings
+from signoff.cli.config.check import check
+from signoff.cli.config.settings import Settings, load_settings
 
 PLAIN = {"host": "imap.example.com", "username": "approvals@example.com", "password": "hunter2"}
 OAUTH = {"token_url": "https://issuer.example/token", "client_id": "c", "client_secret": "shh"}

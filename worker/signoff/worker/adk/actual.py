@@ -16,9 +16,9 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker import arguments, snapshots
-from signoff.broker.ledger import Ledger
-from signoff.core.digest import digest
-from signoff.core.parts import Kind
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.parts import Kind
+from signoff.core.payloads.digest import digest
 from signoff.worker.adk.history import Confirmation, Invocation, original_call
 from signoff.worker.adk.questions import Request
 from signoff.worker.ces.seal import suspended_at

@@ -22,7 +22,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
-from signoff.core.errors import AppNotFound, ConfigError
+from signoff.core.base.errors import AppNotFound, ConfigError
 from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService

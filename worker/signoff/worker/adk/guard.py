@@ -23,15 +23,21 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker import snapshots
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval
-from signoff.core.digest import digest
-from signoff.core.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
-from signoff.core.lifecycle import Handoff, State
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.base.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.payloads.digest import digest
 from signoff.worker.adk.actual import as_they_are, carrying, note_arguments
 from signoff.worker.adk.answers import refusal
-from signoff.worker.adk.carrying import (
+from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
+from signoff.worker.adk.foreign_answers import require_ours
+from signoff.worker.adk.history import Invocation
+from signoff.worker.adk.journals import Journals
+from signoff.worker.adk.nodes import watch_function_nodes
+from signoff.worker.adk.questions import NODE, is_node
+from signoff.worker.adk.suspension import (
     asked_by,
     code_of,
     hand_over,
@@ -39,14 +45,8 @@ from signoff.worker.adk.carrying import (
     stored,
     to_store,
 )
-from signoff.worker.adk.elsewhere import require_ours
-from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
-from signoff.worker.adk.history import Invocation
-from signoff.worker.adk.journals import Journals
-from signoff.worker.adk.nodes import watch_function_nodes
-from signoff.worker.adk.questions import NODE, is_node
-from signoff.worker.outcomes import VALID_FOR
 from signoff.worker.port import Fence
+from signoff.worker.turn_results import VALID_FOR
 
 log = structlog.get_logger(__name__)
 

@@ -14,12 +14,12 @@ from typing import Any
 from google.adk.events.event import Event
 from google.genai import types
 
-from signoff.core.approval import Approval
-from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, SessionGone
-from signoff.core.lifecycle import State
-from signoff.core.longrunning import LongRunning
-from signoff.core.parts import Kind
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.parts import Kind
+from signoff.core.base.errors import DigestMismatch, SessionGone
+from signoff.core.payloads.digest import digest
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
 from signoff.worker.suspended import claimed
 

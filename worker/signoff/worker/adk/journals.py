@@ -24,8 +24,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from signoff.broker.journals import Journal, name_of
-from signoff.broker.ledger import Ledger
-from signoff.core.run import Run
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.run import Run
 from signoff.worker.port import Fence
 
 _AGAIN: Final = "-again"

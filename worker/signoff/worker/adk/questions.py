@@ -17,9 +17,9 @@ from typing import Any
 from google.adk.events.event import Event
 from google.genai import types
 
-from signoff.core.approval import Approval
-from signoff.core.longrunning import LongRunning, rule_for
-from signoff.core.parts import INPUT, Kind
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.long_running import LongRunning, rule_for
+from signoff.core.approvals.parts import INPUT, Kind
 
 NODE = "wf_tool_confirmation:"
 """How the id begins under which a node of a workflow asks whether it may run

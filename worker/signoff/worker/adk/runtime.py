@@ -16,11 +16,11 @@ from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from signoff.core.approval import Approval, Handoff, State
-from signoff.core.errors import SessionGone
-from signoff.core.inputrules import InputRule
-from signoff.core.longrunning import LongRunning
-from signoff.core.run import Run, Watch
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.run import Run, Watch
+from signoff.core.base.errors import SessionGone
+from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import (
@@ -32,7 +32,7 @@ from signoff.worker.adk.composites import (
     reopened,
     undone,
 )
-from signoff.worker.adk.elsewhere import MARK, require_ours
+from signoff.worker.adk.foreign_answers import MARK, require_ours
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
@@ -43,9 +43,9 @@ from signoff.worker.adk.history import (
     require_same_call,
     unconsumed,
 )
-from signoff.worker.adk.mend import lost_results, missing_events
 from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
+from signoff.worker.adk.repair import lost_results, missing_events
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of

@@ -12,8 +12,8 @@ from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 
 from signoff.broker import live
-from signoff.broker.ledger import Ledger
-from signoff.core.run import Run
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.run import Run
 
 EventSink = Callable[[Run, Event], Awaitable[None]]
 """Takes each event of a turn; it never raises, because the turn is more than its onlookers."""

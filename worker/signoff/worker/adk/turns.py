@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from signoff.core.approval import Approval
-from signoff.core.errors import AnswerNotTaken, PauseNotRoutable, TurnLost
-from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Origin, ToolCall
-from signoff.core.run import Run
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.parts import Origin, ToolCall
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import AnswerNotTaken, PauseNotRoutable, TurnLost
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
 from signoff.worker.adk.questions import Request
 from signoff.worker.port import Pause, Turn

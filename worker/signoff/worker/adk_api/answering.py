@@ -12,16 +12,21 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.desk import Desk
-from signoff.broker.follow import follow
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, State
-from signoff.core.card import topic
-from signoff.core.errors import AlreadyDecided, ApprovalNotFound, DecisionRefused, NotAnApprover
-from signoff.core.lifecycle import Handoff
-from signoff.core.parts import Origin, approval_id
-from signoff.core.people import Person
-from signoff.core.run import RunState, Watch
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.parts import Origin, approval_id
+from signoff.core.approvals.run import RunState, Watch
+from signoff.core.base.errors import (
+    AlreadyDecided,
+    ApprovalNotFound,
+    DecisionRefused,
+    NotAnApprover,
+)
+from signoff.core.cards.card import topic
+from signoff.core.directory.people import Person
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, problem_of

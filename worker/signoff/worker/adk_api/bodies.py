@@ -12,7 +12,7 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from signoff.core.text import brief
+from signoff.core.base.text import brief
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api.problems import Problem, invalid
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from fastapi import Request
 
-from signoff.broker.access import PREFIX, holder
-from signoff.broker.desk import Desk
+from signoff.broker.api_tokens import PREFIX, holder
+from signoff.broker.decisions import Desk
 from signoff.broker.throttle import Throttle
-from signoff.core.access import Scope
-from signoff.core.people import Person
+from signoff.core.directory.access import Scope
+from signoff.core.directory.people import Person
 from signoff.worker.adk_api.neighbours import is_own
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ANYBODY, ApiToken

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from signoff.broker import stages
-from signoff.broker.change import Change
-from signoff.broker.desk import Desk
-from signoff.core.approval import Approval, approval_id
-from signoff.core.errors import ApprovalNotFound, IllegalMove
-from signoff.core.parts import Origin, ToolCall
-from signoff.core.run import Run, RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval, approval_id
+from signoff.core.approvals.parts import Origin, ToolCall
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import ApprovalNotFound, IllegalMove
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, invalid

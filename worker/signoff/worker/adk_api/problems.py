@@ -13,7 +13,7 @@ from google.adk.events.event import Event
 from pydantic import JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 
-from signoff.core.errors import (
+from signoff.core.base.errors import (
     AlreadyDecided,
     AppNotFound,
     ApprovalNotFound,

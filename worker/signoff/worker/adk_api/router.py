@@ -15,10 +15,10 @@ from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.version import __version__ as adk_version
 
-from signoff.broker.desk import Desk
-from signoff.broker.ledger import Ledger
-from signoff.core.access import Scope
-from signoff.core.run import Watch
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.run import Watch
+from signoff.core.directory.access import Scope
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn

@@ -21,10 +21,10 @@ from google.adk.sessions.state import State
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from signoff.broker.desk import Desk
-from signoff.broker.lease import session_key
-from signoff.core.errors import IllegalMove
-from signoff.core.run import RunState
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.lease import session_key
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import IllegalMove
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, invalid

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from signoff.core.model import Value
+from signoff.core.base.model import Value
 
 ANYBODY: Final = "*"
 """In `users`: every user."""

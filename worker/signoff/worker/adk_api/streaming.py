@@ -12,10 +12,10 @@ from typing import Final
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.live import follow_turn
-from signoff.core.errors import SignoffError
-from signoff.core.run import Run, RunState
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import SignoffError
 from signoff.worker.adk_api.answering import Turn
 from signoff.worker.adk_api.problems import Problem
 

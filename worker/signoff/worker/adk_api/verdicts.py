@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from signoff.core.answering import form_of
-from signoff.core.approval import Approval
-from signoff.core.inputs import Form
-from signoff.core.parts import INPUT, Kind
-from signoff.core.payload import LONE_FIELD, LONGEST_TEXT, check_payload
-from signoff.core.schema import misfit
-from signoff.core.text import brief, clean_text
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import INPUT, Kind
+from signoff.core.base.text import brief, clean_text
+from signoff.core.payloads.answer import form_of
+from signoff.core.payloads.inputs import Form
+from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
+from signoff.core.payloads.schema import misfit
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import is_node
 from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
@@ -131,7 +131,7 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
 
     Raises:
         PayloadError: It has a key too many, or a value of another kind; see
-            `signoff.core.payload.check_payload`.
+            `signoff.core.payloads.payload.check_payload`.
 
     A template that comes back as it was shown fills in nothing: ADK's page sends it so, and what
     nobody chose is no approval.

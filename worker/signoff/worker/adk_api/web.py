@@ -18,7 +18,7 @@ from google.adk import cli
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, ProblemRoute
 

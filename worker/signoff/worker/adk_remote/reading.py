@@ -8,10 +8,10 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from signoff.core.approval import Approval
-from signoff.core.errors import RemoteError
-from signoff.core.longrunning import LongRunning
-from signoff.core.run import Run
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import RemoteError
 from signoff.worker.adk.actual import about_code
 from signoff.worker.adk.composites import Remainder, ends_with_word, has_spoken, is_checkpoint
 from signoff.worker.adk.history import (
@@ -24,8 +24,8 @@ from signoff.worker.adk.history import (
     said_before,
     unanswered,
 )
-from signoff.worker.adk.mend import missing_events
 from signoff.worker.adk.questions import NODE, is_node, is_request, request_of, requests, waiting
+from signoff.worker.adk.repair import missing_events
 from signoff.worker.adk_remote.wire import MARK, TOLD, Json, ordered_agents, read_events, read_state
 
 

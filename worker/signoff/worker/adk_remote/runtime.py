@@ -10,17 +10,17 @@ from functools import partial
 import httpx
 import structlog
 
-from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval
-from signoff.core.errors import (
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.run import Run, Watch
+from signoff.core.base.errors import (
     AppNotFound,
     RemoteError,
     RemoteUnavailable,
     SessionGone,
 )
-from signoff.core.inputrules import InputRule
-from signoff.core.longrunning import LongRunning
-from signoff.core.run import Run, Watch
+from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody

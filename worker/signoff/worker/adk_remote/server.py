@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from signoff.core.errors import AppNotFound, InvalidRun, RemoteError, RemoteUnavailable
+from signoff.core.base.errors import AppNotFound, InvalidRun, RemoteError, RemoteUnavailable
 from signoff.worker.adk_remote.settings import RemoteApp
 
 Show = Callable[[dict[str, Any]], Awaitable[None]]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
 
-from signoff.core.model import Value
+from signoff.core.base.model import Value
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -36,7 +36,7 @@ HeaderValue = Annotated[SecretStr, AfterValidator(_no_line_breaks)]
 AppName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", min_length=1, max_length=64)
 ]
-"""How an app is called here: as `signoff.core.run.Run` has it."""
+"""How an app is called here: as `signoff.core.approvals.run.Run` has it."""
 
 
 class RemoteApp(Value):

@@ -11,11 +11,11 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from pydantic import ValidationError
 
-from signoff.core.approval import Approval
-from signoff.core.errors import RemoteError
-from signoff.core.inputrules import InputRule
-from signoff.core.lifecycle import State
-from signoff.core.longrunning import LongRunning
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.base.errors import RemoteError
+from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import refusal, refusals
 from signoff.worker.adk.questions import is_request
 from signoff.worker.adk.replies import reply

@@ -1,6 +1,6 @@
 """The errors of code of CX Agent Studio.
 
-RunError (signoff.core.errors)
+RunError (signoff.core.base.errors)
 └── CodeError               code of CX Agent Studio did not come to its end
     ├── CodeRefused         the sandbox does not have what it uses
     ├── CodeFailed          it raised, broke a limit, or crashed
@@ -9,7 +9,7 @@ RunError (signoff.core.errors)
 
 from __future__ import annotations
 
-from signoff.core.errors import RunError
+from signoff.core.base.errors import RunError
 
 
 class CodeError(RunError):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from signoff.core.networks import is_public
+from signoff.core.base.networks import is_public
 from signoff.worker.ces.hosts import Target, matches, target, with_port
 from signoff.worker.ces.rules import Rules
 

@@ -15,7 +15,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
 from signoff.worker.ces.host import VARIABLES, CodeHost
 from signoff.worker.ces.journal import of_callback, will_be_said_again

@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import Field, JsonValue, SecretStr, ValidationInfo, field_validator
 
-from signoff.core.conditions import check, value
-from signoff.core.errors import ConditionError
-from signoff.core.model import Value
+from signoff.core.base.errors import ConditionError
+from signoff.core.base.model import Value
+from signoff.core.policies.conditions import check, value
 from signoff.worker.ces.hosts import canonical, pattern
 
 _QUOTED: Final = re.compile(r"""'[^']*'|"[^"]*\"""")

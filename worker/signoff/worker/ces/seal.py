@@ -15,7 +15,7 @@ from google.adk.agents.context import Context
 from pydantic import SecretStr
 
 from signoff.broker.private import private_folder
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use
 from signoff.worker.ces.sandbox import Held

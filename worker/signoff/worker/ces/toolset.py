@@ -15,7 +15,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from signoff.core.errors import ConfigError
+from signoff.core.base.errors import ConfigError
 from signoff.worker.adk.history import confirmations
 from signoff.worker.ces.declare import declaration
 from signoff.worker.ces.errors import CodeError, CodeRefused, SnapshotRefused

@@ -20,7 +20,7 @@ from signoff.channels.email.authentication.signatures import (
     signatures_in,
     verify,
 )
-from signoff.channels.email.mime import Headers, Part, parse_headers, parse_mail
+from signoff.channels.email.parsing.mime import Headers, Part, parse_headers, parse_mail
 
 _MOST_VERIFIED: Final = 5
 _TOLD: Final = ("subject", "date", "message-id")

@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from signoff.channels.email.mime import Part
-from signoff.channels.email.quoting import read_reply
+from signoff.channels.email.parsing.mime import Part
+from signoff.channels.email.parsing.quoting import read_reply
 
 TYPE: Final = "content-type"
 ENCODING: Final = "content-transfer-encoding"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.proof import Proof, Proven
-from signoff.core.identity import may_be_same
-from signoff.core.people import Directory, Person
-from signoff.core.policy import EmailProof
+from signoff.channels.email.parsing.addresses import normal_address
+from signoff.core.directory.identity import may_be_same
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import EmailProof
 
 
 class Fault(StrEnum):

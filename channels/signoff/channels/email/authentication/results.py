@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from signoff.channels.email.mime import Headers
+from signoff.channels.email.parsing.mime import Headers
 
 _FIELD: Final = "authentication-results"
 _WRITTEN: Final = frozenset(

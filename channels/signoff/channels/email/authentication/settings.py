@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt, host_and_port
-from signoff.core.policy import EmailProof
+from signoff.core.policies.policy import EmailProof
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 

@@ -13,9 +13,9 @@ from typing import Final
 import dkim  # type: ignore[import-untyped]
 import structlog
 
-from signoff.channels.email.addresses import parse_addresses
 from signoff.channels.email.authentication.lookup import Txt, is_name
-from signoff.channels.email.mime import Headers
+from signoff.channels.email.parsing.addresses import parse_addresses
+from signoff.channels.email.parsing.mime import Headers
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.connection import KEYWORD
 from signoff.channels.email.imap.reader import log_in, tokens_for
 from signoff.channels.email.imap.settings import ImapSettings

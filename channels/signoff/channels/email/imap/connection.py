@@ -17,9 +17,9 @@ from imapclient.exceptions import LoginError
 
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.imap.wire import Wire
-from signoff.channels.tokens import redact
-from signoff.core.card import one_line
-from signoff.core.errors import MailboxError, MailboxRefused, MailboxUnavailable
+from signoff.channels.pipeline.reply_tokens import redact
+from signoff.core.base.errors import MailboxError, MailboxRefused, MailboxUnavailable
+from signoff.core.cards.card import one_line
 
 KEYWORD: Final = "$Signoff"
 """What a message gets when it is stored, so that people see it in their mail programme."""

@@ -16,9 +16,9 @@ import structlog
 from nacl.exceptions import CryptoError
 from nacl.secret import SecretBox
 
-from signoff.broker.change import Change
-from signoff.broker.ledger import Ledger
-from signoff.core.errors import Conflict
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import Conflict
 
 log = structlog.get_logger(__name__)
 

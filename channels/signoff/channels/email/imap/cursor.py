@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-from signoff.broker.change import Change
-from signoff.broker.lease import Kept
-from signoff.broker.ledger import Ledger
-from signoff.channels.email.stored import REMEMBERED
-from signoff.core.events import Event
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.lease import Kept
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.stored import REMEMBERED
+from signoff.core.approvals.events import Event
 
 LOOK_BACK: Final = REMEMBERED - timedelta(days=2)
 """How old a message may be that was there before we looked, or was given another UID: so young

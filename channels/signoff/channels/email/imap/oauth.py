@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import httpx
 import structlog
 
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.consent import Consent
 from signoff.channels.email.imap.settings import OAuthSettings
-from signoff.core.card import one_line
-from signoff.core.errors import MailboxRefused, MailboxUnavailable
+from signoff.core.base.errors import MailboxRefused, MailboxUnavailable
+from signoff.core.cards.card import one_line
 
 log = structlog.get_logger(__name__)
 

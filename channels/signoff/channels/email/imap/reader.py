@@ -11,17 +11,17 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.lease import Kept, kept
-from signoff.broker.ledger import Ledger
+from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.connection import LoginRefused, Message, MessageRefused
 from signoff.channels.email.imap.cursor import Cursor, lease_key, move_cursor, read_cursor
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.imap.session import Session
 from signoff.channels.email.imap.settings import ImapSettings
+from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.email.stored import store
-from signoff.core.errors import LeaseLost, LedgerError, MailboxError, MailboxRefused
-from signoff.core.events import Event, What
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import LeaseLost, LedgerError, MailboxError, MailboxRefused
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from signoff.channels.email.imap.connection import Connection
 from signoff.channels.email.imap.settings import ImapSettings
-from signoff.core.errors import MailboxUnavailable
+from signoff.core.base.errors import MailboxUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,0 +1,97 @@
+"""Channels of one's own: named in the settings, loaded where cards are sent and answers taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from signoff.channels.pipeline.port import Answering, Channel
+from signoff.core.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from signoff.broker.decisions import Desk
+
+OURS: Final = frozenset(
+    {"email", "slack", "inbox", "cli", "api", "deadline", "withdrawn", "superseded"}
+)
+"""What stands for a channel in the audit already; the word of the inbox page is worth more."""
+
+
+class AddedChannel(BaseModel):
+    """A channel of one's own, of any name; its other keys are its own settings.
+
+    Attributes:
+        factory: What makes it, ``"package.module:name"``: it is called with the channel's name and
+            with the other keys of this table, as a dict.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    factory: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The other keys."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+def _free(name: str) -> str:
+    if name in OURS:
+        raise ValueError(f"{name!r} is a name of Signoff's own: call the channel something else")
+    return name
+
+
+ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{1,31}$"), AfterValidator(_free)]
+AddedChannels = dict[ChannelName, AddedChannel]
+
+
+def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
+    """Return the channels that the settings name, each made by its factory.
+
+    Raises:
+        ConfigError: One cannot be loaded, or does not take its settings.
+    """
+    return [_made(name, table) for name, table in tables.items()]
+
+
+def added_routes(tables: Mapping[str, AddedChannel], desk: Desk) -> Iterable[APIRouter]:
+    """Return what the gateway serves for those of them that take answers.
+
+    Raises:
+        ConfigError: See `added_channels`.
+    """
+    return [one.routes(desk) for one in added_channels(tables) if isinstance(one, Answering)]
+
+
+def _made(name: str, table: AddedChannel) -> Channel:
+    key = f"channels.{name}"
+    module, _, attribute = table.factory.partition(":")
+    try:
+        factory = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise ConfigError(
+            f"{table.factory} cannot be loaded: {type(error).__name__}: {error}. It is "
+            "`package.module:name`, on the Python path of every process: installed, or PYTHONPATH.",
+            key=f"{key}.factory",
+        ) from error
+    try:
+        made = factory(name, table.settings)
+    except Exception as error:
+        raise ConfigError(
+            f"{table.factory} did not take its settings: {type(error).__name__}: {error}. "
+            f"Correct the table [{key}].",
+            key=key,
+        ) from error
+    if getattr(made, "name", None) != name or not callable(getattr(made, "deliver", None)):
+        raise ConfigError(
+            f"{table.factory} made no channel: that has the name it was given, {name!r}, and a "
+            "method `deliver`. docs/how-to/add-a-channel.md has one.",
+            key=f"{key}.factory",
+        )
+    channel: Channel = made
+    return channel

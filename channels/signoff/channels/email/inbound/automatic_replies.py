@@ -1,0 +1,137 @@
+"""What a mail does that no person wrote. It decides nothing, and it gets no reply.
+
+A returned card asks the default, as a refused one does; so does an out-of-office reply, where the
+policy says so. Anybody can send mail that looks like these: all it can do is have one person more
+asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.bounces import Sort
+from signoff.channels.email.message_ids import approval_named, is_caused_by
+from signoff.channels.email.parsing.reading import IncomingMail
+from signoff.channels.pipeline.deliver import refuse
+from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.channels.pipeline.route import route_again
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import ApprovalNotFound
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_WHY: Final = 200
+
+
+class AutomaticMail:
+    """Takes automatic mail.
+
+    Args:
+        ledger: The ledger.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def holder(
+        self, mail: IncomingMail, known: Sequence[Holder], *, key: bytes = b""
+    ) -> Holder | None:
+        """Return whose card a mail is about: by its token, or by a Message-ID that it brings back.
+
+        Args:
+            mail: The mail.
+            known: Whose tokens it carries.
+            key: Makes the codes in our Message-IDs; see `MessageKey`.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        if known:
+            return known[0]
+        for one in mail.returned:
+            named = approval_named(one)
+            if not named:
+                continue
+            try:
+                approval = await self._ledger.approval(named)
+            except ApprovalNotFound:
+                continue
+            for asked in approval.asked:
+                holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
+                # The last version put no code into it, but it is the receipt of the card.
+                if asked.receipt == one or is_caused_by(one, holder.card, named, key=key):
+                    return holder
+        return None
+
+    async def take(self, holder: Holder, mail: IncomingMail, *, also: Change) -> None:
+        """Do what a mail means for the card that it is about.
+
+        Args:
+            holder: Whose card.
+            mail: The mail.
+            also: Acknowledges it.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be committed; nothing was done.
+        """
+
+        async def attempt() -> None:
+            approval = await self._ledger.approval(holder.approval)
+            now = await self._ledger.now()
+            change = _change(also.copy(), approval, holder, mail, now=now)
+            await self._ledger.commit(change)
+
+        await self._ledger.decide_again(attempt)
+        log.info(
+            "mail.automatic",
+            approval=holder.approval,
+            person=holder.person,
+            sort=mail.sort.value,
+            sign=mail.automatic,
+        )
+
+
+def _change(
+    change: Change,
+    approval: Approval,
+    holder: Holder,
+    mail: IncomingMail,
+    *,
+    now: datetime,
+) -> Change:
+    asked = _asked(approval, holder)
+    person, channel = holder.person, holder.channel
+    waits = approval.state is State.PENDING and asked is not None and not asked.problem
+    if asked is not None and waits:
+        match mail.sort:
+            case Sort.RETURNED:
+                reason = "the mail system sent the card back"
+                refuse(change, approval, person, channel=channel, reason=reason, now=now)
+                return change
+            case Sort.DELAYED:
+                why = "a mail server says that the card is still under way"
+                return change.note([approval.delayed(person, channel, why, now=now)])
+            case Sort.AWAY if not asked.away:
+                after, events = approval.absent(
+                    person, channel, mail.subject[:_LONGEST_WHY] or mail.automatic, now=now
+                )
+                change.put(after, was=approval).note(events)
+                if not after.reachable:
+                    route_again(change, after)
+                return change
+    why = f"no person wrote it: {mail.automatic}"
+    return change.note([approval.note(What.IGNORED_MAIL, now=now, by=person, why=why)])
+
+
+def _asked(approval: Approval, holder: Holder) -> Asked | None:
+    same = (holder.person, holder.channel, holder.turn)
+    found = (one for one in approval.asked if (one.person, one.channel, one.turn) == same)
+    return next(found, None)

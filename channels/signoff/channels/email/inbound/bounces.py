@@ -1,0 +1,180 @@
+"""What an automatic mail means for the card it came upon: it bounced, it waits, nobody is there.
+
+Anybody can send a mail that looks like one of these. So none of it decides anything: at worst one
+person more is asked, or a line more stands in the audit.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from signoff.channels.email.inbound import bounce_titles
+from signoff.channels.email.inbound.automatic import fold, folded, is_of_a_rule, is_titled
+from signoff.channels.email.parsing.mime import Part, parse_parameters
+
+_STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
+_RETURNED_TYPES: Final = frozenset(
+    {"message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global"}
+)
+_LONGEST_STATUS: Final = 16 * 1024
+_LONGEST_SCAN: Final = 64 * 1024
+_MOST_RETURNED: Final = 5
+_LONGEST_ID: Final = 998
+_REPORTERS: Final = ("mailer-daemon", "mail delivery s", "postmaster", "mailerdaemon")
+_REPLY_FIELDS: Final = (
+    *("x-autoreply", "x-autorespond", "x-auto-reply", "x-autoresponder", "x-vacation"),
+    *("x-autoreply-from", "x-mail-autoreply"),
+)
+_GIVEN_UP: Final = (
+    *("permanent error", "permanent fatal error", "i've given up", "giving up on", "user unknown"),
+    *("could not be delivered", "delivery has failed", "no such user", "was not delivered"),
+    *("unable to deliver", "undeliverable", "error during delivery", "user not known"),
+    *("not be delivered", "mailbox unavailable", "does not exist", "delivery failed"),
+)
+_NOT_YET: Final = (
+    *("will retry", "will be retried", "will continue to try", "will keep trying", "not yet been"),
+    *("has been delayed", "no action is required", "you do not need to resend", "being retried"),
+    *("has been postponed", "this is a warning message only", "still being attempted"),
+)
+
+
+class Sort(StrEnum):
+    """What an automatic mail means for a delivery."""
+
+    RETURNED = "returned"
+    """It never arrived."""
+    DELAYED = "delayed"
+    """It is still under way."""
+    AWAY = "away"
+    """It arrived; a programme has answered in the person's place."""
+    OTHER = "other"
+    """Nothing: lists, receipts, complaints, tidings."""
+
+
+def sort_of(mail: Part, subject: str, text: str) -> Sort:
+    """Say what an automatic mail means for the card it came upon.
+
+    A delivery status decides by its Action and Status (RFC 3464, sections 2.3.3 and 2.3.4). Without
+    one, a mail of a mail system goes by its title and its words, as those of qmail and Exim do.
+
+    Args:
+        mail: The parsed mail, in which `automatic_sign` has found a sign.
+        subject: Its decoded subject.
+        text: Its text.
+    """
+    statuses = [part for part in mail.walk() if part.media_type in _STATUS_TYPES]
+    if statuses:
+        return _by_status(statuses)
+    reports = {"message/feedback-report", "message/disposition-notification"}
+    if reports & {part.media_type for part in mail.walk()} or mail.headers.every("list-id"):
+        return Sort.OTHER
+    return _by_words(mail, subject, text)
+
+
+def returned_ids(mail: Part) -> tuple[str, ...]:
+    """Return the Message-IDs of the mails that a report is about, and that a reply is to.
+
+    They stand in the headers that the report brings back, as a part or in its text.
+    """
+    fields = [*mail.headers.every("in-reply-to"), *mail.headers.every("references")]
+    for part in mail.walk():
+        if part.media_type in _RETURNED_TYPES or not part.children:
+            body = part.body[:_LONGEST_SCAN].decode("latin-1")
+            if part.headers.first("content-transfer-encoding").strip().lower() not in {"", "7bit"}:
+                body = part.text()[:_LONGEST_SCAN]
+            fields += [line[11:] for line in body.splitlines() if _names_a_mail(line)]
+        if len(fields) > _MOST_RETURNED * 4:
+            break
+    found = (one for field in fields for one in _ids(field))
+    return tuple(dict.fromkeys(found))[:_MOST_RETURNED]
+
+
+def _names_a_mail(line: str) -> bool:
+    return line[:11].lower() == "message-id:"
+
+
+def _ids(field: str) -> Iterator[str]:
+    for piece in field[:_LONGEST_ID].split("<")[1:]:
+        inner, closed, _ = piece.partition(">")
+        if closed and "@" in inner:
+            yield f"<{inner.strip()}>"
+
+
+def _by_status(statuses: list[Part]) -> Sort:
+    sorts = {_of_recipient(group) for part in statuses for group in _groups(part)}
+    order = (Sort.RETURNED, Sort.DELAYED)
+    return next((sort for sort in order if sort in sorts), Sort.OTHER)
+
+
+def _groups(part: Part) -> Iterator[dict[str, str]]:
+    """Yield the fields of each recipient; the first group, about the message, has no Action."""
+    text = part.text()[:_LONGEST_STATUS]
+    for block in text.replace("\r\n", "\n").split("\n\n"):
+        fields: dict[str, str] = {}
+        for line in block.splitlines():
+            name, colon, value = line.partition(":")
+            if colon and not line[:1].isspace():
+                fields.setdefault(name.strip().lower(), value.strip())
+        yield fields
+
+
+def _of_recipient(fields: dict[str, str]) -> Sort:
+    action = parse_parameters(fields.get("action", ""))[0].partition(" ")[0]
+    status = fields.get("status", "")[:2]
+    if action == "failed" or (not action and status == "5."):
+        return Sort.RETURNED
+    if action == "delayed" or (not action and status == "4."):
+        return Sort.DELAYED
+    return Sort.OTHER
+
+
+def _by_words(mail: Part, subject: str, text: str) -> Sort:
+    headers = mail.headers
+    author = headers.first("from").lower()
+    if headers.every("x-failed-recipients") or any(word in author for word in _REPORTERS):
+        return _of_report(subject, text, known=bool(headers.every("x-failed-recipients")))
+    if is_titled(subject, (*_FAILED, *_LATER)):
+        return _of_report(subject, text, known=False)
+    if headers.every("list-id"):
+        return Sort.OTHER
+    if _is_replied(mail) or is_titled(subject, _AUTO_REPLIES, _ABSENT):
+        return Sort.AWAY
+    # RFC 3834, section 3.3: what answers for an absent person uses the empty return path, too.
+    if any(value.replace(" ", "") == "<>" for value in headers.every("return-path")):
+        found = _of_report(subject, text, known=False)
+        return found if found is not Sort.OTHER else Sort.AWAY
+    return Sort.OTHER
+
+
+def _of_report(subject: str, text: str, *, known: bool) -> Sort:
+    """Sort what a mail system has written, which may be known to be about a failure."""
+    plain = fold(text[:_LONGEST_SCAN])
+    if is_titled(subject, _LATER) or any(word in plain for word in _NOT_YET):
+        return Sort.DELAYED
+    failed = known or is_titled(subject, _FAILED) or any(word in plain for word in _GIVEN_UP)
+    return Sort.RETURNED if failed else Sort.OTHER
+
+
+def _is_replied(mail: Part) -> bool:
+    headers = mail.headers
+    return (
+        any(parse_parameters(one)[0] == "auto-replied" for one in headers.every("auto-submitted"))
+        or headers.first("precedence").strip().lower().replace("-", "_") == "auto_reply"
+        or any(headers.every(name) for name in _REPLY_FIELDS)
+        or is_of_a_rule(headers)
+    )
+
+
+_FAILED: Final = folded(
+    (
+        *bounce_titles.FAILED,
+        "delivery failure",
+        "mail failure",
+        "failed mail",
+        "mail failed",
+        "non-delivery",
+    )
+)
+_LATER: Final = folded(bounce_titles.LATER)
+_AUTO_REPLIES: Final = folded(bounce_titles.AUTO_REPLIES)
+_ABSENT: Final = folded(bounce_titles.ABSENT)

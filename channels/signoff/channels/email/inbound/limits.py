@@ -1,0 +1,81 @@
+"""How much mail is taken from one sender, for one request and from one peer."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Final
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.throttle import Rule, Throttle
+from signoff.channels.email.settings import LimitSettings
+
+SPAN: Final = timedelta(hours=1)
+"""What is counted together; it begins with the first mail, by the clock of Redis."""
+
+
+class Limits:
+    """Counts mail, for all gateways and channels together.
+
+    Args:
+        ledger: Where it is counted.
+        settings: How much is taken.
+    """
+
+    def __init__(self, ledger: Ledger, settings: LimitSettings) -> None:
+        self._ledger = ledger
+        self._throttle = Throttle(ledger.store)
+        self._settings = settings
+
+    async def allow_recipient(self, token: str, sender: str) -> bool:
+        """Count a mail that is announced, unless it is over a limit; say whether it may come.
+
+        Args:
+            token: Where it is to go.
+            sender: The envelope's sender; the empty one of bounces is not counted.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        rules = [Rule(_key("token", token.lower()), self._settings.per_token, SPAN)]
+        if sender:
+            rules.append(Rule(_key("sender", sender.lower()), self._settings.per_sender, SPAN))
+        return await self._throttle.allow(*rules)
+
+    async def allow_peer(self, peer: str) -> bool:
+        """Say whether a peer may go on, after the unknown recipients that it has tried.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        (count,) = await self._count(_key("peer", peer), by=0)
+        return count < self._settings.unknown_recipients
+
+    async def count_unknown(self, peer: str) -> None:
+        """Count a recipient that is not known.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        await self._count(_key("peer", peer))
+
+    async def over_noise(self, source: str) -> int:
+        """Count a mail that decides nothing, and return by how many its source is over the limit.
+
+        Args:
+            source: Whose request it is about, or who has sent it.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        (count,) = await self._count(_key("noise", source.lower()))
+        return max(0, count - self._settings.per_token)
+
+    async def _count(self, *keys: str, by: int = 1) -> list[int]:
+        span = SPAN // timedelta(milliseconds=1)
+        return [int(count) for count in await self._ledger.store.script("count", span, by, *keys)]
+
+
+def _key(kind: str, name: str) -> str:
+    # Hashed: there are tokens among the names.
+    return f"rate:{kind}:{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -1,0 +1,209 @@
+"""Mail in by HTTP: a provider posts the raw message, signed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.types import Message
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.inbound.stored import UNKNOWN_PEER, mail_id, store
+from signoff.channels.email.parsing.mime import LARGEST_MAIL
+from signoff.channels.email.settings import WebhookSettings
+from signoff.channels.web.problems import Problem, read_body, too_large
+from signoff.channels.web.signatures import (
+    WINDOW,
+    Signed,
+    is_signed,
+    is_timely,
+    mailgun,
+    standard,
+)
+from signoff.core.base.errors import LedgerUnavailable
+
+log = structlog.get_logger(__name__)
+
+PATH: Final = "/inbound/mail"
+MAILGUN_PATH: Final = "/inbound/mail/mailgun"
+
+REMEMBERED: Final = 3 * WINDOW
+"""How long the id of a webhook is known: longer than its signature is good for."""
+
+_FORM_OVERHEAD: Final = 3
+"""A form may write each byte as three (``%0A``)."""
+
+_MOST_FIELDS: Final = 100
+
+
+def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> APIRouter:
+    """Return the routes by which providers post mail; none where no secret is set.
+
+    ``POST /inbound/mail`` takes a raw message, signed as Standard Webhooks has it;
+    ``POST /inbound/mail/mailgun`` the form that a Mailgun route posts to an address that ends in
+    ``mime``. Both say 200 when the mail is stored, and not before.
+    """
+    webhook = _Webhook(settings, ledger)
+    router = APIRouter()
+    if settings.secrets:
+        router.add_api_route(PATH, webhook.standard, methods=["POST"], include_in_schema=False)
+    if settings.mailgun_secrets:
+        for path in (MAILGUN_PATH, MAILGUN_PATH + "/mime"):
+            router.add_api_route(path, webhook.mailgun, methods=["POST"], include_in_schema=False)
+    return router
+
+
+class _Webhook:
+    def __init__(self, settings: WebhookSettings, ledger: Ledger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+
+    async def standard(self, request: Request) -> Response:
+        """Take the body as the mail."""
+        try:
+            raw = await read_body(request, LARGEST_MAIL)
+            signed = standard(request.headers, raw)
+            await self._store(
+                signed, self._settings.keys, raw, "webhook-id, webhook-timestamp, webhook-signature"
+            )
+        except Problem as problem:
+            return _refused(request, problem)
+        return _taken()
+
+    async def mailgun(self, request: Request) -> Response:
+        """Take the field ``body-mime`` of a form as the mail."""
+        try:
+            body = await read_body(request, LARGEST_MAIL * _FORM_OVERHEAD)
+            fields = await _fields(request, body)
+            signed = mailgun(fields)
+            raw = fields.get("body-mime", "").encode("utf-8", "surrogateescape")
+            if len(raw) > LARGEST_MAIL:
+                raise too_large(LARGEST_MAIL)
+            await self._store(
+                signed,
+                self._settings.mailgun_keys,
+                raw,
+                "token, timestamp, signature",
+                sender=fields.get("sender"),
+                recipients=fields.get("recipient", "").split(",")[:20],
+            )
+        except Problem as problem:
+            return _refused(request, problem)
+        return _taken()
+
+    async def _store(
+        self,
+        signed: Signed | None,
+        keys: Sequence[bytes],
+        raw: bytes,
+        names: str,
+        *,
+        sender: str | None = None,
+        recipients: Sequence[str] = (),
+    ) -> None:
+        """Store a mail, if it is signed, sent just now, and not known yet.
+
+        Raises:
+            Problem: It is not, or cannot be stored now.
+        """
+        if signed is None or not is_signed(signed, keys):
+            raise Problem(
+                401,
+                "not-signed",
+                "The request is not signed",
+                f"No configured secret has made this signature. It stands in {names}.",
+            )
+        if not raw.strip():
+            raise Problem(
+                422,
+                "invalid",
+                "There is no mail in it",
+                "The body is empty; a raw message (RFC 5322) is wanted.",
+            )
+        recipients = [one.strip() for one in recipients if one.strip()]
+        key = f"webhook:{hashlib.sha256(signed.id.encode()).hexdigest()[:32]}"
+        same = mail_id(raw, sender=sender, recipients=recipients)
+        try:
+            (before,), now = await self._ledger.store.read_now([key])
+            if not is_timely(signed, now):
+                raise Problem(
+                    401,
+                    "not-timely",
+                    "The request is too old",
+                    f"It says that it was sent at {signed.timestamp[:20]!r}, and it is "
+                    f"{int(now.timestamp())}; {_minutes(WINDOW)} minutes are allowed. "
+                    "Compare the clocks.",
+                )
+            if before is None:
+                also = Change().put_raw(key, same, ttl=REMEMBERED)
+                new = await store(
+                    self._ledger,
+                    raw,
+                    sender=sender,
+                    recipients=recipients,
+                    # Who posts has proven who it is; what stands on top of the mail has not.
+                    peer="" if self._settings.results else UNKNOWN_PEER,
+                    also=also,
+                )
+                if not new:
+                    before = await self._ledger.raw(key)
+        except LedgerUnavailable as error:
+            log.warning("mail.deferred", at="webhook", error=str(error))
+            raise Problem(
+                503,
+                "unavailable",
+                "Signoff cannot reach its Redis",
+                "The mail is not stored: send it again.",
+            ) from error
+        if before is not None and before[1] != same:
+            raise Problem(
+                409,
+                "id-used",
+                "The id was used before",
+                "Another mail had this id. Give each mail an id of its own.",
+            )
+        log.info("mail.stored" if before is None else "mail.known", by="webhook", size=len(raw))
+
+
+async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
+    """Return the text fields of a form.
+
+    Raises:
+        Problem: It is none.
+    """
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    try:
+        form = await Request(request.scope, receive).form(
+            max_files=0, max_fields=_MOST_FIELDS, max_part_size=len(body) + 1
+        )
+    except (HTTPException, MultiPartException, ValueError, LookupError) as error:
+        raise Problem(
+            422, "invalid", "The body is not a form", "A form of Mailgun's is wanted."
+        ) from error
+    return {name: value for name, value in form.items() if not isinstance(value, UploadFile)}
+
+
+def _refused(request: Request, problem: Problem) -> Response:
+    peer = request.client.host if request.client else ""
+    log.info("mail.webhook_refused", peer=peer, kind=problem.kind)
+    return problem.response()
+
+
+def _taken() -> Response:
+    return JSONResponse({"status": "stored"})
+
+
+def _minutes(span: timedelta) -> int:
+    return span // timedelta(minutes=1)

@@ -1,0 +1,1 @@
+"""Mail out: rendered, signed, and handed to a relay."""

@@ -1,0 +1,167 @@
+"""The email channel: cards, outcomes and notices as mails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from email.message import EmailMessage
+from typing import TypeVar
+
+import structlog
+
+from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.message_ids import MessageKey
+from signoff.channels.email.outbound.pace import AGAIN, Pace
+from signoff.channels.email.outbound.render import (
+    LinkMail,
+    is_whole,
+    plain_text,
+    recipient,
+    render,
+    render_link,
+)
+from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.core.approvals.approval import Approval, Shown
+from signoff.core.base.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
+from signoff.core.payloads.payload import find_field
+
+log = structlog.get_logger(__name__)
+
+M = TypeVar("M", Message, LinkMail)
+
+
+class EmailChannel:
+    """Delivers by SMTP. The receipt is the Message-ID.
+
+    Args:
+        settings: The settings.
+        pace: How fast mail may go out; as fast as it can where there is none.
+        tokens: Where tokens for the login come from, where it is not by password.
+        key: Makes the codes in the Message-IDs.
+
+    Raises:
+        ConfigError: A file that the settings name cannot be read.
+    """
+
+    name = "email"
+
+    def __init__(
+        self,
+        settings: EmailSettings,
+        *,
+        pace: Pace | None = None,
+        tokens: Tokens | None = None,
+        key: MessageKey | None = None,
+    ) -> None:
+        self._settings = settings
+        self._pace = pace
+        self._key = key
+        self._signer = settings.dkim.signer()
+        self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Deliver a batch over one connection; see `Channel`."""
+        return await self._deliver(messages, render)
+
+    async def deliver_links(self, messages: Sequence[LinkMail]) -> list[Result]:
+        """Deliver links to sign in, as `deliver` does messages."""
+        return await self._deliver(messages, render_link)
+
+    async def _deliver(
+        self, messages: Sequence[M], write: Callable[[M, EmailSettings, bytes], EmailMessage]
+    ) -> list[Result]:
+        try:
+            key = await self._key.get() if self._key is not None else b""
+        except LedgerUnavailable as error:
+            return [Retry(0, str(error), counted=False)] * len(messages)
+        results: dict[int, Result] = {}
+        mails: dict[int, Envelope] = {}
+        receipts: dict[int, str] = {}
+        shown: dict[int, Shown] = {}
+        for at, message in enumerate(messages):
+            try:
+                mail = write(message, self._settings, key)
+                data = mail.as_bytes()
+                if self._signer is not None:
+                    data = self._signer.sign(data)
+                mails[at] = Envelope(self._from(message), recipient(message), data)
+                receipts[at] = str(mail["Message-ID"])
+                shown[at] = _shown(message)
+            except MailRefused as error:
+                results[at] = Refused(str(error))
+            except Exception as error:
+                log.exception("mail.not_rendered", message=message.id)
+                results[at] = Retry(0, f"{type(error).__name__}: {error}")
+        outcomes = await self._send(list(mails.values())) if mails else []
+        for at, problem in zip(mails, outcomes, strict=True):
+            result = Delivered(receipts[at], shown=shown[at])
+            results[at] = result if problem is None else _result(problem)
+        return [results[at] for at in range(len(messages))]
+
+    async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
+        """Send as many as the pace allows; the others have to wait for their turn."""
+        pace = self._pace
+        if pace is None:
+            return await self._sender.send(mails)
+        try:
+            async with pace.connection() as free:
+                most = await pace.grant(len(mails)) if free else 0
+                outcomes = await self._sender.send(mails[:most]) if most else []
+                if any(isinstance(one, MailThrottled) for one in outcomes):
+                    await pace.rest()
+        except LedgerUnavailable as error:
+            return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)
+        waiting = MailThrottled("It waits for its turn: [email.smtp] per_minute, connections.")
+        return [*outcomes, *[waiting] * (len(mails) - most)]
+
+    def _from(self, message: Message | LinkMail) -> str:
+        if isinstance(message, Message) and message.token and self._settings.bounces:
+            return self._settings.reply_address(message.token)
+        return self._settings.sender_address
+
+
+def _shown(message: Message | LinkMail) -> Shown:
+    if not isinstance(message, Message) or message.kind is not Kind.CARD:
+        return Shown.UNKNOWN
+    return Shown.COMPLETE if is_whole(message.card) else Shown.CUT
+
+
+def _result(error: MailError) -> Result:
+    if isinstance(error, MailThrottled):
+        return Retry(AGAIN, str(error), counted=False)
+    return Refused(str(error)) if isinstance(error, MailRefused) else Retry(0, str(error))
+
+
+def sent_lines(
+    approval: Approval,
+    person: str,
+    *,
+    directory: Directory,
+    settings: EmailSettings,
+    inbox: InboxSettings | None = None,
+) -> frozenset[str]:
+    """Return the lines of the card that a person was sent, so that they are not taken for theirs.
+
+    `signoff.channels.words.phrases.harmless` sees to it that none of them could be an answer; a
+    line that looks like a value of the payload may be the person's own, and is left out.
+    """
+    message = Message(
+        id=Holder(approval.id, person, EmailChannel.name).card,
+        kind=Kind.CARD,
+        card=card(approval, directory),
+        person=person,
+        name="",
+        address="",
+        at=approval.opened_at,
+        link=inbox.link_to(approval.id) if inbox is not None else "",
+    )
+    return frozenset(
+        line
+        for line in plain_text(message, settings).splitlines()
+        if line.strip() and find_field(approval.template, line.partition(":")[0].strip()) is None
+    )

@@ -1,0 +1,158 @@
+"""Our own DKIM signature, for those whose mail leaves without a relay that signs (RFC 6376)."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+import dkim  # type: ignore[import-untyped]
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from pydantic import AfterValidator, model_validator
+
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.servers import Table
+from signoff.core.base.errors import ConfigError
+
+_SMALLEST_KEY: Final = 2048  # RFC 8301, section 3.2, asks signers for no less
+_SIGNED: Final = (
+    *(b"from", b"to", b"subject", b"date", b"message-id", b"reply-to", b"in-reply-to"),
+    *(b"references", b"mime-version", b"content-type", b"auto-submitted", b"x-signoff-loop"),
+)
+"""The fields that are signed, whether they are there or not: none can be added later."""
+_TWICE: Final = (b"from", b"to", b"subject", b"date", b"reply-to")
+"""Of these no second one can be put on top (RFC 6376, section 8.15)."""
+
+
+def _label(text: str) -> str:
+    allowed = set("abcdefghijklmnopqrstuvwxyz0123456789-._")
+    if not set(text.lower()) <= allowed or text.startswith(".") or text.endswith("."):
+        raise ValueError(f"{text!r} is not a name in the DNS")
+    return text.lower()
+
+
+Label = Annotated[str, AfterValidator(_label)]
+
+
+class DkimSettings(Table):
+    """A DKIM signature of our own, where no relay signs.
+
+    Attributes:
+        domain: Who signs; that of ``sender``, or one above it. "" signs nothing.
+        selector: Under which name of that domain the public key is: ``SELECTOR._domainkey``.
+        key: A file with the private key in PEM, RSA of 2048 bits and more or Ed25519.
+    """
+
+    domain: Label = ""
+    selector: Label = ""
+    key: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if len({bool(self.domain), bool(self.selector), self.key is not None}) > 1:
+            raise ValueError("domain, selector and key come together: set all or none")
+        return self
+
+    def signer(self) -> Signer | None:
+        """Return what signs, None where nothing is to be signed.
+
+        Raises:
+            ConfigError: The key cannot be read or used.
+        """
+        return None if self.key is None else Signer(self, self.key)
+
+
+class Signer:
+    """Signs mails.
+
+    Args:
+        settings: Domain and selector.
+        key: The file of the private key.
+
+    Raises:
+        ConfigError: The key cannot be read or used.
+    """
+
+    def __init__(self, settings: DkimSettings, key: Path) -> None:
+        private = _private_key(key)
+        self._settings = settings
+        public = private.public_key()
+        if isinstance(private, RSAPrivateKey):
+            self._algorithm, self._kind = b"rsa-sha256", "rsa"
+            self._key = private.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+                serialization.NoEncryption(),
+            )
+            shown = public.public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+        else:
+            self._algorithm, self._kind = b"ed25519-sha256", "ed25519"
+            self._key = base64.b64encode(private.private_bytes_raw())
+            shown = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        self._public = base64.b64encode(shown).decode()
+
+    @property
+    def name(self) -> str:
+        """The name in the DNS under which the public key has to be."""
+        return f"{self._settings.selector}._domainkey.{self._settings.domain}"
+
+    @property
+    def record(self) -> str:
+        """The TXT record that has to be there."""
+        return f"v=DKIM1; k={self._kind}; p={self._public}"
+
+    def sign(self, mail: bytes) -> bytes:
+        """Return a mail with a signature over all of its body and the fields that matter."""
+        signature: bytes = dkim.sign(
+            mail,
+            self._settings.selector.encode(),
+            self._settings.domain.encode(),
+            self._key,
+            canonicalize=(b"relaxed", b"relaxed"),
+            signature_algorithm=self._algorithm,
+            include_headers=[*_SIGNED, *_TWICE],
+        )
+        return signature + mail
+
+    async def problem(self, txt: Txt) -> str | None:
+        """Look the public key up, and return what is wrong with it: "" for nothing.
+
+        Returns:
+            None where the DNS does not answer.
+        """
+        records = await txt.records(self.name)
+        if records is None:
+            return None
+        tags = [_tags(one.decode("utf-8", "replace")) for one in records]
+        if any(one.get("p") == self._public for one in tags):
+            return ""
+        found = "has another key" if any("p" in one for one in tags) else "is not there"
+        return f"the TXT record {self.name} {found}; it has to be: {self.record}"
+
+
+def _tags(record: str) -> dict[str, str]:
+    pairs = (one.partition("=") for one in record.split(";"))
+    return {name.strip(): "".join(value.split()) for name, _, value in pairs}
+
+
+def _private_key(path: Path) -> RSAPrivateKey | Ed25519PrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(
+            f"{path} cannot be read as a private key in PEM: {error}", key="email.dkim.key"
+        ) from error
+    if isinstance(key, Ed25519PrivateKey):
+        return key
+    if isinstance(key, RSAPrivateKey) and key.key_size >= _SMALLEST_KEY:
+        return key
+    raise ConfigError(
+        f"{path} has a key that receivers do not take; make one with "
+        f"`openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`",
+        key="email.dkim.key",
+    )

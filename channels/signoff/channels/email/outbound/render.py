@@ -1,0 +1,373 @@
+"""A message as an email: headers, plain text and HTML that say the same."""
+
+from __future__ import annotations
+
+import email.policy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+from html import escape
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import css_inline
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from signoff.channels.email.inbound.threads import subject_tag
+from signoff.channels.email.message_ids import message_id
+from signoff.channels.email.parsing.addresses import normal_address
+from signoff.channels.email.parsing.reading import CUT_MARKER
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.words.phrases import harmless, moment
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.errors import MailRefused
+from signoff.core.base.shown_text import shortened
+from signoff.core.cards.card import Card, Row, one_line, unbroken
+
+_ROOM: Final = 24_000
+"""Bytes of HTML for all arguments together, names and values."""
+
+_MOST_ROWS: Final = 60
+"""Arguments of a mail that does not show all of them."""
+
+_LARGEST: Final = 95_000
+"""Bytes of HTML of a card that shows all: Gmail cuts a mail off at 102 KB."""
+
+_FRAME: Final = 14_000
+_A_ROW: Final = 700
+_A_FIELD: Final = 300
+_A_LINE: Final = 400
+"""Bytes of HTML around everything, around an argument, a field to fill, and a remark; measured."""
+
+_LONGEST_HINT: Final = 2_000
+_LONGEST_NAME: Final = 200
+
+_BLANK: Final = frozenset({"", "0", "0.0", "null"})
+"""What a field of a payload template is shown as where the person has to fill it."""
+
+_LONGEST_WORD: Final = 60
+_LONGEST_PREHEADER: Final = 140
+_LONGEST_ID: Final = 200
+_ID_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('<>()[]\\,;:"')
+
+# In the header the default of 78 makes the library encode long Message-IDs beyond recognition.
+_HEADER: Final = email.policy.SMTP.clone(max_line_length=300)
+# RFC 2045, section 6.7: quoted-printable has no longer lines, and filters against spam know it.
+_BODY: Final = email.policy.SMTP.clone(max_line_length=76)
+
+_TEMPLATES: Final = Environment(
+    loader=PackageLoader("signoff.channels.email"),
+    # What is not plainly text is escaped.
+    autoescape=select_autoescape(disabled_extensions=("txt.j2",), default=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["harmless"] = harmless
+_INLINER: Final = css_inline.CSSInliner(keep_at_rules=True, load_remote_stylesheets=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMail:
+    """A link to sign in, for the person who has asked for it.
+
+    Attributes:
+        id: A function of the cause.
+        person: The id of the person.
+        name: The person's name.
+        address: Where to.
+        at: The present (UTC).
+        until: Until when the link is good (UTC).
+        link: The link; whoever has it and the browser that asked for it is the person.
+        browser: Which browser has asked, in our own words.
+    """
+
+    id: str
+    person: str
+    name: str
+    address: str
+    at: datetime
+    until: datetime
+    link: str
+    browser: str
+
+
+def render(message: Message, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
+    """Return a message as an email.
+
+    No text of others gets into a header but as one printable line, and none of our lines begins
+    with a word that decides: see `signoff.channels.words.phrases.harmless`.
+
+    Args:
+        message: What to tell whom.
+        settings: Who we are.
+        key: Makes the code in its Message-ID; see `MessageKey`.
+
+    Returns:
+        A multipart/alternative mail. The same message gives a mail of the same Message-ID.
+
+    Raises:
+        MailRefused: The address can never be written to.
+    """
+    mail = _begun(message, settings)
+    if message.token:
+        mail["Reply-To"] = settings.reply_address(message.token)
+    mail["Subject"] = subject(message)
+    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain, key=key)
+    thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
+    if thread and message.kind is not Kind.CARD:
+        mail["In-Reply-To"] = thread[-1]
+        mail["References"] = " ".join(thread)
+    return _ended(mail, message.id, plain_text(message, settings), html(message, settings))
+
+
+def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
+    """Return the mail with a link to sign in; see `render`.
+
+    Raises:
+        MailRefused: The address can never be written to.
+    """
+    mail = _begun(message, settings)
+    mail["Subject"] = "Sign in to Signoff"
+    mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
+    context = {"message": message, "until": moment(message.until), "cut_marker": CUT_MARKER}
+    text, page = (
+        _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
+    )
+    return _ended(mail, message.id, harmless(text), _INLINER.inline(page))
+
+
+def plain_text(message: Message, settings: EmailSettings) -> str:
+    """Return the text part of a message."""
+    text = _TEMPLATES.get_template(f"{_template(message)}.txt.j2").render(
+        _context(message, settings)
+    )
+    return _utf8(harmless(text))
+
+
+def html(message: Message, settings: EmailSettings) -> str:
+    """Return the HTML part of a message."""
+    text = _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
+        _context(message, settings)
+    )
+    # Gmail and Outlook drop most of what stands in a style sheet: each element has its own style.
+    return _INLINER.inline(_utf8(text))
+
+
+def is_whole(card: Card) -> bool:
+    """Say whether a mail shows all of a call: nothing is cut by us, nor by any mail program."""
+    rows = sum(_size(row.name) + _size(row.value) for row in card.rows)
+    # A field stands in the button's link too, percent-encoded.
+    fields = sum(8 * _size(row.name + row.value) + _size(row.note) for row in card.fields)
+    said = sum(_size(one.who) + _size(one.text) for one in card.comments)
+    lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
+    frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
+    frame += _A_LINE * (len(card.comments) + len(card.warnings))
+    texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))
+    return rows <= _ROOM and frame + rows + fields + texts <= _LARGEST
+
+
+def subject(message: Message) -> str:
+    """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
+    card = message.card
+    needed = f"Answer needed: {_word(card.agent or card.app)}"
+    if card.kind is not Asks.INPUT:
+        needed = f"Approval needed: {_word(card.tool)}"
+    words = f"{needed} ({_word(card.app)}) {subject_tag(card.approval)}"
+    return words if message.kind is Kind.CARD else f"Re: {words}"
+
+
+def recipient(message: Message | LinkMail) -> str:
+    """Return the address of the envelope, and of the To header.
+
+    Raises:
+        MailRefused: It is none, or needs an extension that few servers have (RFC 6531).
+    """
+    address = normal_address(message.address)
+    if address is None:
+        raise MailRefused(
+            f"{message.address!r} of {message.person} is not an address that mail can be sent to; "
+            "correct it under [[people]]."
+        )
+    return address
+
+
+def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage:
+    mail = EmailMessage(policy=_BODY)
+    mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
+    mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
+    mail["Date"] = format_datetime(message.at)
+    # RFC 3834: nothing that answers mail by itself shall answer this.
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail["X-Signoff-Loop"] = settings.domain
+    return mail
+
+
+def _ended(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage:
+    for name, value in mail.items():
+        if "\r" in value or "\n" in value:
+            raise MailRefused(f"The {name} header of {cause} would have had a line break in it.")
+    mail.set_content(text, cte="quoted-printable")
+    mail.add_alternative(page, subtype="html", cte="quoted-printable")
+    mail.policy = _HEADER
+    return mail
+
+
+def mailto(address: str, subject_line: str, body: str) -> str:
+    """Return a ``mailto:`` link that opens a mail which only has to be sent (RFC 6068)."""
+    fields = urlencode({"subject": subject_line, "body": body}, quote_via=quote)
+    return f"mailto:{quote(address, safe='@+')}?{fields}"
+
+
+def span(duration: timedelta) -> str:
+    """Write how long something still takes, as roughly as people do: ``3 h 20 min``."""
+    minutes = max(round(duration.total_seconds() / 60), 1)
+    hours, rest = divmod(minutes, 60)
+    days, left = divmod(hours, 24)
+    if days >= 2:
+        return f"{days} days"
+    if days:
+        return f"1 day {left} h" if left else "1 day"
+    if hours >= 3 or (hours and not rest):
+        return f"{hours + (rest >= 30)} h"
+    return f"{hours} h {rest} min" if hours else f"{minutes} min"
+
+
+def _template(message: Message) -> str:
+    return "card" if message.kind is Kind.CARD else "note"
+
+
+def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
+    card = message.card
+    fields = [
+        row if row.filled or row.value not in _BLANK else row.model_copy(update={"value": ""})
+        for row in card.fields
+    ]
+    values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
+    address = settings.reply_address(message.token) if message.token else ""
+    decides = address and message.kind is not Kind.QUESTION
+    whole = is_whole(card)
+    # A yes that is confirmed on the page is given where all of it is shown.
+    approves = whole or card.in_two_steps
+    reply = f"Re: {subject(message).removeprefix('Re: ')}"
+    return {
+        "message": message,
+        "card": card,
+        "rows": card.rows if whole else fit(card.rows),
+        "hint": card.hint if whole else shortened(card.hint, _LONGEST_HINT),
+        "whole": whole,
+        "approves": approves,
+        "cut": not (whole or card.in_two_steps),
+        "cut_marker": CUT_MARKER,
+        "preheader": _preheader(message),
+        "until": moment(card.deadline) if card.deadline else "",
+        "left": _left(card, message.at),
+        "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
+        "example": message.example.splitlines(),
+        "fields": fields,
+        "lone_number": _lone_number(card),
+        "comments": [
+            {"who": one.who, "at": moment(one.at), "text": one.text} for one in card.comments
+        ],
+        "claimed": _claimed(card),
+        "offer": card.beforehand if message.person in card.beforehand.who else None,
+        "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
+        "reject_link": mailto(address, reply, "reject: ") if decides else "",
+        "answered": bool(address),
+        "sender": settings.sender_address,
+    }
+
+
+def _claimed(card: Card) -> str:
+    until = f", until {moment(card.claimed_until)}" if card.claimed_until else ""
+    return f"{card.claimed}{until}" if card.claimed else ""
+
+
+def _preheader(message: Message) -> str:
+    """Return what a list of mails shows beside the subject: who asks, and for what."""
+    if message.kind is not Kind.CARD:
+        return f"{message.headline} {message.text}"[:_LONGEST_PREHEADER]
+    card = message.card
+    rows = (f"{row.name}: {unbroken(row.value)}" for row in card.rows)
+    return " · ".join([f"From {card.requester}", *rows])[:_LONGEST_PREHEADER]
+
+
+def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
+    """Return arguments that fit a mail; what is left out is said, and the digest covers it.
+
+    The room, in bytes of HTML, is shared out from the shortest value to the longest, so that one
+    huge argument does not hide the small ones.
+    """
+    shown, left_out = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
+    sizes = [_size(row.value) for row in shown]
+    allowed: dict[int, int] = {}
+    left = room
+    for done, at in enumerate(sorted(range(len(shown)), key=sizes.__getitem__)):
+        share = max(left // (len(shown) - done), 0)
+        allowed[at] = min(sizes[at], share)
+        left -= allowed[at]
+    fitted = tuple(_cut(row, sizes[at], allowed[at]) for at, row in enumerate(shown))
+    more = (Row(name="…", value=f"{left_out:,} more arguments"),) if left_out > 0 else ()
+    return fitted + more
+
+
+def _cut(row: Row, size: int, room: int) -> Row:
+    name = shortened(row.name, _LONGEST_NAME)
+    if size <= room:
+        return Row(name=name, value=row.value)
+    length = len(row.value) * room // size
+    while _size(row.value[:length]) > room:
+        length = length * 9 // 10
+    return Row(name=name, value=shortened(row.value, length))
+
+
+def _size(text: str) -> int:
+    """Return how many bytes of HTML a text takes."""
+    escaped = escape(text, quote=False).encode("utf-8", "backslashreplace")
+    return len(escaped) + len("<br>") * text.count("\n")
+
+
+def _lone_number(card: Card) -> str:
+    """Return the name of the only field, when it is a number that has to be filled."""
+    lone = len(card.fields) == 1 and not card.optional and not card.fields[0].filled
+    return card.fields[0].name if lone and card.fields[0].value in {"0", "0.0"} else ""
+
+
+def _left(card: Card, at: datetime) -> str:
+    if card.deadline is None or card.deadline <= at:
+        return ""
+    return f"in {span(card.deadline - at)}"
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _header(text: str) -> str:
+    # The library decodes encoded words (RFC 2047) in what it is given, line breaks included.
+    return one_line(text).replace("=?", "= ?")
+
+
+def _name(name: str) -> str:
+    return _header(name)[:100]
+
+
+def _word(text: str) -> str:
+    line = _header(text)
+    return line if len(line) <= _LONGEST_WORD else f"{line[:_LONGEST_WORD]}…"
+
+
+def _is_message_id(text: str) -> bool:
+    inner = text[1:-1]
+    return (
+        5 <= len(text) <= _LONGEST_ID
+        and text[0] == "<"
+        and text[-1] == ">"
+        and inner.count("@") == 1
+        and set(inner) <= _ID_CHARACTERS
+    )

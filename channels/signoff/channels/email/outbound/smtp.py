@@ -1,0 +1,293 @@
+"""Mail out: one SMTP connection for a batch, and a clear word for everything that can go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiosmtplib
+import structlog
+from aiosmtplib import errors as smtp
+
+from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.settings import SmtpSettings
+from signoff.channels.pipeline.reply_tokens import redact
+from signoff.core.base.errors import (
+    LedgerError,
+    MailboxError,
+    MailDeferred,
+    MailError,
+    MailRefused,
+    MailThrottled,
+)
+from signoff.core.cards.card import one_line
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_ANSWER: Final = 300
+_WANTS_LOGIN: Final = frozenset({530, 534, 535, 538})
+"""RFC 4954, section 6: it is our login that is wrong, or missing, and no recipient's doing."""
+_POLICY: Final = "4.7."
+"""RFC 3463, section 3.8: with it servers slow down whoever sends too fast."""
+_QUOTA: Final = "5.4.5"
+"""What Gmail says when the day's quota is used up: not for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A mail and where it goes; what bounces goes back to its sender."""
+
+    sender: str
+    recipient: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong with one mail.
+
+    Attributes:
+        error: `MailDeferred` when trying again is right, `MailRefused` when there is no use.
+        setting: The setting to look at, "" where it is nobody's fault of ours.
+        lost: Whether the connection is of no use any more.
+        slower: Whether the server asks for less mail, whoever it is for.
+    """
+
+    error: MailError
+    setting: str = ""
+    lost: bool = False
+    slower: bool = False
+
+
+class SmtpSender:
+    """Sends batches of mails.
+
+    Args:
+        settings: The server.
+        hostname: The name we greet it with.
+        tokens: Where tokens for the login come from, where it is not by password.
+
+    Raises:
+        ConfigError: The file of certificates cannot be read.
+    """
+
+    def __init__(
+        self, settings: SmtpSettings, *, hostname: str, tokens: Tokens | None = None
+    ) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._hostname = hostname
+        self._tls = settings.tls_context()
+
+    async def send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
+        """Send mails one after the other over one connection.
+
+        A mail that is not taken does not keep the others from it. A connection that drops is made
+        anew once for each mail; a server that cannot be reached is not tried again for the rest.
+
+        Returns:
+            For each mail None, or a `MailDeferred` or `MailRefused` that says what went wrong.
+        """
+        outcomes: list[MailError | None] = []
+        client = self._client()
+        try:
+            for mail in mails:
+                fault = await self._one(client, mail)
+                if fault is not None and fault.lost and client.is_connected:
+                    client.close()
+                outcomes.append(None if fault is None else fault.error)
+                if fault is not None and fault.setting:
+                    # It is about the server, not about this mail: the others would fare no better.
+                    log.error("smtp.unusable", setting=fault.setting, error=str(fault.error))
+                    outcomes += [fault.error] * (len(mails) - len(outcomes))
+                    break
+                if fault is not None and fault.slower:
+                    log.warning("smtp.slower", error=str(fault.error))
+                    waiting = MailThrottled(f"The mail server asks for less: {fault.error}")
+                    outcomes += [waiting] * (len(mails) - len(outcomes))
+                    break
+        finally:
+            await self._close(client)
+        return outcomes
+
+    async def check(self) -> MailError | None:
+        """Connect and log in as for sending, and leave again; return what went wrong."""
+        client = self._client()
+        try:
+            await client.connect()
+        except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+            return self._connecting(error).error
+        finally:
+            await self._close(client)
+        return None
+
+    async def _one(self, client: aiosmtplib.SMTP, mail: Envelope) -> Fault | None:
+        for last in (False, True):
+            fresh = not client.is_connected
+            try:
+                if fresh:
+                    await client.connect()
+            except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+                return self._connecting(error)
+            try:
+                await client.sendmail(mail.sender, [mail.recipient], mail.data)
+            except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+                fault = translate(error)
+                if fault.lost and not fresh and not last:
+                    continue  # the server had closed an idle connection
+                return fault
+            return None
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    def _client(self) -> aiosmtplib.SMTP:
+        settings = self._settings
+        login: dict[str, Any] = {}
+        if self._tokens is not None:
+            login = {"username": settings.username, "oauth_token_generator": self._tokens.get}
+        elif settings.username:
+            password = settings.password.get_secret_value()
+            login = {"username": settings.username, "password": password}
+        return aiosmtplib.SMTP(
+            hostname=settings.host,
+            port=settings.real_port,
+            local_hostname=self._hostname,
+            timeout=settings.timeout,
+            use_tls=settings.security == "tls",
+            start_tls=settings.security == "starttls",
+            tls_context=self._tls,
+            **login,
+        )
+
+    def _connecting(self, error: Exception) -> Fault:
+        """Translate what kept us from getting a connection that is ready for mail."""
+        fault = translate(error)
+        settings = self._settings
+        if self._tokens is not None and isinstance(error, smtp.SMTPAuthenticationError):
+            self._tokens.forget()
+        if isinstance(error, MailboxError | LedgerError):
+            # The issuer of tokens has said it, and it was asked for the mailbox's as for ours.
+            words = str(error).replace("[email.imap.oauth]", "[email.smtp.oauth]")
+            return Fault(MailDeferred(words), "[email.smtp.oauth]", True)
+        text = f"The mail server {settings.where} cannot be used: {fault.error}"
+        # Whatever the server says here, it does not say it about a recipient.
+        return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)
+
+    @staticmethod
+    async def _close(client: aiosmtplib.SMTP) -> None:
+        if client.is_connected:
+            with contextlib.suppress(aiosmtplib.SMTPException, OSError):
+                await client.quit()
+        client.close()
+
+
+def translate(error: Exception) -> Fault:
+    """Return what an exception of aiosmtplib, or of the network below it, means for a mail.
+
+    Codes are those of RFC 5321, section 4.2.1: 4yz is for later, 5yz for ever.
+    """
+    certificate = _cause(error, ssl.SSLError)
+    if certificate is not None:
+        names = ("verify_message", "reason")
+        reason = next(
+            (text for name in names if (text := getattr(certificate, name, ""))), certificate
+        )
+        return Fault(
+            MailDeferred(
+                f"no safe connection: {reason}. Check [email.smtp] host, which the server's "
+                "certificate must bear, and ca_file for a private authority"
+            ),
+            setting="[email.smtp] host, security, ca_file",
+            lost=True,
+        )
+    for kind in type(error).__mro__:
+        if kind in FAULTS:
+            return FAULTS[kind](error)
+    return Fault(MailDeferred(_said(error)), lost=True)
+
+
+def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any of the responses
+    code, text = int(error.code), f"the server said {error.code} {_said(error)}"
+    said = _said(error)
+    if code in _WANTS_LOGIN:
+        return _login(error)
+    if 500 <= code < 600 and not said.startswith(_QUOTA):
+        return Fault(MailRefused(text))
+    if said.startswith((_POLICY, _QUOTA)) and not isinstance(error, smtp.SMTPRecipientRefused):
+        return Fault(MailDeferred(text), lost=True, slower=True)
+    # 421 announces that the server closes the connection (RFC 5321, section 3.8).
+    return Fault(MailDeferred(text), lost=code == 421 or not 400 <= code < 500)
+
+
+def _recipients(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    return _by_code(error.recipients[0])
+
+
+def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    fault = _by_code(error)
+    if isinstance(fault.error, MailDeferred):
+        return fault
+    # The recipient is not to blame and must not count as unreachable.
+    text = f"{fault.error}; is {redact(error.sender)} an address this account may send from?"
+    return Fault(MailDeferred(text), setting="[email] sender, bounces")
+
+
+def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    text = f"it does not accept the login: {error.code} {_said(error)}"
+    return Fault(MailDeferred(text), setting="[email.smtp] username, password", lost=True)
+
+
+def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    text = f"it lacks what the settings ask for: {_said(error)}"
+    return Fault(MailDeferred(text), setting="[email.smtp] security, username", lost=True)
+
+
+def _greeting(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    text = f"it does not welcome us: {error.code} {_said(error)}"
+    return Fault(MailDeferred(text), lost=True)
+
+
+def _network(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
+    return Fault(MailDeferred(_said(error)), lost=True)
+
+
+def _unsendable(error: Any) -> Fault:  # noqa: ANN401 -- a ValueError
+    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_said(error)}"))
+
+
+FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
+    smtp.SMTPException: _network,
+    smtp.SMTPServerDisconnected: _network,
+    smtp.SMTPConnectError: _network,
+    smtp.SMTPTimeoutError: _network,
+    smtp.SMTPConnectTimeoutError: _network,
+    smtp.SMTPReadTimeoutError: _network,
+    smtp.SMTPNotSupported: _unsupported,
+    smtp.SMTPResponseException: _by_code,
+    smtp.SMTPConnectResponseError: _greeting,
+    smtp.SMTPHeloError: _greeting,
+    smtp.SMTPDataError: _by_code,
+    smtp.SMTPAuthenticationError: _login,
+    smtp.SMTPSenderRefused: _sender,
+    smtp.SMTPRecipientRefused: _by_code,
+    smtp.SMTPRecipientsRefused: _recipients,
+    OSError: _network,
+    ValueError: _unsendable,
+}
+"""What each exception means; a test holds it complete for all that aiosmtplib has."""
+
+
+def _said(error: BaseException) -> str:
+    text = str(getattr(error, "message", "") or error) or type(error).__name__
+    return redact(one_line(text))[:_LONGEST_ANSWER]
+
+
+def _cause(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | None:
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None or isinstance(seen, kind):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -1,0 +1,1 @@
+"""From the bytes of a mail to the person's own words. Nothing is decided here."""

@@ -1,0 +1,234 @@
+"""The text of a mail in all the forms it has, and whether they say the same.
+
+Of alternatives (RFC 2046, section 5.1.4) a program shows one, and nobody knows which: its author
+may have seen the page, and its next reader sees the plain text. So all that can be read are read,
+and an answer is certain only if the person's own words are the same in all of them.
+"""
+
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from signoff.channels.email.parsing.cascade import Budget
+from signoff.channels.email.parsing.formats import (
+    ENRICHED,
+    HTML,
+    RTF,
+    text_of_enriched,
+    text_of_rtf,
+)
+from signoff.channels.email.parsing.markup import lines_of_html, words_of_html
+from signoff.channels.email.parsing.mime import Part
+from signoff.channels.email.parsing.quoting import (
+    MOST_LINES,
+    UNTOLD,
+    Line,
+    Reply,
+    has_words,
+    is_name,
+    read_reply,
+)
+
+DIFFERENT: Final = (
+    "Your mail has two versions of its text that say different things, and I cannot tell which of "
+    "them you saw. Send your answer again as plain text."
+)
+UNREADABLE: Final = (
+    "Your mail has a version of its text that I cannot read, so I cannot tell what you saw. Send "
+    "your answer again as plain text."
+)
+
+_MOST_READINGS: Final = 4
+_PLAIN: Final = frozenset({"text/plain", "text/markdown", "text/x-markdown"})
+_NO_TEXT: Final = frozenset(
+    {
+        *("text/calendar", "text/vcard", "text/x-vcard", "text/directory", "text/css"),
+        *("text/rfc822-headers", "text/xml", "text/csv", "text/javascript", "text/x-amp-config"),
+    }
+)
+_LINKS: Final = ("http:", "https:", "mailto:", "tel:", "cid:", "ftp:", "file:", "www.", "image:")
+_PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif")
+_LONGEST_LINK: Final = 2_000
+
+
+class Said(NamedTuple):
+    """What the author of a mail said in it.
+
+    Attributes:
+        reply: The author's own words.
+        text: The whole text that they were read from.
+        html_only: Whether all of it came from HTML because no plain text was there.
+        doubt: Why it is not certain that these are the author's words, or "".
+    """
+
+    reply: Reply
+    text: str
+    html_only: bool
+    doubt: str
+
+
+class _Reading(NamedTuple):
+    """One form of the text: its lines, what it consists of, and whether that is HTML alone."""
+
+    lines: list[Line]
+    parts: Sequence[Part]
+    html: bool
+
+    def words(self) -> str:
+        """Return all words in it, seen or not."""
+        return " ".join(map(_words, self.parts))
+
+
+def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -> Said:
+    """Read what the author of a mail said, in all forms of it.
+
+    Args:
+        mail: The parsed mail.
+        sent_lines: Lines that we sent and that are not the person's.
+        names: The words of the author's name, case-folded.
+    """
+    forms = [parts for parts in _forms(mail) if parts]
+    budget = Budget()
+    read = (_read(parts, budget) for parts in forms[:_MOST_READINGS])
+    readings = [one for one in read if one is not None]
+    if not readings:
+        unreadable = any(map(_is_unreadable, mail.walk()))
+        return Said(Reply("", ""), "", html_only=False, doubt=UNREADABLE if unreadable else "")
+    replies = [read_reply(one.lines, sent_lines, names) for one in readings]
+    doubt = _doubt(replies, readings, frozenset(names))
+    if len(forms) > _MOST_READINGS:
+        doubt = doubt or DIFFERENT
+    if any(map(_is_unreadable, mail.walk())):
+        doubt = doubt or UNREADABLE
+    text = "\n".join(line.text for line in readings[0].lines)
+    return Said(replies[0], text, readings[0].html, doubt)
+
+
+def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:
+    # Some programs write the person's name into one of the forms only.
+    answers = (one.answer.splitlines() for one in replies)
+    essences = [
+        essence("\n".join(line for line in answer if not is_name(line, names)))
+        for answer in answers
+    ]
+    for at, reply in enumerate(replies):
+        if reply.doubt and not (
+            reply.doubt == UNTOLD
+            and any(
+                _settles(other, readings[place], essences[place] == essences[at], reply.unsure)
+                for place, other in enumerate(replies)
+                if place != at
+            )
+        ):
+            return reply.doubt
+    return DIFFERENT if len(set(essences)) > 1 else ""
+
+
+def _settles(other: Reply, reading: _Reading, same: bool, unsure: str) -> bool:
+    """Say whether another form tells what could not be told: there these words are quoted."""
+    return not other.doubt and same and essence(unsure) in essence(reading.words())
+
+
+def _forms(part: Part) -> list[list[Part]]:
+    """Return the forms of a part's text, each as the parts it consists of; the preferred one first.
+
+    That is the plain one, if something stands in it.
+    """
+    if part.attached:
+        return [[]]
+    if part.media_type == "multipart/alternative":
+        forms = [form for child in part.children for form in _forms(child) if form]
+        return sorted(forms, key=_preference) or [[]]
+    if part.children:
+        inner = [_forms(child) for child in part.children]
+        count = max(map(len, inner))
+        return [
+            [one for forms in inner for one in forms[at if at < len(forms) else 0]]
+            for at in range(count)
+        ]
+    return [[part]] if _is_read(part) else [[]]
+
+
+def _preference(form: Sequence[Part]) -> int:
+    types = {part.media_type for part in form}
+    return 0 if types & _PLAIN else 1 if "text/html" in types else 2
+
+
+def _is_read(part: Part) -> bool:
+    return part.media_type in _PLAIN | HTML | ENRICHED | RTF
+
+
+def _is_unreadable(part: Part) -> bool:
+    """Say whether a part is text that a program may show and that is not read here."""
+    if part.attached or part.children:
+        return False
+    if part.media_type in RTF:
+        return text_of_rtf(part.text()) is None
+    unknown = part.media_type.startswith("text/") and not _is_read(part)
+    return unknown and part.media_type not in _NO_TEXT and has_words(part.text())
+
+
+def _read(parts: Sequence[Part], budget: Budget) -> _Reading | None:
+    """Read one form of the text; None where nothing stands in it."""
+    lines: list[Line] = []
+    plain = False
+    for part in parts:
+        if part.media_type in HTML:
+            lines += lines_of_html(part.text(), budget)
+            continue
+        text = _unformatted(part)
+        plain = plain or bool(text.strip())
+        lines += map(Line, text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MOST_LINES))
+    reading = _Reading(lines, parts, html=not plain)
+    shown = any(line.text.strip() or line.doubt for line in lines)
+    return reading if shown or has_words(reading.words()) else None
+
+
+def _words(part: Part) -> str:
+    return words_of_html(part.text()) if part.media_type in HTML else _unformatted(part)
+
+
+def _unformatted(part: Part) -> str:
+    """Return the text of a part that is no HTML."""
+    text = part.text()
+    if part.media_type in ENRICHED:
+        return text_of_enriched(text)
+    return (text_of_rtf(text) or "") if part.media_type in RTF else text
+
+
+def essence(text: str) -> str:
+    """Return what a text says, in whichever form: without layout, links, and marks around words.
+
+    What changes the sense of an answer stays: question marks, signs of numbers, currencies, emoji.
+    """
+    plain = unicodedata.normalize("NFKC", "".join(_without_links(text))).casefold()
+    return "".join(
+        mark
+        for at, mark in enumerate(plain)
+        if mark.isalnum() or mark == "?" or (not mark.isspace() and _counts(mark, plain, at))
+    )
+
+
+def _counts(mark: str, text: str, at: int) -> bool:
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if mark in "+-":
+        return after.isdecimal() and not before.isalnum()
+    if mark in ".,:/":
+        return before.isdecimal() and after.isdecimal()
+    if mark in "%$":
+        return True
+    return mark > "\x7f" and unicodedata.category(mark) in ("Sc", "So")
+
+
+def _without_links(text: str) -> Iterator[str]:
+    """Yield a text without the addresses that programs write behind linked words."""
+    at = 0
+    for start, mark in enumerate(text):
+        if start < at or mark not in "<[(":
+            continue
+        end = text.find({"<": ">", "[": "]", "(": ")"}[mark], start, start + _LONGEST_LINK)
+        inside = text[start + 1 : end].lstrip().casefold() if end > 0 else ""
+        if inside.startswith(_LINKS) or (mark == "<" and inside.endswith(_PICTURES)):
+            yield text[at:start]
+            at = end + 1
+    yield text[at:]

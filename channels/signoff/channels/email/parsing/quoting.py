@@ -1,0 +1,426 @@
+"""Which lines of a mail the person wrote, and which only came along.
+
+Mail programs mark what they quote in dozens of ways, and no rule finds them all. So every line is
+one of three: certainly the person's, certainly not, or one of which that cannot be told. A mail
+with words of the third kind has a `Reply.doubt`, and decides nothing.
+
+- Lines behind ">" are quoted. Text between or below them is the person's (answers at the bottom).
+- "On Monday, Ada wrote:" goes; when no ">" follows, so does everything below it.
+- A copied header block, a heading such as "-----Original Message-----", the heading of GroupWise,
+  and our own cut marker end the person's text.
+- Below a rule across the page stands a quotation, a signature, or more of the person's text: it
+  cannot be told, unless one of the above or the person's name comes next.
+- A line right below a long quoted line is the rest of that line, wrapped on its way, or an answer.
+- A signature (below "-- ", or "Sent from my iPhone") is nobody's answer, nor is what mail systems
+  add. A postscript in it is the person's text, and of a yes or a no in it, it cannot be told.
+
+One pass, with a bounded look ahead of a few lines; no regular expressions.
+"""
+
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from signoff.channels.email.parsing.additions import (
+    banner_length,
+    is_afterthought,
+    is_device_line,
+    notice_length,
+    without_tag,
+)
+from signoff.channels.email.parsing.quote_markers import (
+    after_attribution,
+    before_attribution,
+    begins_header_block,
+    begins_marked_mail,
+    is_between_rules,
+    is_heading,
+    is_quoted,
+    may_be_quoted,
+    quote_follows,
+)
+from signoff.channels.email.parsing.quote_phrases import SEPARATORS
+from signoff.core.replies.reading import is_reply
+
+CUT_MARKER: Final = "──── reply above this line ────"
+"""The line in our own mails below which nothing is the person's."""
+
+UNTOLD: Final = (
+    "I cannot tell which part of your mail you wrote and which part is quoted. Send a new reply "
+    "with your answer on its first line and nothing quoted below it."
+)
+HIDDEN: Final = (
+    "Part of the text of your mail may be hidden or shown in another order, so I cannot tell what "
+    "you saw when you sent it. Send your answer again as plain text."
+)
+TOO_LONG: Final = (
+    "Your mail is too long for me to read to its end. Send a new reply with your answer alone."
+)
+
+LONGEST_TEXT: Final = 64 * 1024
+MOST_LINES: Final = 200
+
+_MARKER_WORDS: Final = "reply above this line"
+_WRAPPED: Final = 50
+_LOOK_AHEAD: Final = 8
+_SHORTEST_RULE: Final = 10
+_MOST_NAMES: Final = 5
+_LONGEST_NAME: Final = 80
+_LONGEST_BEYOND: Final = 256 * 1024
+_SIGNATURE_RULES: Final = frozenset({"--", "–", "__"})
+_RULES: Final = frozenset("-–—_=*#~+ᐧ \t")
+_REORDERING: Final = ("\N{LEFT-TO-RIGHT OVERRIDE}", "\N{RIGHT-TO-LEFT OVERRIDE}")
+
+
+class Line(NamedTuple):
+    """A line of a mail.
+
+    Attributes:
+        text: What certainly stands in it.
+        doubt: Why there may be more in it, for the person to read, or "".
+        apart: Whether it may be part of a quotation.
+        rule: Whether it is a rule across the page.
+    """
+
+    text: str
+    doubt: str = ""
+    apart: bool = False
+    rule: bool = False
+
+
+class Reply(NamedTuple):
+    """What a person wrote.
+
+    Attributes:
+        answer: The lines that are read as an answer: nothing quoted, no signature.
+        shown: The text as the person meant it to be read: with what they quoted to write below it,
+            and without what their program quoted.
+        doubt: Why it is not certain that this is what they wrote, for the person to read, or "".
+        unsure: The words of which it could not be told.
+    """
+
+    answer: str
+    shown: str
+    doubt: str = ""
+    unsure: str = ""
+
+
+class _Kind(Enum):
+    TEXT = auto()
+    QUOTE = auto()
+    INTRODUCTION = auto()
+    SIGNATURE = auto()
+    UNTOLD = auto()
+
+
+class _Piece(NamedTuple):
+    kind: _Kind
+    text: str
+    doubt: str = ""
+
+
+def read_reply(
+    text: str | Sequence[Line],
+    sent_lines: Collection[str] = (),
+    names: Collection[str] = (),
+) -> Reply:
+    """Tell what the person wrote from what came along.
+
+    Args:
+        text: The text of a mail, or its lines.
+        sent_lines: Lines that we sent; where they stand unmarked they are taken out too. None of
+            them may be a line with which a person would answer.
+        names: The words of the person's name, case-folded. A line of them begins a signature.
+
+    Returns:
+        The person's lines, without blank ones at either end; "" when there are none.
+    """
+    lines = _lines_of(text) if isinstance(text, str) else text
+    ours = {_comparable(line) for line in sent_lines} - {""}
+    told = list(_Telling(lines, ours, frozenset(names)).pieces())
+    unsure = [one for one in told if one.kind in (_Kind.UNTOLD, _Kind.QUOTE) and one.doubt]
+    return Reply(_answer(told), _shown(told), _doubt(told), " ".join(one.text for one in unsure))
+
+
+def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
+    """Return the lines that are read as an answer: `read_reply`'s ``answer``."""
+    return read_reply(text, sent_lines).answer
+
+
+def has_words(text: str) -> bool:
+    """Say whether text says anything: a letter, a digit, or a picture that is no line of a box."""
+    if text.isascii():
+        return any(map(str.isalnum, text))
+    return any(
+        mark.isalnum() or (unicodedata.category(mark) == "So" and not "\u2500" <= mark <= "\u25ff")
+        for mark in text
+        if mark not in _RULES
+    )
+
+
+def is_name(text: str, names: frozenset[str]) -> bool:
+    """Say whether a line is the person's name or a part of it; ``names`` are its words."""
+    if not names or len(text) > _LONGEST_NAME:
+        return False
+    words = "".join(mark if mark.isalnum() else " " for mark in text.casefold()).split()
+    return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
+
+
+def _doubt(told: list[_Piece]) -> str:
+    return next((one.doubt for one in told if one.doubt), "")
+
+
+class _Telling:
+    """Tells the lines of one mail apart."""
+
+    def __init__(self, lines: Sequence[Line], ours: set[str], names: frozenset[str]) -> None:
+        self._lines, self._beyond = _capped(lines)
+        self._texts = [_visible(line.text) for line in self._lines]
+        self._ours = ours
+        self._names = names
+        self._quoted_length = 0
+        # What stood above: a warning, text of the person's, their name or signature.
+        self._warned = self._begun = self._named = self._signed = False
+        # Whether the lines are a postscript below a signature.
+        self._added = False
+        # Whether everything from here on may be quoted.
+        self._loose = False
+
+    def pieces(self) -> Iterator[_Piece]:
+        """Yield the lines with what they are, up to where the person's text ends."""
+        at, texts = 0, self._texts
+        while at < len(texts):
+            if is_quoted(texts[at]):
+                if not self._quoted_length:
+                    if begins_marked_mail(texts, at):
+                        return
+                    if _introduces(texts[at : at + _LOOK_AHEAD]):
+                        yield _Piece(_Kind.INTRODUCTION, "")
+                yield _Piece(_Kind.QUOTE, texts[at])
+                # A mark without text has no rest that could be wrapped.
+                self._quoted_length, self._signed = len(texts[at].strip("> ")), False
+                at += 1
+                continue
+            length = self._length_of_addition(at)
+            for _ in range(length):
+                yield _Piece(_Kind.SIGNATURE, texts[at])
+                at, self._quoted_length = at + 1, 0
+            if length:
+                continue
+            ends = _ends_own_text(texts, at)
+            if ends:
+                return
+            self._split_attribution(at)
+            after = after_attribution(texts, at)
+            if after is not None:
+                if not quote_follows(texts, after):
+                    return
+                yield _Piece(_Kind.INTRODUCTION, texts[at])
+                at, self._quoted_length, self._signed = after, 0, False
+                continue
+            self._loose = self._loose or ends is None
+            yield from self._told(at)
+            at += 1
+        if not self._signed and any(map(_says_more, self._beyond)):
+            yield _Piece(_Kind.TEXT, "", TOO_LONG)
+
+    def _split_attribution(self, at: int) -> None:
+        """Give an attribution that begins within a line a line of its own."""
+        before = before_attribution(self._texts[at])
+        if before:
+            rest = self._texts[at][len(before) :].lstrip(" -")
+            self._texts[at] = before
+            self._texts.insert(at + 1, rest)
+            self._lines.insert(at + 1, self._lines[at]._replace(text=rest))
+
+    def _length_of_addition(self, at: int) -> int:
+        """Return how many lines here are a mail system's."""
+        length = 0 if self._begun else banner_length(self._texts, at)
+        self._warned = self._warned or length > 0
+        length = length or notice_length(self._texts, at)
+        rest = range(at + 1, at + length)
+        return next((end - at for end in rest if self._is_foreign(end)), length)
+
+    def _is_foreign(self, at: int) -> bool:
+        return is_quoted(self._texts[at]) or bool(_ends_own_text(self._texts, at))
+
+    def _told(self, at: int) -> Iterator[_Piece]:
+        """Yield what a line is that ends nothing."""
+        line = self._lines[at]
+        text = self._texts[at] if self._begun else without_tag(self._texts[at])
+        if line.rule or _is_rule(text):
+            # Below a warning there is one that belongs to it.
+            self._loose = self._loose or self._begun or not self._warned
+            self._warned, self._quoted_length = False, 0
+            return
+        if self._is_wrapped(at):
+            known = _comparable(f"{self._texts[at - 1]} {text}") in self._ours
+            doubt = "" if known or not has_words(text) else UNTOLD
+            self._quoted_length = len(text)
+            yield _Piece(_Kind.QUOTE, text, doubt)
+            return
+        self._quoted_length = 0
+        bare = text.strip()
+        apart = self._loose or line.apart or may_be_quoted(bare)
+        name = is_name(bare, self._names)
+        self._signed = self._signed or _opens_signature(bare) or (apart and name)
+        if is_device_line(text):
+            yield _Piece(_Kind.SIGNATURE, text)
+        elif self._signed or (apart and self._named):
+            yield self._in_signature(text)
+        elif _comparable(text) in self._ours:
+            return
+        elif apart:
+            doubt = line.doubt or (UNTOLD if has_words(text) else "")
+            yield _Piece(_Kind.UNTOLD, text, doubt)
+        else:
+            self._begun = self._begun or bool(bare)
+            self._named = self._named or name
+            reordered = any(mark in text for mark in _REORDERING)
+            yield _Piece(_Kind.TEXT, text, HIDDEN if reordered else line.doubt)
+
+    def _in_signature(self, text: str) -> _Piece:
+        """Return what a line is that stands in or below a signature."""
+        bare = text.strip()
+        self._added = bool(bare) and (self._added or is_afterthought(bare))
+        if self._added:
+            return _Piece(_Kind.TEXT, text)
+        if is_reply(bare) and not is_name(bare, self._names):
+            return _Piece(_Kind.UNTOLD, text, UNTOLD)
+        return _Piece(_Kind.SIGNATURE, text)
+
+    def _is_wrapped(self, at: int) -> bool:
+        """Say whether a line may be the rest of the quoted one above it."""
+        between = at + 1 < len(self._texts) and is_quoted(self._texts[at + 1])
+        return (
+            bool(self._texts[at])
+            and self._quoted_length > 0
+            and (self._quoted_length >= _WRAPPED or between)
+        )
+
+
+def _lines_of(text: str) -> list[Line]:
+    """Return the lines of a text; what is over the cap is the last of them."""
+    whole = text.replace("\r\n", "\n").replace("\r", "\n")
+    return [Line(line) for line in whole.split("\n", MOST_LINES)]
+
+
+def _capped(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
+    """Return the lines that are read, and those that are over a cap."""
+    left = LONGEST_TEXT
+    for at, line in enumerate(lines[:MOST_LINES]):
+        if len(line.text) > left:
+            cut = line._replace(text=line.text[:left]), line._replace(text=line.text[left:])
+            return [*lines[:at], cut[0]], [cut[1], *lines[at + 1 :]]
+        left -= len(line.text) + 1
+    return list(lines[:MOST_LINES]), list(lines[MOST_LINES:])
+
+
+def _says_more(line: Line) -> bool:
+    """Say whether there are words that nobody quotes in what is over the caps."""
+    text = line.text.strip()
+    if line.doubt or not text:
+        return bool(line.doubt)
+    below = text[:_LONGEST_BEYOND].split("\n")
+    more = any(not is_quoted(one) and has_words(one) for one in below)
+    return more or len(text) > _LONGEST_BEYOND
+
+
+def _introduces(quoted: list[str]) -> bool:
+    """Say whether quoted lines begin with what introduces a quotation, quoted too."""
+    bare = [line.lstrip("> ") for line in quoted]
+    return (
+        is_heading(bare[0])
+        or begins_header_block(bare, 0) is not False
+        or after_attribution(bare, 0) is not None
+    )
+
+
+def _answer(told: list[_Piece]) -> str:
+    answer: list[str] = []
+    before = _Kind.TEXT
+    for kind, text, _ in told:
+        if kind is _Kind.TEXT:
+            answer.append(text)
+        elif kind is not before:
+            answer.append("")
+        before = kind
+    return "\n".join(answer).strip("\n")
+
+
+def _shown(told: list[_Piece]) -> str:
+    """Put together what the person meant to be read.
+
+    Who writes between quoted lines has chosen them, and so has who quotes by hand; a quotation that
+    the program introduced and put in one piece is the program's.
+    """
+    left_out = (_Kind.SIGNATURE, _Kind.UNTOLD)
+    pieces = [one for one in told if one.kind not in left_out]
+    introduced = any(one.kind is _Kind.INTRODUCTION for one in pieces)
+    chosen = not introduced or _quotations(pieces) > 1
+    wrote = any(one.kind is _Kind.TEXT and one.text.strip() for one in pieces)
+    while pieces and (_is_empty(pieces[-1]) or (wrote and pieces[-1].kind is not _Kind.TEXT)):
+        pieces.pop()
+    while pieces and _is_empty(pieces[0]):
+        pieces.pop(0)
+    kept = {_Kind.TEXT, _Kind.QUOTE} if chosen else {_Kind.TEXT}
+    return "\n".join(one.text for one in pieces if one.kind in kept).strip("\n")
+
+
+def _quotations(pieces: Sequence[_Piece]) -> int:
+    """Count the runs of quoted lines with text between them."""
+    runs, inside = 0, False
+    for kind, text, _ in pieces:
+        if kind is _Kind.QUOTE and not inside:
+            runs, inside = runs + 1, True
+        elif kind is _Kind.TEXT and text.strip():
+            inside = False
+    return runs
+
+
+def _is_empty(piece: _Piece) -> bool:
+    marks = _RULES | {">"} if piece.kind is _Kind.QUOTE else _RULES
+    return piece.kind in (_Kind.TEXT, _Kind.QUOTE) and set(piece.text) <= marks
+
+
+def _is_rule(text: str) -> bool:
+    bare = text.strip()
+    return len(bare) >= _SHORTEST_RULE and not bare.strip("_")
+
+
+def _opens_signature(line: str) -> bool:
+    """Say whether a line is RFC 3676's "-- ", or a rule of long dashes, which no markup knows."""
+    return line in _SIGNATURE_RULES or (bool(line) and not line.strip("—"))
+
+
+def _visible(line: str) -> str:
+    """Drop what cannot be seen at the ends of a line and would hide a mark there."""
+    return (
+        line.replace("\N{NO-BREAK SPACE}", " ")
+        .strip(
+            "\ufeff\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u2060\u2066\u2067\u2068\u2069"
+        )
+        .rstrip()
+    )
+
+
+def _comparable(line: str) -> str:
+    return " ".join(line.strip("> *\t").split()).casefold()
+
+
+def _ends_own_text(lines: list[str], at: int) -> bool | None:
+    """Say whether the person's text ends here; None where it may."""
+    bare = lines[at].strip("-–—─_=*# \ufffd|?\t").casefold()
+    if bare == _MARKER_WORDS:
+        return True
+    line = lines[at].strip()
+    if is_heading(line):
+        return True
+    # BlackBerry writes the heading without rules.
+    if bare in SEPARATORS and at + 1 < len(lines) and begins_header_block(lines, at + 1):
+        return True
+    block = begins_header_block(lines, at)
+    if block is False and is_between_rules(line):
+        block = begins_header_block(lines, at + 1) or None if at + 1 < len(lines) else None
+    return block

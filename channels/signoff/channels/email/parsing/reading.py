@@ -1,0 +1,194 @@
+"""From the bytes of a mail to what somebody said in it. Nothing is decided here.
+
+Whoever sends mail chooses these bytes, so this module is the border: caps hold before anything is
+parsed, every step is linear, and whatever a parser may raise leaves here as ``UnreadableMail``.
+"""
+
+import email.errors
+import email.header
+import email.utils
+import unicodedata
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from signoff.channels.email.inbound.automatic import automatic_sign
+from signoff.channels.email.inbound.bounces import Sort, returned_ids, sort_of
+from signoff.channels.email.parsing.addresses import parse_addresses, plus_parts
+from signoff.channels.email.parsing.alternatives import read_said
+from signoff.channels.email.parsing.mime import Headers, parse_mail
+from signoff.channels.email.parsing.quoting import CUT_MARKER
+from signoff.core.base.errors import UnreadableMail
+
+__all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
+
+_RECIPIENT_FIELDS: Final = ("to", "cc", "delivered-to", "x-original-to", "envelope-to")
+_MOST_RECIPIENTS: Final = 500
+_MOST_REFERENCES: Final = 100
+_LONGEST_ID: Final = 998  # RFC 5322 section 2.1.1: no line is longer
+_LONGEST_SUBJECT: Final = 998
+_LONGEST_DATE: Final = 128
+_MOST_NAMES: Final = 20
+_FOREIGN_ERRORS: Final = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError),
+    *(ValueError, email.errors.MessageError),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingMail:
+    """A mail, read.
+
+    Attributes:
+        message_id: Its Message-ID with the angle brackets, or "".
+        from_addresses: Every address found in every From field, domains in lower case.
+        sender: The one author, or None unless there is exactly one From field with exactly one
+            address that can be read in one way only. Not authenticated.
+        subject: The decoded subject on one line.
+        date: When the sender says it was sent, in UTC; None when unreadable.
+        in_reply_to: The Message-ID it answers, or "".
+        references: The Message-IDs of its thread, the eldest first.
+        recipients: Every address in To, Cc, Delivered-To, X-Original-To and Envelope-To.
+        automatic: The sign that no person wrote it, or "".
+        sort: What it means for the card it came upon, where no person wrote it.
+        returned: The Message-IDs it brings back or answers, where no person wrote it.
+        own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
+        reply: The same as it was meant to be read, with what the person quoted by hand.
+        html_only: Whether that came from HTML because no plain text was there.
+        media_types: The media types of the mail and all its parts, outermost first.
+        doubt: Why it is not certain that ``own_text`` is what the person wrote, in a sentence for
+            them, or "". An answer in doubt decides nothing.
+    """
+
+    message_id: str
+    from_addresses: tuple[str, ...]
+    sender: str | None
+    subject: str
+    date: datetime | None
+    in_reply_to: str
+    references: tuple[str, ...]
+    recipients: tuple[str, ...]
+    automatic: str
+    sort: Sort
+    returned: tuple[str, ...]
+    own_text: str
+    reply: str
+    html_only: bool
+    media_types: tuple[str, ...]
+    doubt: str = ""
+
+
+def read_mail(raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
+    """Read a mail.
+
+    Args:
+        raw: The message as it came in.
+        sent_lines: Lines that we sent and that are not the person's, however they are quoted. None
+            may be a line with which somebody would answer.
+
+    Returns:
+        What stands in it. Nothing about it is authenticated.
+
+    Raises:
+        MailTooLarge: Over a cap: 1 MiB, 64 KB of headers, 8 KB a field, 50 parts, 10 deep.
+        UnreadableMail: It cannot be parsed.
+    """
+    try:
+        return _read(raw, sent_lines)
+    except _FOREIGN_ERRORS as error:
+        raise UnreadableMail(
+            f"The message cannot be read ({type(error).__name__}: {error}); it was left as it is."
+        ) from error
+
+
+def tokens_in(mail: IncomingMail, mailbox: str) -> tuple[str, ...]:
+    """Return the reply tokens a mail was sent to.
+
+    Args:
+        mail: The mail.
+        mailbox: Our plain address, such as ``approvals@signoff.example``.
+
+    Returns:
+        The 26-letter base32 tokens T of recipients ``approvals+T@signoff.example``, in lower case
+        and each once. They are secrets: redact them in logs.
+    """
+    return plus_parts(mail.recipients, mailbox)
+
+
+def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
+    mail = parse_mail(raw)
+    headers = mail.headers
+    subject = _decoded(headers.first("subject"))
+    authors = [parse_addresses(value) for value in headers.every("from")]
+    single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
+    said = read_said(mail, sent_lines, _names(headers))
+    automatic = automatic_sign(mail, subject, said.reply.answer)
+    return IncomingMail(
+        message_id=next(_message_ids(headers.first("message-id")), ""),
+        from_addresses=tuple(address for author in authors for address in author.addresses),
+        sender=authors[0].addresses[0] if single and not headers.broken else None,
+        subject=subject,
+        date=_date(headers.first("date")),
+        in_reply_to=next(_message_ids(headers.first("in-reply-to")), ""),
+        references=tuple(_message_ids(headers.first("references"))),
+        recipients=_recipients(headers),
+        automatic=automatic,
+        sort=sort_of(mail, subject, said.text) if automatic else Sort.OTHER,
+        returned=returned_ids(mail) if automatic else (),
+        own_text=said.reply.answer,
+        reply=said.reply.shown,
+        html_only=said.html_only,
+        media_types=tuple(part.media_type for part in mail.walk()),
+        doubt=said.doubt,
+    )
+
+
+def _recipients(headers: Headers) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for name in _RECIPIENT_FIELDS:
+        for value in headers.every(name):
+            found.update(dict.fromkeys(parse_addresses(value).addresses))
+            if len(found) >= _MOST_RECIPIENTS:
+                break
+    return tuple(found)[:_MOST_RECIPIENTS]
+
+
+def _message_ids(value: str) -> Iterator[str]:
+    """Yield what stands in angle brackets (RFC 5322 section 3.6.4), up to a sane number."""
+    at = 0
+    for _ in range(_MOST_REFERENCES):
+        start = value.find("<", at)
+        end = value.find(">", start) if start >= 0 else -1
+        if end < 0:
+            return
+        at = end + 1
+        if end - start < _LONGEST_ID:
+            yield "".join(value[start:at].split())
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        date = email.utils.parsedate_to_datetime(value[:_LONGEST_DATE])
+        return date.replace(tzinfo=date.tzinfo or UTC).astimezone(UTC)
+    except (*_FOREIGN_ERRORS, OSError):
+        return None
+
+
+def _decoded(value: str) -> str:
+    """Decode the encoded words of a subject (RFC 2047); what cannot be decoded stays as it is."""
+    try:
+        text = str(email.header.make_header(email.header.decode_header(value[:_LONGEST_SUBJECT])))
+    except _FOREIGN_ERRORS:
+        text = value[:_LONGEST_SUBJECT]
+    seen = (" " if unicodedata.category(mark) in ("Cc", "Cs") else mark for mark in text)
+    return " ".join("".join(seen).split())
+
+
+def _names(headers: Headers) -> frozenset[str]:
+    """Return the words of the author's name, as the mail gives it, and of the address."""
+    value = _decoded(headers.first("from"))
+    name, _, address = value.rpartition("<")
+    local = address.partition("@")[0]
+    words = "".join(mark if mark.isalnum() else " " for mark in f"{name} {local}".casefold())
+    return frozenset(words.split()[:_MOST_NAMES])

@@ -1,0 +1,103 @@
+"""What the settings mean for one call: the timeline of it, by the channels that are set up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from signoff.channels.pipeline.targets import ways
+from signoff.core.approvals.approval import Asked
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Turns
+from signoff.core.grants.grant import Grant
+from signoff.core.policies.levels import Asking
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.selection import NO_TURNS, owners_of
+from signoff.core.simulation.timeline import Said, Timeline, foresee
+
+
+class Rulebook(Protocol):
+    """What decides who is asked: the settings, or what stands for them in a test."""
+
+    @property
+    def policies(self) -> Sequence[Policy]:
+        """In order; the first that matches rules."""
+        ...
+
+    @property
+    def default(self) -> Fallback:
+        """Who is asked when no policy matches."""
+        ...
+
+    @property
+    def everybody(self) -> Directory:
+        """The people, with their queues and schedules."""
+        ...
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """Who owns an agent and never decides what it asks, by its name or its folder's."""
+        ...
+
+    @property
+    def channel_names(self) -> Collection[str]:
+        """The channels that are set up."""
+        ...
+
+
+def call_facts(
+    tool: str,
+    args: Mapping[str, JsonValue] | None = None,
+    *,
+    app: str = "",
+    agent: str = "",
+    user: str = "",
+) -> dict[str, JsonValue]:
+    """Return what the conditions of policies are about, of a call that is only thought of."""
+    return {"app": app, "agent": agent, "tool": tool, "args": dict(args or {}), "user": user}
+
+
+def timeline_of(
+    rules: Rulebook,
+    facts: Mapping[str, JsonValue],
+    *,
+    start: datetime,
+    directory: Directory | None = None,
+    turns: Turns = NO_TURNS,
+    grants: Sequence[Grant] = (),
+    answers: Sequence[Said] = (),
+) -> Timeline:
+    """Return what happens to a call if nobody answers, by `timeline.foresee`.
+
+    Args:
+        rules: The settings.
+        facts: The call.
+        start: When it begins to wait.
+        directory: The people, where they shall be others than those of the settings.
+        turns: When the members of queues were last asked.
+        grants: Those that may cover the call, in the order in which they are tried.
+        answers: What people say.
+
+    Raises:
+        NotCanonical: The arguments have no digest.
+    """
+    enabled = frozenset(rules.channel_names)
+
+    def reach(people: Sequence[Person], rules: Asking) -> tuple[Asked, ...]:
+        return ways(people, rules, enabled)
+
+    return foresee(
+        rules.policies,
+        rules.default,
+        directory or rules.everybody,
+        facts,
+        start=start,
+        reach=reach,
+        barred=owners_of(rules.owners, facts),
+        turns=turns,
+        grants=grants,
+        answers=answers,
+    )

@@ -1,0 +1,1 @@
+"""Signing in to the page: sessions, second factors, passkeys, links, OpenID Connect."""

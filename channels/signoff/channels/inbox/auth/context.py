@@ -1,0 +1,326 @@
+"""Visits: who is behind a request of the page, what they have sent, and what becomes of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from pydantic import JsonValue
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.throttle import Throttle
+from signoff.channels.inbox.auth.browsers import browser_of
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.channels.inbox.auth.passkey_store import has_passkey
+from signoff.channels.inbox.auth.sessions import How, Session, Sessions
+from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
+from signoff.channels.inbox.settings import ROOT, InboxSettings
+from signoff.channels.inbox.templating import page
+from signoff.channels.web.forms import BadForm, own_path, read_form, require_token
+from signoff.core.base.errors import LedgerError
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+TOO_MANY: Final = "Too many attempts. Wait a quarter of an hour, and try again."
+_NO_CODE: Final = "That code did not work. Take the next one: each counts once."
+_NO_FACTOR: Final = (
+    "This takes a second factor, and you have none yet. Ask whoever runs Signoff to enrol you."
+)
+_NO_PASSKEY: Final = "This takes your passkey: press the button for it first."
+_RENAMED: Final = "signoff_session"
+
+LIVE: Final = "signoff-live"
+"""The header of what a page asks by itself, with nobody at it."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+Route = tuple[str, str, Handler]
+"""A method, a path below the root of the pages, and what answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request of somebody who is signed in."""
+
+    request: Request
+    session: Session
+    person: Person
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What somebody has to give before something is done.
+
+    Attributes:
+        code: Whether a code from their authenticator app will do.
+        passkey: Whether one of their passkeys will.
+    """
+
+    code: bool
+    passkey: bool = False
+
+
+class SignInFirst(Exception):
+    """Nobody is signed in."""
+
+
+class NotFound(Exception):
+    """There is no such page, or it is not for whoever asks; the two are not told apart."""
+
+
+class Visits:
+    """Finds out who visits, and reads what they send.
+
+    Args:
+        desk: The people and the ledger.
+        settings: With a url and a key.
+
+    Attributes:
+        settings: The settings.
+        factors: The second factors.
+        sessions: The sessions.
+        sign_in: Checks who somebody is.
+        cookie: The name of the session's cookie.
+    """
+
+    def __init__(self, desk: Desk, settings: InboxSettings) -> None:
+        self._desk = desk
+        self.settings = settings
+        self.factors = Factors(desk.ledger, settings.secret_key)
+        self.sessions = Sessions(desk.ledger, settings)
+        self.sign_in = SignIn(self.factors, Throttle(desk.ledger.store), desk.directory)
+        # Browsers take this prefix only over TLS, and then from no other host and no other path.
+        self.cookie = "__Host-signoff" if settings.secure else "signoff"
+
+    async def of(self, request: Request, *, used: bool = True) -> Visit:
+        """Return the visit that a request is part of.
+
+        Args:
+            request: The request.
+            used: Whether a person makes it, which prolongs the session. What a page asks by itself,
+                because something has changed, never does.
+
+        Raises:
+            SignInFirst: Nobody is signed in.
+        """
+        name = request.cookies.get(self.cookie, "")
+        session = await self.sessions.find(name, used=used and LIVE not in request.headers)
+        person = self._desk.directory.get(session.person) if session is not None else None
+        if session is None or person is None:
+            raise SignInFirst
+        return Visit(request, session, person)
+
+    async def form(self, visit: Visit) -> dict[str, str]:
+        """Return the fields of a form that was made for this session.
+
+        Raises:
+            BadForm: It was not, or it is none.
+        """
+        form = await read_form(visit.request, origin=self.settings.url)
+        require_token(form, visit.session.csrf)
+        return form
+
+    async def unbound_form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form of somebody who has no session yet.
+
+        Raises:
+            BadForm: It comes from elsewhere, or it is none.
+        """
+        return await read_form(request, origin=self.settings.url)
+
+    async def has_factor(self, visit: Visit) -> bool:
+        """Say whether whoever visits has a second factor."""
+        return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
+
+    async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:
+        """Return what has to be given before something is done, None where the session will do.
+
+        Args:
+            visit: Whose.
+            strict: Whether it takes a second factor that was given within the last minutes.
+        """
+        if not strict or await self.sessions.is_fresh(visit.session):
+            return None
+        return Needed(
+            code=await self.factors.has(visit.person.id), passkey=await self._has_passkey(visit)
+        )
+
+    async def proven(
+        self, visit: Visit, form: Mapping[str, str], *, strict: bool
+    ) -> tuple[Visit, int, str]:
+        """Take what `needs_code` asks for; return a status and why it is not taken.
+
+        The session then has another name: its cookie goes out with whatever is answered.
+
+        Raises:
+            SignInFirst: The session has ended meanwhile.
+        """
+        needed = await self.needs_code(visit, strict=strict)
+        if needed is None:
+            return visit, 200, ""
+        if not needed.code:
+            return visit, 403, _NO_PASSKEY if needed.passkey else _NO_FACTOR
+        try:
+            code, peer = form.get("code", ""), peer_of(visit.request)
+            if not await self.sign_in.again(visit.person, code, peer=peer):
+                return visit, 403, _NO_CODE
+        except TooManyAttempts:
+            return visit, 429, TOO_MANY
+        return await self.raised(visit, "totp"), 200, ""
+
+    async def _has_passkey(self, visit: Visit) -> bool:
+        able = self.settings.has_passkeys
+        return able and await has_passkey(self._desk.ledger, visit.person.id)
+
+    async def raised(self, visit: Visit, factor: str) -> Visit:
+        """Return the visit of a session whose second factor was given just now.
+
+        Raises:
+            SignInFirst: The session has ended meanwhile.
+        """
+        session, name = await self.sessions.prove(visit.session, factor)
+        if not name:
+            raise SignInFirst
+        setattr(visit.request.state, _RENAMED, name)
+        return replace(visit, session=session)
+
+    async def begin(
+        self,
+        request: Request,
+        person: Person,
+        *,
+        how: How,
+        factor: str = "",
+        also: Change | None = None,
+    ) -> None:
+        """Begin a session in the browser of a request, under a new name; see `Sessions.begin`.
+
+        The one that the browser had ends. The cookie goes out with whatever is answered.
+
+        Raises:
+            Conflict: What `also` needs was changed by somebody else.
+        """
+        name = await self.sessions.begin(
+            person.id,
+            how=how,
+            browser=browser_of(request.headers.get("user-agent", "")),
+            factor=factor,
+            also=also or Change(),
+        )
+        await self.sessions.end(request.cookies.get(self.cookie, ""))
+        setattr(request.state, _RENAMED, name)
+
+    async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
+        """Return what the audit keeps of who somebody is, beside what they do."""
+        session = visit.session
+        fresh = await self.sessions.is_fresh(session)
+        factor: dict[str, JsonValue] = {"second_factor": session.factor} if fresh else {}
+        return {"signed_in": session.how.value, **factor}
+
+    def sign_in_page(
+        self, to: str, *, address: str = "", status: int = 200, alert: str = ""
+    ) -> Response:
+        """Return the page to sign in, which leads to a path of ours."""
+        company = self.settings.oidc
+        return page(
+            "sign_in",
+            status=status,
+            next=to,
+            address=address,
+            alert=alert,
+            ways=self.settings.sign_in,
+            company=company.name if company is not None else "",
+            passkeys="passkey" in self.settings.sign_in and self.settings.has_passkeys,
+        )
+
+    def keep(
+        self, answer: Response, name: str, *, cookie: str = "", lasts: timedelta | None = None
+    ) -> None:
+        """Give the browser the name of its session, or another cookie for so long."""
+        answer.set_cookie(
+            cookie or self.cookie,
+            name,
+            max_age=None if lasts is None else int(lasts.total_seconds()),
+            path="/",
+            secure=self.settings.secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def forget(self, answer: Response) -> None:
+        """Take the name of its session from the browser."""
+        answer.delete_cookie(
+            self.cookie,
+            path="/",
+            secure=self.settings.secure,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Return a handler whose errors are pages, and that hands out the names of sessions."""
+
+        async def with_pages(request: Request) -> Response:
+            answer = await _answered(handler, request)
+            if name := getattr(request.state, _RENAMED, ""):
+                self.keep(answer, name)
+            return answer
+
+        return with_pages
+
+
+async def _answered(handler: Handler, request: Request) -> Response:
+    """Return the answer of a handler, or the page that says what went wrong."""
+    try:
+        return await handler(request)
+    except SignInFirst:
+        if LIVE in request.headers:
+            # What came instead of it would be put into the page.
+            return page("message", status=401, title="Signed out", text="Sign in again.")
+        return go(f"{ROOT}/sign-in?next={_shown(request)}")
+    except NotFound:
+        return page(
+            "message",
+            status=404,
+            title="Not found",
+            text="There is no such request, or you are not among those who are asked about it.",
+        )
+    except BadForm as error:
+        return page("message", status=error.status, title="Not done", text=str(error))
+    except LedgerError:
+        log.exception("inbox.ledger_failed", path=request.url.path)
+        return page(
+            "message",
+            status=503,
+            title="Not now",
+            text="Signoff cannot reach its ledger. Load the page of the request again in a "
+            "minute: it says whether your answer was taken.",
+        )
+
+
+def _shown(request: Request) -> str:
+    """Return the path of the page that a request shows, or whose form it has sent.
+
+    What a form would have done is not done after the sign-in: it is shown again.
+    """
+    if request.method in {"GET", "HEAD"}:
+        return own_path(request.url.path)
+    return own_path(urlsplit(request.headers.get("referer", "")).path)
+
+
+def go(path: str) -> RedirectResponse:
+    """Return the answer that shows another page after a form."""
+    return RedirectResponse(path, status_code=303)
+
+
+def peer_of(request: Request) -> str:
+    """Return the address that a request came from, "" where it has none."""
+    return request.client.host if request.client is not None else ""

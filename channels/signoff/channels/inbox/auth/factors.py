@@ -1,0 +1,213 @@
+"""Second factors: time-based codes (RFC 6238) from an authenticator app.
+
+The secret of a person's app is kept in the ledger, sealed with the key of the settings: so an
+operator enrols somebody without touching a file or a process, it takes effect at once, and who
+reads Redis or its backups can make no codes. Whose it is, is sealed with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyotp
+import structlog
+from cryptography.fernet import Fernet, InvalidToken
+from pydantic import SecretStr
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.inbox.auth.epochs import begin_epoch
+from signoff.channels.inbox.auth.passkey_store import drop_passkeys, with_passkeys
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import ConfigError, Conflict
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+ISSUER: Final = "Signoff"
+"""What the entry in the authenticator app is called, beside the address."""
+
+_STEP: Final = 30
+_WINDOW: Final = (-1, 0, 1)
+"""Steps around the present whose codes count: for clocks that differ, and slow fingers."""
+
+_DIGITS: Final = 6
+_KEYS: Final = "factor:"
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """The second factor of one person.
+
+    Attributes:
+        version: Of its record.
+        sealed: The secret.
+        last: The time step of the last code that was taken, which is not taken again.
+    """
+
+    version: int
+    sealed: str
+    last: int
+
+    def to_json(self) -> str:
+        """Return what the record holds."""
+        return json.dumps({"sealed": self.sealed, "last": self.last})
+
+
+class Factors:
+    """The second factors of all people.
+
+    Args:
+        ledger: Where they are kept.
+        key: Seals their secrets.
+
+    Raises:
+        ConfigError: There is none.
+    """
+
+    def __init__(self, ledger: Ledger, key: SecretStr) -> None:
+        if not key.get_secret_value():
+            raise ConfigError(
+                "secret_key is not set here: it seals the secrets of second factors. Set "
+                "SIGNOFF_INBOX__SECRET_KEY to what the gateways have.",
+                key="inbox.secret_key",
+            )
+        self._ledger = ledger
+        digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
+        self._fernet = Fernet(base64.urlsafe_b64encode(digest))
+        # Checked in the place of a secret that is not there, so that it takes as long.
+        self._nobody = Enrolment(0, self._seal("", pyotp.random_base32()), 0)
+
+    async def enroll(self, person: Person, *, by: str, replace: bool = False) -> str:
+        """Give a person a new secret, and return it as an ``otpauth://`` address.
+
+        Args:
+            person: Who.
+            by: Who does it, for the audit.
+            replace: Whether a secret that there is may be replaced, because a phone is lost, say;
+                passkeys and sessions end with it.
+
+        Raises:
+            ConfigError: The person has one.
+        """
+        found = await _find(self._ledger, person.id)
+        if found is not None and not replace:
+            raise ConfigError(
+                f"{person.shown} is enrolled. With --replace there is a new secret, the old one "
+                "is void, and all sessions end."
+            )
+        secret = pyotp.random_base32()
+        sealed = self._seal(person.id, secret)
+        made = Enrolment(found.version if found else 0, sealed, 0)
+        change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
+        await begin_epoch(self._ledger, change, person.id)
+        if found is not None:
+            await drop_passkeys(self._ledger, change, person.id)
+        await self._ledger.commit(
+            change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
+        )
+        return pyotp.TOTP(secret).provisioning_uri(name=person.email, issuer_name=ISSUER)
+
+    async def has(self, person: str) -> bool:
+        """Say whether a person has an authenticator app."""
+        return await _find(self._ledger, person) is not None
+
+    async def check(self, person: Person | None, code: str) -> bool:
+        """Take a code, which then does not count again (RFC 6238, section 5.2).
+
+        What is done, and how long it takes, does not depend on whether there is such a person.
+
+        Args:
+            person: Whose code it should be, None for nobody's.
+            code: As it was typed.
+
+        Returns:
+            Whether the code is right.
+        """
+        whose = person.id if person is not None else ""
+        found = await _find(self._ledger, whose)
+        secret = self._unseal(whose, found)
+        step = self._step_of(secret, code, await self._ledger.now())
+        if person is None or found is None or step <= found.last:
+            return False
+        try:
+            await self._put(whose, Enrolment(found.version, found.sealed, step))
+        except Conflict:
+            return False  # the same code, given twice at the same moment
+        return True
+
+    @staticmethod
+    def _step_of(secret: str, code: str, now: datetime) -> int:
+        """Return the time step that a code belongs to, 0 if to none of those around now."""
+        typed = "".join(code.split())
+        if len(typed) != _DIGITS or not (typed.isascii() and typed.isdigit()):
+            typed = "-" * _DIGITS
+        totp, present = pyotp.TOTP(secret, digits=_DIGITS, interval=_STEP), int(now.timestamp())
+        steps = [present // _STEP + offset for offset in _WINDOW]
+        right = [step for step in steps if hmac.compare_digest(totp.generate_otp(step), typed)]
+        return max(right, default=0)
+
+    async def _put(self, person: str, one: Enrolment) -> None:
+        await self._ledger.commit(Change().put_raw(_KEYS + person, one.to_json(), was=one.version))
+
+    def _seal(self, person: str, secret: str) -> str:
+        return self._fernet.encrypt(json.dumps([person, secret]).encode()).decode()
+
+    def _unseal(self, person: str, found: Enrolment | None) -> str:
+        """Return a secret; a random one where there is none that is this person's."""
+        try:
+            whose, secret = json.loads(self._fernet.decrypt((found or self._nobody).sealed))
+        except InvalidToken:
+            log.error("inbox.factor_sealed_with_another_key", person=person)  # noqa: TRY400 -- it says it all
+            return pyotp.random_base32()
+        return str(secret) if found is not None and whose == person else pyotp.random_base32()
+
+
+async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
+    """Take a person's second factors away, passkeys included, and sign them out everywhere.
+
+    Args:
+        ledger: Where it is kept.
+        person: The id.
+        by: Who does it, for the audit.
+
+    Returns:
+        Whether there was one.
+    """
+
+    async def attempt() -> bool:
+        found, change = await _find(ledger, person), Change()
+        if not await drop_passkeys(ledger, change, person) and found is None:
+            return False
+        if found is not None:
+            change.put_raw(_KEYS + person, "", was=found.version)
+        await begin_epoch(ledger, change, person)
+        await ledger.commit(change.note([await _event(ledger, What.UNENROLLED, person, by)]))
+        return True
+
+    return await ledger.decide_again(attempt)
+
+
+async def enrolled(ledger: Ledger) -> list[str]:
+    """Return the ids of the people who have a second factor, in their order."""
+    apps = {key.removeprefix(_KEYS) for key in await ledger.store.keys(_KEYS, "string")}
+    return sorted(apps | await with_passkeys(ledger))
+
+
+async def _find(ledger: Ledger, person: str) -> Enrolment | None:
+    record = await ledger.raw(_KEYS + person)
+    if record is None:
+        return None
+    version, text = record
+    data = json.loads(text)
+    return Enrolment(version, data["sealed"], data["last"])
+
+
+async def _event(ledger: Ledger, what: What, person: str, by: str) -> Event:
+    return Event(what=what, at=await ledger.now(), by=by, more={"person": person})

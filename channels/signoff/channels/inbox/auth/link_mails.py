@@ -1,0 +1,123 @@
+"""The stage `sign_in`: finds out whose address it is, and mails the link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.throttle import Rule, Throttle, hashed
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.email.outbound.render import LinkMail
+from signoff.channels.inbox.auth.links import LASTS, make_link
+from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.outbox import backoff, drain
+from signoff.channels.pipeline.port import Delivered, Result, Retry
+from signoff.channels.web.forms import own_path
+from signoff.core.base.errors import LeaseLost
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+_MOST: Final = 10
+"""Mails to one person in the time that a link is good for, by whatever addresses they were asked
+for: nobody's mailbox is filled."""
+
+
+class LinkMails:
+    """Mails the links that were asked for.
+
+    Args:
+        desk: The ledger and the people.
+        channel: Sends.
+        settings: The page that they lead to.
+    """
+
+    def __init__(self, desk: Desk, channel: EmailChannel, settings: InboxSettings) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._channel = channel
+        self._settings = settings
+        self._throttle = Throttle(desk.ledger.store)
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.SIGN_IN, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Mail the links of leased items, and commit each by itself.
+
+        Where the process dies in between a link is mailed again; each has a link of its own.
+        """
+        now = await self._ledger.now()
+        mails: dict[str, LinkMail] = {}
+        for item in items:
+            person = await self._person(item, now)
+            if person is not None:
+                mails[item.id] = await self._mail(item, person, now)
+        results = await self._channel.deliver_links(list(mails.values())) if mails else []
+        outcomes = dict(zip(mails, results, strict=True))
+        changes = [self._done(item, outcomes.get(item.id)) for item in items]
+        for item, problem in zip(items, await self._ledger.commit_all(changes), strict=True):
+            if isinstance(problem, LeaseLost):
+                log.info("outbox.lease_lost", stage=item.stage, item=item.id)
+
+    async def _person(self, item: Item, now: datetime) -> Person | None:
+        """Return whom a link is to be mailed to, None where none is."""
+        if now >= datetime.fromisoformat(item.body["asked"]) + LASTS:
+            log.warning("inbox.link_too_late", item=item.id)
+            return None
+        address = str(item.body["address"])
+        person = self._desk.directory.find(address) if "@" in address else None
+        if person is None:
+            log.info("inbox.link_for_nobody", item=item.id)
+            return None
+        rule = Rule(f"tries:links:person:{hashed(person.id)}", _MOST, LASTS)
+        if item.attempts == 1 and not await self._throttle.allow(rule):
+            log.warning("inbox.too_many_links", person=person.id)
+            return None
+        return person
+
+    async def _mail(self, item: Item, person: Person, now: datetime) -> LinkMail:
+        path, until = await make_link(
+            self._ledger,
+            person.id,
+            how=How.LINK,
+            to=own_path(str(item.body["to"])),
+            bound=str(item.body["bound"]),
+        )
+        return LinkMail(
+            id=f"{item.id}:{item.attempts}",
+            person=person.id,
+            name=person.shown,
+            # The address that the operator has written down, whichever alias was typed.
+            address=person.email,
+            at=now,
+            until=until,
+            link=f"{self._settings.url}{path}",
+            browser=str(item.body["browser"]),
+        )
+
+    @staticmethod
+    def _done(item: Item, result: Result | None) -> Change:
+        if isinstance(result, Retry) and not result.counted:
+            # It waits for its turn, and is too late by itself one day.
+            return Change().retry(item, after=result.after)
+        if isinstance(result, Retry):
+            log.warning("inbox.link_not_mailed", item=item.id, problem=result.problem)
+            return Change().retry(item, after=max(result.after, backoff(item.attempts)))
+        if isinstance(result, Delivered):
+            log.info("inbox.link_mailed", item=item.id)
+        elif result is not None:
+            log.error("inbox.link_refused", item=item.id, reason=result.reason)
+        return Change().ack(item)

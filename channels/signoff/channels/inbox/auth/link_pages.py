@@ -1,0 +1,110 @@
+"""The pages of one-time links: to ask for one, to look at it, and to sign in with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.broker.decisions import Desk
+from signoff.channels.inbox.auth.browsers import browser_of
+from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
+from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
+from signoff.channels.inbox.auth.sign_in import TooManyAttempts
+from signoff.channels.inbox.templating import page
+from signoff.channels.web.forms import own_path
+from signoff.core.base.errors import Conflict
+
+_GONE: Final = (
+    "It was used already, or it is too old: a link works once, and for ten minutes. "
+    "Ask for another one."
+)
+_ELSEWHERE: Final = (
+    "Another browser has asked for this link, and it works only there: so nobody can sign in with "
+    "a link that was forwarded or overheard. Open it in that browser, or ask for a link here. "
+    "If you have asked for none, there is nothing to do."
+)
+
+
+class LinkPages:
+    """Signs people in by links.
+
+    Args:
+        desk: The ledger and the people.
+        visits: Who may begin a session.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._desk = desk
+        self._links = Links(desk.ledger)
+        self._visits = visits
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes; links of the command line work where none are mailed."""
+        ways = self._visits.settings.sign_in
+        asking: tuple[Route, ...] = (("POST", "/sign-in/link", self.ask),)
+        return (
+            *(asking if "link" in ways else ()),
+            ("GET", "/sign-in/link/{token}", self.look),
+            ("POST", "/sign-in/link/use", self.use),
+        )
+
+    async def ask(self, request: Request) -> Response:
+        """Have a link mailed; what is answered does not depend on whose address it is."""
+        form = await self._visits.unbound_form(request)
+        to, address = own_path(form.get("next", "")), form.get("address", "")
+        secret = new_secret(request.cookies.get(self._cookie, ""))
+        try:
+            await self._links.ask(
+                address,
+                to=to,
+                secret=secret,
+                browser=browser_of(request.headers.get("user-agent", "")),
+                peer=peer_of(request),
+            )
+        except TooManyAttempts:
+            return self._visits.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
+        answer = page("link_sent", address=address, minutes=int(LASTS.total_seconds() // 60))
+        # Longer than a link is good for: what is too old is then told so.
+        self._visits.keep(answer, secret, cookie=self._cookie, lasts=2 * LASTS)
+        return answer
+
+    async def look(self, request: Request) -> Response:
+        """Show what a link is for. It is not used up: mail systems look at links before people."""
+        token = str(request.path_params["token"])
+        link = await self._links.find(token)
+        if link is None or self._desk.directory.get(link.person) is None:
+            return _message("This link does not work any more", _GONE, status=410)
+        if not self._is_here(request, link):
+            return _message("This is another browser", _ELSEWHERE, status=403)
+        person = self._desk.directory.get(link.person)
+        return page("link_use", token=token, person=person)
+
+    async def use(self, request: Request) -> Response:
+        """Sign in with a link, and use it up."""
+        form = await self._visits.unbound_form(request)
+        link = await self._links.find(form.get("token", ""))
+        person = self._desk.directory.get(link.person) if link is not None else None
+        if link is None or person is None:
+            return _message("This link does not work any more", _GONE, status=410)
+        if not self._is_here(request, link):
+            return _message("This is another browser", _ELSEWHERE, status=403)
+        try:
+            await self._visits.begin(request, person, how=link.how, also=link.used())
+        except Conflict:
+            return _message("This link does not work any more", _GONE, status=410)
+        # The cookie stays as long as it lasts: another link that was asked for works as well.
+        return go(own_path(link.to))
+
+    def _is_here(self, request: Request, link: Link) -> bool:
+        return link.is_of(request.cookies.get(self._cookie, ""))
+
+    @property
+    def _cookie(self) -> str:
+        return f"{self._visits.cookie}-link"
+
+
+def _message(title: str, text: str, *, status: int) -> Response:
+    return page("start_over", status=status, title=title, text=text)

@@ -1,0 +1,369 @@
+"""The sign-in of a company: OpenID Connect, by authorization code with PKCE.
+
+What has to come back with the code is bound to the browser by a cookie: the state's record has the
+cookie's hash, and verifier (RFC 7636) and nonce are made from the cookie and the state. So nobody
+signs somebody else's browser in, and a code or an ID token that was overheard is worth nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+import structlog
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.email.servers import is_loopback
+from signoff.channels.inbox.settings import ROOT, OidcSettings
+from signoff.core.base.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+CALLBACK: Final = f"{ROOT}/sign-in/oidc/callback"
+"""The path that the provider sends people back to."""
+
+LASTS: Final = timedelta(minutes=10)
+"""How long a sign-in there may take."""
+
+_KNOWN: Final = timedelta(hours=1)
+_KEYS_AGAIN: Final = timedelta(seconds=30)
+"""How often keys are fetched anew because a token names one that is not known."""
+
+_SKEW: Final = 60
+"""Seconds that the clocks of provider and ledger may differ."""
+
+_ALGORITHMS: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+"""Signatures by keys that only the provider has: never ``none``, never a shared secret."""
+
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_TIMEOUT: Final = 10.0
+_LARGEST: Final = 1 << 20
+
+
+class SignInError(Exception):
+    """Nobody is signed in; the message says why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the provider.
+
+    Attributes:
+        about: Its metadata (OpenID Connect Discovery 1.0).
+        keys: With which it signs.
+        at: When they were fetched (UTC).
+    """
+
+    about: dict[str, Any]
+    keys: KeySet
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Somebody who has signed in at the provider.
+
+    Attributes:
+        address: Of the person, as the provider has verified it.
+        to: The path to go on to.
+    """
+
+    address: str
+    to: str
+
+
+class OpenId:
+    """Signs people in at one provider.
+
+    Args:
+        ledger: Keeps what was begun.
+        settings: The provider.
+        url: Of the page.
+
+    Attributes:
+        back: The address that the provider sends people back to.
+    """
+
+    def __init__(self, ledger: Ledger, settings: OidcSettings, url: str) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self.back = f"{url}{CALLBACK}"
+        self._known: Known | None = None
+
+    async def begin(self, *, to: str, secret: str) -> str:
+        """Return the address at the provider to send a browser to.
+
+        Args:
+            to: The path to go on to in the end.
+            secret: What the browser has in a cookie.
+
+        Raises:
+            SignInError: The provider cannot be asked how.
+        """
+        about = (await self.known()).about
+        state = secrets.token_urlsafe(32)
+        data = {
+            "to": to,
+            "bound": _hash(secret),
+            "until": (await self._ledger.now() + LASTS).isoformat(),
+        }
+        await self._ledger.commit(Change().put_raw(_key(state), json.dumps(data), ttl=LASTS))
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": self.back,
+            "scope": " ".join(self._settings.scopes),
+            "state": state,
+            "nonce": _made("nonce", state, secret),
+            "code_challenge": create_s256_code_challenge(_made("verifier", state, secret)),
+            "code_challenge_method": "S256",
+        }
+        place = str(about["authorization_endpoint"])
+        return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(query)}"
+
+    async def finish(self, answer: Mapping[str, str], secret: str) -> SignedIn:
+        """Return who has signed in, from what the browser was sent back with.
+
+        Args:
+            answer: The parameters of the callback (OpenID Connect Core 1.0, section 3.1.2.5).
+            secret: What the browser has in a cookie.
+
+        Raises:
+            SignInError: Nobody has; the message says why.
+        """
+        state = answer.get("state", "")
+        record = await self._ledger.raw(_key(state)) if state else None
+        data = json.loads(record[1]) if record is not None else {}
+        begun = record is not None and hmac.compare_digest(data["bound"], _hash(secret))
+        if not begun or await self._ledger.now() >= datetime.fromisoformat(data["until"]):
+            raise SignInError("This sign-in was not begun in this browser, or is over. Begin anew.")
+        used = Change().put_raw(_key(state), "", was=record[0] if record is not None else 0)
+        known = await self.known()
+        self._require_issuer(known, answer)
+        if "error" in answer:
+            await self._ledger.commit_all([used])
+            raise SignInError(_told(answer["error"]))
+        try:
+            # A code is shown to the provider once, whatever comes of it.
+            await self._ledger.commit(used)
+        except Conflict as error:
+            raise SignInError("This sign-in was used already. Begin anew.") from error
+        token = await self._exchange(
+            known, answer.get("code", ""), _made("verifier", state, secret)
+        )
+        claims = await self._claims(token, nonce=_made("nonce", state, secret))
+        address = await self._address(known, claims, token)
+        return SignedIn(address=address, to=str(data["to"]))
+
+    async def known(self, *, anew: bool = False) -> Known:
+        """Return what is known of the provider, which is asked again from time to time.
+
+        Raises:
+            SignInError: It cannot be asked, or its answer cannot be used.
+        """
+        now = await self._ledger.now()
+        if self._known is not None and not anew and now < self._known.at + _KNOWN:
+            return self._known
+        issuer = self._settings.issuer
+        about = await _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        if about.get("issuer") != issuer:
+            raise SignInError(
+                f"{issuer} says that it is {about.get('issuer')!r}: [inbox.oidc] issuer has to be "
+                "exactly that."
+            )
+        for name in _ENDPOINTS:
+            _require_safe(str(about.get(name, "")), name)
+        keys = await _get(str(about["jwks_uri"]))
+        try:
+            known = KeySet.import_key_set({"keys": [one for one in keys["keys"] if _signs(one)]})
+        except (JoseError, KeyError, TypeError, ValueError) as error:
+            raise SignInError(f"The keys of {issuer} cannot be read: {error}") from error
+        self._known = Known(about, known, now)
+        return self._known
+
+    def _require_issuer(self, known: Known, answer: Mapping[str, str]) -> None:
+        """Refuse what another provider has sent (RFC 9207)."""
+        says = known.about.get("authorization_response_iss_parameter_supported") is True
+        if answer.get("iss", self._settings.issuer if not says else "") != self._settings.issuer:
+            raise SignInError("This answer does not come from your company's sign-in. Begin anew.")
+
+    async def _exchange(self, known: Known, code: str, verifier: str) -> dict[str, Any]:
+        """Return the tokens for a code (RFC 6749, section 4.1.3)."""
+        client, secret = self._settings.client_id, self._settings.client_secret.get_secret_value()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.back,
+            "code_verifier": verifier,
+        }
+        ways = known.about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        auth = None
+        if secret and "client_secret_basic" in ways:
+            # RFC 6749, section 2.3.1: both are encoded as in a form before.
+            auth = httpx.BasicAuth(quote(client, safe=""), quote(secret, safe=""))
+        else:
+            form |= {"client_id": client} | ({"client_secret": secret} if secret else {})
+        return await _ask("POST", str(known.about["token_endpoint"]), data=form, auth=auth)
+
+    async def _claims(self, token: Mapping[str, Any], *, nonce: str) -> dict[str, Any]:
+        """Return what the ID token says, once it is proven (OpenID Connect Core 1.0, 3.1.3.7)."""
+        known, now = await self.known(), await self._ledger.now()
+        try:
+            try:
+                found = self._decoded(known, token)
+            except (JoseError, ValueError):
+                if now < known.at + _KEYS_AGAIN:
+                    raise
+                # It may be signed with a key that is new.
+                found = self._decoded(await self.known(anew=True), token)
+            claims = CodeIDToken(
+                found.claims,
+                found.header,
+                {
+                    "iss": {"essential": True, "value": self._settings.issuer},
+                    "aud": {"essential": True, "value": self._settings.client_id},
+                },
+                {
+                    "nonce": nonce,
+                    "client_id": self._settings.client_id,
+                    "access_token": token.get("access_token"),
+                },
+            )
+            claims.validate(int(now.timestamp()), _SKEW)
+        except (JoseError, ValueError, TypeError) as error:
+            log.warning("inbox.oidc_token_refused", error=f"{type(error).__name__}: {error}")
+            raise SignInError(
+                "What your company's sign-in has answered does not prove who you are. Begin anew; "
+                "if it goes on, ask whoever runs Signoff."
+            ) from error
+        return dict(claims)
+
+    @staticmethod
+    def _decoded(known: Known, token: Mapping[str, Any]) -> jwt.Token:
+        says = known.about.get("id_token_signing_alg_values_supported", ["RS256"])
+        able = sorted(_ALGORITHMS & set(says))
+        return jwt.decode(str(token.get("id_token", "")), known.keys, algorithms=able)
+
+    async def _address(
+        self, known: Known, claims: Mapping[str, Any], token: Mapping[str, Any]
+    ) -> str:
+        """Return the address that the provider has verified.
+
+        Address and verification are of one source, the ID token or else userinfo: what one of them
+        says of the address that it means says nothing of another one.
+        """
+        place = str(known.about.get("userinfo_endpoint", ""))
+        if "email" not in claims and place:
+            _require_safe(place, "userinfo_endpoint")
+            bearer = {"Authorization": f"Bearer {token.get('access_token', '')}"}
+            more = await _ask("GET", place, headers=bearer)
+            if more.get("sub") != claims["sub"]:
+                raise SignInError("Your company's sign-in speaks of two people. Begin anew.")
+            claims = more
+        address, verified = claims.get("email"), claims.get("email_verified")
+        if not isinstance(address, str) or "@" not in address:
+            raise SignInError(
+                "Your company's sign-in does not say which email address is yours. Ask whoever "
+                "runs Signoff."
+            )
+        if verified is not True:
+            raise SignInError(
+                f"Your company's sign-in has not verified that {address} is yours. Verify it "
+                "there, or ask whoever runs it."
+            )
+        return address
+
+
+async def _get(url: str) -> dict[str, Any]:
+    return await _ask("GET", url)
+
+
+async def _ask(
+    method: str,
+    url: str,
+    *,
+    data: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    auth: httpx.BasicAuth | None = None,
+) -> dict[str, Any]:
+    """Return the JSON object that the provider answers."""
+    host = urlsplit(url).hostname
+    try:
+        async with (
+            httpx.AsyncClient(timeout=_TIMEOUT, verify=_tls()) as client,
+            client.stream(method, url, data=data, headers=headers, auth=auth) as answer,
+        ):
+            body = bytearray()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > _LARGEST:
+                    raise SignInError(f"{host} answers with more than makes sense.")
+        content = json.loads(body)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
+        log.warning("inbox.oidc_unavailable", url=url, error=f"{type(error).__name__}: {error}")
+        raise SignInError(
+            f"Your company's sign-in at {host} cannot be reached, or does not answer as it should. "
+            "Try again in a minute, or sign in by another way."
+        ) from error
+    if answer.status_code != httpx.codes.OK or not isinstance(content, dict):
+        code = str(content.get("error", "")) if isinstance(content, dict) else ""
+        log.warning("inbox.oidc_refused", url=url, status=answer.status_code, code=code)
+        raise SignInError(_told(code or f"status {answer.status_code}"))
+    return content
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return how certificates are checked: to read all authorities takes a while."""
+    return httpx.create_ssl_context()
+
+
+def _require_safe(url: str, name: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise SignInError(f"The {name} of your company's sign-in, {url!r}, is not on https.")
+
+
+def _signs(key: Mapping[str, Any]) -> bool:
+    return key.get("use", "sig") == "sig" and key.get("kty") in {"RSA", "EC", "OKP"}
+
+
+def _told(code: str) -> str:
+    if code == "access_denied":
+        return "Your company's sign-in has not let you in, or you have left it."
+    # A word of theirs, which is shown as text; what may be markup is none.
+    plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
+    return f"Your company's sign-in says {plain!r}. Begin anew, or ask whoever runs Signoff."
+
+
+def _made(what: str, state: str, secret: str) -> str:
+    """Return a value of 256 bits that only the browser's cookie can make (43 characters)."""
+    digest = hmac.digest(secret.encode(), f"{what}\0{state}".encode(), "sha256")
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _key(state: str) -> str:
+    return f"oidc:{_hash(state)}"

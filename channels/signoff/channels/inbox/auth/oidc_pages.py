@@ -1,0 +1,87 @@
+"""The way to the sign-in of a company, and back from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.broker.decisions import Desk
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
+from signoff.channels.inbox.auth.links import new_secret
+from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
+from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.settings import OidcSettings
+from signoff.channels.inbox.templating import page
+from signoff.channels.web.forms import own_path
+
+log = structlog.get_logger(__name__)
+
+_PEER_LIMIT: Final = (120, timedelta(minutes=15))
+"""Sign-ins that are begun, from one place."""
+
+
+class OidcPages:
+    """Signs people in by OpenID Connect.
+
+    Args:
+        desk: The ledger and the people.
+        visits: Who may begin a session.
+        settings: The provider.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits, settings: OidcSettings) -> None:
+        self._desk = desk
+        self._visits = visits
+        self._throttle = Throttle(desk.ledger.store)
+        self._openid = OpenId(desk.ledger, settings, visits.settings.url)
+        self._cookie = f"{visits.cookie}-oidc"
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes.
+
+        To begin is a link: browsers would not let a form lead to another host. Where one only
+        looks at it, nothing is begun that could not be begun by anybody.
+        """
+        return (
+            ("GET", "/sign-in/oidc", self.begin),
+            ("GET", "/sign-in/oidc/callback", self.callback),
+        )
+
+    async def begin(self, request: Request) -> Response:
+        """Send the browser to the provider."""
+        to = own_path(request.query_params.get("next", ""))
+        peer = hashed(network_of(peer_of(request)))
+        if not await self._throttle.allow(Rule(f"tries:oidc:peer:{peer}", *_PEER_LIMIT)):
+            return self._visits.sign_in_page(to, status=429, alert=TOO_MANY)
+        secret = new_secret(request.cookies.get(self._cookie, ""))
+        try:
+            place = await self._openid.begin(to=to, secret=secret)
+        except SignInError as error:
+            return self._visits.sign_in_page(to, status=502, alert=str(error))
+        answer = go(place)
+        self._visits.keep(answer, secret, cookie=self._cookie, lasts=LASTS)
+        return answer
+
+    async def callback(self, request: Request) -> Response:
+        """Sign in whom the provider has let in, if it is somebody of the directory."""
+        secret = request.cookies.get(self._cookie, "")
+        try:
+            found = await self._openid.finish(dict(request.query_params), secret)
+        except SignInError as error:
+            return _not_in(str(error))
+        person = self._desk.directory.find(found.address)
+        if person is None:
+            log.warning("inbox.oidc_for_nobody")
+            return _not_in(f"{found.address} is not in the directory. Ask whoever runs Signoff.")
+        await self._visits.begin(request, person, how=How.OIDC)
+        return go(own_path(found.to))
+
+
+def _not_in(why: str) -> Response:
+    return page("start_over", status=403, title="Not signed in", text=why)

@@ -1,0 +1,162 @@
+"""Passkeys as the ledger keeps them: public keys, so who reads it can sign in as nobody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_us
+from signoff.core.approvals.events import Event, What
+
+INVITED: Final = timedelta(days=1)
+"""How long the one-time code of an operator is good for."""
+
+_ALL: Final = "passkeys:"
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """A passkey of a person.
+
+    Attributes:
+        id: What the authenticator calls it, in base64url.
+        version: Of its record.
+        person: The id of the person.
+        public: The public key (COSE), in base64url.
+        count: How often the authenticator says that it has signed; 0 where it does not count.
+        name: What the person calls it.
+        added: When (UTC).
+        used: When it was last used (UTC), None for never.
+        transports: How browsers reach the authenticator.
+    """
+
+    id: str
+    version: int
+    person: str
+    public: str
+    count: int
+    name: str
+    added: datetime
+    used: datetime | None = None
+    transports: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The key of its record."""
+        return f"passkey:{_hash(self.id)}"
+
+    def put(self, change: Change) -> Change:
+        """Add to a change that this is written."""
+        data = {
+            "id": self.id,
+            "person": self.person,
+            "public": self.public,
+            "count": self.count,
+            "name": self.name,
+            "added": self.added.isoformat(),
+            "used": self.used.isoformat() if self.used is not None else "",
+            "transports": self.transports,
+        }
+        entry = (_ALL + self.person, _hash(self.id), to_us(self.added))
+        return change.put_raw(self.key, json.dumps(data), was=self.version, add=[entry])
+
+    def drop(self, change: Change) -> Change:
+        """Add to a change that this is deleted."""
+        entry = (_ALL + self.person, _hash(self.id), 0)
+        return change.put_raw(self.key, "", was=self.version, drop=[entry])
+
+
+async def passkeys_of(ledger: Ledger, person: str) -> list[Passkey]:
+    """Return the passkeys of a person, the oldest first."""
+    hashes = await ledger.store.members(_ALL + person)
+    records = await ledger.store.read([f"passkey:{one}" for one in hashes])
+    return [_passkey(*record) for record in records if record is not None]
+
+
+async def has_passkey(ledger: Ledger, person: str) -> bool:
+    """Say whether a person has a passkey."""
+    return bool(await ledger.store.members(_ALL + person, limit=1))
+
+
+async def passkey_called(ledger: Ledger, credential: str) -> Passkey | None:
+    """Return the passkey that an authenticator calls so."""
+    record = await ledger.raw(f"passkey:{_hash(credential)}")
+    return _passkey(*record) if record is not None else None
+
+
+async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
+    """Add to a change that all passkeys of a person are deleted; return how many there are."""
+    found = await passkeys_of(ledger, person)
+    for one in found:
+        one.drop(change)
+    return len(found)
+
+
+async def with_passkeys(ledger: Ledger) -> set[str]:
+    """Return the ids of the people who have passkeys."""
+    return {key.removeprefix(_ALL) for key in await ledger.store.keys(_ALL, "zset")}
+
+
+async def invite(ledger: Ledger, person: str, *, by: str) -> str:
+    """Return a code with which a person may add a passkey, once.
+
+    It signs nobody in: it counts in a session of this person only.
+
+    Args:
+        ledger: Where its hash is kept.
+        person: The id.
+        by: Who does it, for the audit.
+    """
+    letters = base64.b32encode(secrets.token_bytes(10)).decode().lower()
+    now, more = await ledger.now(), {"person": person}
+    data = {"person": person, "until": (now + INVITED).isoformat()}
+    change = Change().put_raw(_invitation(letters), json.dumps(data), ttl=INVITED)
+    await ledger.commit(change.note([Event(what=What.INVITED, at=now, by=by, more=more)]))
+    return "-".join(letters[at : at + 4] for at in range(0, len(letters), 4))
+
+
+async def invited(ledger: Ledger, person: str, code: str) -> tuple[str, int] | None:
+    """Return key and version of the record of a code that is this person's, None for no such."""
+    key = _invitation("".join(one for one in code.lower() if one.isalnum()))
+    record = await ledger.raw(key)
+    if record is None:
+        return None
+    data = json.loads(record[1])
+    good = data["person"] == person and await ledger.now() < datetime.fromisoformat(data["until"])
+    return (key, record[0]) if good else None
+
+
+def handle_of(person: str, secret: str) -> bytes:
+    """Return what authenticators know a person by (32 bytes), which says nothing to others."""
+    return hmac.digest(secret.encode(), b"signoff.passkey\0" + person.encode(), "sha256")
+
+
+def _invitation(letters: str) -> str:
+    return f"invitation:{_hash(letters)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _passkey(version: int, text: str) -> Passkey:
+    data = json.loads(text)
+    return Passkey(
+        id=data["id"],
+        version=version,
+        person=data["person"],
+        public=data["public"],
+        count=data["count"],
+        name=data["name"],
+        added=datetime.fromisoformat(data["added"]),
+        used=datetime.fromisoformat(data["used"]) if data["used"] else None,
+        transports=tuple(data["transports"]),
+    )

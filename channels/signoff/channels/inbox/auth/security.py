@@ -1,0 +1,228 @@
+"""The page about one's own security: second factors, passkeys, and where one is signed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from signoff.broker.decisions import Desk
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.channels.inbox.auth.browsers import browser_of
+from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visit, Visits, go, peer_of
+from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
+from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
+from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.settings import ROOT
+from signoff.channels.inbox.templating import page
+from signoff.channels.web.forms import own_path
+from signoff.channels.words.phrases import moment
+from signoff.core.base.errors import Conflict
+from signoff.core.base.text import clean_text
+
+HERE: Final = "/security"
+_LONGEST_NAME: Final = 40
+_PEER_LIMIT: Final = (120, timedelta(minutes=15))
+"""Sign-ins that are begun, from one place."""
+
+_HOW: Final = {
+    How.LINK: "by a link",
+    How.CODE: "with a code",
+    How.PASSKEY: "with a passkey",
+    How.OIDC: "by the company's sign-in",
+    How.LOCAL: "by the command line",
+}
+_USED: Final = "That answer of your passkey is used already. Try again."
+_NOT_INVITED: Final = "That one-time code is not yours, or it is used or too old. Ask for another."
+
+
+class SecurityPages:
+    """Shows and changes how somebody signs in, and ends sessions.
+
+    Args:
+        desk: The ledger and the people.
+        visits: Who looks.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._desk = desk
+        self._visits = visits
+        self._passkeys = Passkeys(desk.ledger, visits.settings)
+        self._throttle = Throttle(desk.ledger.store)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        signing_in: tuple[Route, ...] = (
+            ("POST", "/sign-in/passkey/offer", self.offer_to_sign_in),
+            ("POST", "/sign-in/passkey", self.sign_in),
+        )
+        with_passkeys: tuple[Route, ...] = (
+            ("POST", "/security/passkeys/offer", self.offer_to_add),
+            ("POST", "/security/passkeys/add", self.add),
+            ("POST", "/security/passkeys/remove", self.remove),
+            ("POST", "/passkey/offer", self.offer_to_prove),
+            ("POST", "/passkey/prove", self.prove),
+            *(signing_in if "passkey" in self._visits.settings.sign_in else ()),
+        )
+        return (
+            ("GET", HERE, self.security_page),
+            ("POST", "/security/proof", self.show_proof),
+            ("POST", "/security/sessions/end", self.end_session),
+            *(with_passkeys if self._visits.settings.has_passkeys else ()),
+        )
+
+    async def security_page(self, request: Request) -> Response:
+        """Show how somebody signs in, and where they are signed in."""
+        return await self._shown(await self._visits.of(request))
+
+    async def show_proof(self, request: Request) -> Response:
+        """Take a second factor, without which nothing here is changed."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        visit, status, alert = await self._visits.proven(visit, form, strict=True)
+        if alert:
+            return await self._shown(visit, status=status, alert=alert)
+        return go(f"{ROOT}{HERE}")
+
+    async def end_session(self, request: Request) -> Response:
+        """End one of one's own sessions."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        await self._visits.sessions.end_one(form.get("session", ""), visit.person.id)
+        return go(f"{ROOT}{HERE}")
+
+    async def offer_to_add(self, request: Request) -> Response:
+        """Begin to add a passkey: for who gives a second factor, or a code of an operator."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        invitation = None
+        if form.get("invitation", "").strip():
+            invitation = await invited(self._desk.ledger, visit.person.id, form["invitation"])
+            if invitation is None:
+                return _problem(_NOT_INVITED)
+        else:
+            visit, status, alert = await self._visits.proven(visit, form, strict=True)
+            if alert:
+                return _problem(alert, status=status)
+        try:
+            offer = await self._passkeys.offer_to_add(visit.session, visit.person, invitation)
+        except PasskeyRefused as error:
+            return _problem(str(error))
+        return _json(offer)
+
+    async def add(self, request: Request) -> Response:
+        """Add the passkey that the browser has made."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        name = clean_text(form.get("name", "")).strip()[:_LONGEST_NAME].strip()
+        name = name or browser_of(request.headers.get("user-agent", ""))
+        try:
+            await self._passkeys.add(visit.session, visit.person, form.get("credential", ""), name)
+        except PasskeyRefused as error:
+            return await self._shown(visit, status=403, alert=str(error))
+        return go(f"{ROOT}{HERE}")
+
+    async def remove(self, request: Request) -> Response:
+        """Remove a passkey: for who gives a second factor."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        visit, status, alert = await self._visits.proven(visit, form, strict=True)
+        try:
+            if not alert:
+                await self._passkeys.remove(visit.person, form.get("passkey", ""))
+        except PasskeyRefused as error:
+            status, alert = 409, str(error)
+        if alert:
+            return await self._shown(visit, status=status, alert=alert)
+        return go(f"{ROOT}{HERE}")
+
+    async def offer_to_prove(self, request: Request) -> Response:
+        """Begin to prove who somebody is."""
+        visit = await self._visits.of(request)
+        await self._visits.form(visit)
+        try:
+            return _json(await self._passkeys.offer_to_prove(visit.session))
+        except PasskeyRefused as error:
+            return _problem(str(error))
+
+    async def prove(self, request: Request) -> Response:
+        """Take a passkey as the second factor of a session."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        try:
+            await self._passkeys.prove(visit.session, form.get("credential", ""))
+        except PasskeyRefused as error:
+            return _problem(str(error))
+        await self._visits.raised(visit, "passkey")
+        return _json("{}")
+
+    async def offer_to_sign_in(self, request: Request) -> Response:
+        """Begin to sign in."""
+        await self._visits.unbound_form(request)
+        peer = hashed(network_of(peer_of(request)))
+        if not await self._throttle.allow(Rule(f"tries:passkey:peer:{peer}", *_PEER_LIMIT)):
+            return _problem(TOO_MANY, status=429)
+        return _json(await self._passkeys.offer_to_sign_in())
+
+    async def sign_in(self, request: Request) -> Response:
+        """Sign in with a passkey, which is a second factor as well."""
+        form = await self._visits.unbound_form(request)
+        to = own_path(form.get("next", ""))
+        try:
+            person, used = await self._passkeys.sign_in(
+                form.get("credential", ""), self._desk.directory
+            )
+            await self._visits.begin(request, person, how=How.PASSKEY, factor="passkey", also=used)
+        except PasskeyRefused as error:
+            return self._visits.sign_in_page(to, status=401, alert=str(error))
+        except Conflict:
+            return self._visits.sign_in_page(to, status=401, alert=_USED)
+        return go(to)
+
+    async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
+        visits, person = self._visits, visit.person
+        needed = await visits.needs_code(visit, strict=True)
+        return page(
+            "security",
+            status=status,
+            who=person,
+            session=visit.session,
+            here=HERE,
+            alert=alert,
+            has_app=await visits.factors.has(person.id),
+            able=visits.settings.has_passkeys,
+            ask_code=needed,
+            passkeys=[
+                {
+                    "id": one.id,
+                    "name": one.name,
+                    "added": moment(one.added),
+                    "used": moment(one.used) if one.used is not None else "",
+                }
+                for one in await passkeys_of(self._desk.ledger, person.id)
+            ],
+            sessions=[
+                {
+                    "id": one.id,
+                    "browser": one.browser or "A browser",
+                    "how": _HOW[one.how],
+                    "began": moment(one.began),
+                    "seen": moment(one.seen),
+                    "here": one.id == visit.session.id,
+                }
+                for one in await visits.sessions.open(person.id)
+            ],
+        )
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
+
+
+def _problem(text: str, *, status: int = 403) -> Response:
+    """Return why something was not done, for the script of the page to show."""
+    content: Mapping[str, str] = {"problem": text}
+    return JSONResponse(content, status_code=status)

@@ -1,0 +1,140 @@
+"""The page of one approval."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.broker.decisions import Desk
+from signoff.channels.form_fields import fields
+from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
+from signoff.channels.inbox.pages.fields import controls
+from signoff.channels.inbox.pages.history import story
+from signoff.channels.inbox.pages.views import Stage, View, may_see, view
+from signoff.channels.inbox.templating import Live, page
+from signoff.channels.words.phrases import moment
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.durations import format_duration
+from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
+from signoff.core.policies.levels import Outcome
+from signoff.core.routing.escalation import advance
+
+_SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A form that was sent and not taken: it is shown again as it was.
+
+    Attributes:
+        move: What was wanted.
+        form: What was sent.
+        alert: Why it was not done.
+        problems: What is wrong at single fields, by their names.
+    """
+
+    move: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)
+    alert: str = ""
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+class ApprovalPages:
+    """Shows approvals.
+
+    Args:
+        desk: The ledger and the people.
+        visits: Who looks.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._visits = visits
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (("GET", "/approvals/{approval_id}", self.approval_page),)
+
+    async def approval_page(self, request: Request) -> Response:
+        """Show one approval."""
+        visit = await self._visits.of(request)
+        return await self.shown(visit, await self.of_path(visit))
+
+    async def of_path(self, visit: Visit) -> Approval:
+        """Return the approval of the path, if it is one that this person may see.
+
+        Raises:
+            NotFound: It is not, or there is none.
+        """
+        try:
+            approval = await self._ledger.approval(str(visit.request.path_params["approval_id"]))
+        except (ApprovalNotFound, RecordUnreadable) as error:
+            raise NotFound from error
+        if not may_see(approval, visit.person, self._desk.directory):
+            raise NotFound
+        return approval
+
+    async def shown(
+        self, visit: Visit, approval: Approval, *, status: int = 200, tried: Tried | None = None
+    ) -> Response:
+        """Show an approval as it stands at this moment, and what was tried in vain."""
+        try:
+            approval, run, now = await self._ledger.standing(approval.id)
+        except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
+            raise NotFound from error
+        person, directory, turns = visit.person, self._desk.directory, self._desk.turns.known
+        # As the desk would judge an answer now, whether or not a sweeper has run.
+        moved = advance(approval, directory, now=now, turns=turns)[0]
+        here = moved if moved.state is State.PENDING else approval
+        shape = view(here, person, directory, now)
+        tried = tried or Tried()
+        events = await self._ledger.history(approval.id)
+        return page(
+            "approval",
+            status=status,
+            who=person,
+            session=visit.session,
+            once=secrets.token_urlsafe(12),
+            view=shape,
+            Stage=Stage,
+            story=story(here, run, events, person, directory, turns=turns),
+            now=now,
+            state=_state(here, shape, now),
+            moment=moment,
+            controls=controls(
+                fields(here) if shape.may.decide else (),
+                tried.form if tried.move in _FORM else {},
+                tried.problems,
+            ),
+            must_say={one.value: here.needs_reason(one) for one in Outcome},
+            spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
+            + [format_duration(shape.may.extend)],
+            open_question=here.open_question,
+            ask_code=await self._visits.needs_code(visit, strict=here.in_two_steps),
+            tried=tried,
+            alert=tried.alert,
+            # What was sent and not taken would be gone with all of it.
+            live=Live("state" if tried.move else "whole", now, about=here.id),
+        )
+
+
+_FORM: Final = frozenset({"approve", "reject"})
+
+
+def _state(approval: Approval, shape: View, now: datetime) -> str:
+    """Say in a sentence how it stands: for whoever looks on while it changes."""
+    if shape.over is not None:
+        at = f" That was at {moment(shape.ended)}." if shape.ended else ""
+        return f"{shape.over.headline}.{at}"
+    claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
+    said = f"{len(shape.card.comments)} remarks" if shape.card.comments else ""
+    level = f"level {shape.card.level}" if shape.card.level else ""
+    parts = filter(None, (level, shape.card.progress, claimed, said))
+    return f"It waits: {', '.join(parts) or 'nobody has answered'}."

@@ -1,0 +1,177 @@
+"""Approving several calls at once, of those that a policy marks as harmless.
+
+All of them are shown in full before that, and each is then decided by itself, like any other: one
+that somebody else has decided meanwhile, or that has changed, keeps none of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import structlog
+from pydantic import JsonValue
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.broker.batch import approve_together
+from signoff.broker.decisions import Desk
+from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.pages.rows import When, may_answer
+from signoff.channels.inbox.pages.views import may_see
+from signoff.channels.inbox.settings import CHANNEL, page_of
+from signoff.channels.inbox.templating import page
+from signoff.channels.web.forms import BadForm
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
+from signoff.core.cards.card import Card, card
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+MOST: Final = 50
+"""How many calls are approved at once."""
+
+_FIELD: Final = "digest."
+_NOBODYS: Final = "There is no such request, or it is not for you."
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One call that is to be approved with others."""
+
+    card: Card
+    path: str
+    due: When | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one of them.
+
+    Attributes:
+        path: Of its page; "" where there is none for this person.
+        title: What it was about.
+        text: What became of it.
+        done: Whether the answer counts.
+    """
+
+    path: str
+    title: str
+    text: str
+    done: bool = False
+
+
+class BatchPages:
+    """Shows several calls in full, and approves them.
+
+    Args:
+        desk: Decides.
+        visits: Who looks and answers.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._visits = visits
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (("GET", "/batch", self.look), ("POST", "/batch", self.approve))
+
+    async def look(self, request: Request) -> Response:
+        """Show the calls that were ticked, each in full."""
+        visit = await self._visits.of(request)
+        now, person = await self._ledger.now(), visit.person
+        items, left = list[Item](), list[Outcome]()
+        for one in _some(request.query_params.getlist("id")):
+            approval = await self._found(person, one)
+            if approval is None:
+                left.append(Outcome("", one, _NOBODYS))
+            elif problem := self._problem(approval, person, now):
+                left.append(Outcome(page_of(approval.id), self._title(approval), problem))
+            else:
+                shape, due = card(approval, self._desk.directory), approval.deadline
+                items.append(Item(shape, page_of(approval.id), When.of(due, now)))
+        return page("batch", who=person, session=visit.session, here="/", items=items, left=left)
+
+    async def approve(self, request: Request) -> Response:
+        """Approve each of the calls that were shown, and say what became of it."""
+        visit = await self._visits.of(request)
+        form = await self._visits.form(visit)
+        shown = {
+            name.removeprefix(_FIELD): digest
+            for name, digest in form.items()
+            if name.startswith(_FIELD)
+        }
+        ids = _some(list(shown))
+        # No second factor: what takes one is never approved with others.
+        more = await self._visits.evidence(visit)
+        outcomes = [await self._decided(visit.person, one, shown[one], more) for one in ids]
+        log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
+        return page(
+            "batch_done",
+            who=visit.person,
+            session=visit.session,
+            here="/",
+            outcomes=outcomes,
+            done=sum(one.done for one in outcomes),
+        )
+
+    async def _decided(
+        self, person: Person, approval_id: str, digest: str, more: Mapping[str, JsonValue]
+    ) -> Outcome:
+        """Approve one call, if it is still the one that was shown, and say what became of it."""
+        seen = await self._found(person, approval_id)
+        if seen is None:
+            return Outcome("", approval_id, _NOBODYS)
+        path, title = page_of(seen.id), self._title(seen)
+        if digest != seen.digest:
+            problem = "It is another call than was shown: look at it again."
+            told: dict[str, JsonValue] = {"channel": CHANNEL, "batch": True}
+            await self._desk.note_refusal(seen.id, problem, by=person.id, more=told)
+            return Outcome(path, title, problem)
+        try:
+            after = await approve_together(self._desk, seen.id, person, channel=CHANNEL, more=more)
+        except DecisionRefused as error:
+            return Outcome(path, title, str(error))
+        said = after.outcome(self._desk.directory)
+        text = "Approved." if after.decision else f"Your yes is recorded; it is {said}."
+        return Outcome(path, title, text, done=True)
+
+    async def _found(self, person: Person, approval_id: str) -> Approval | None:
+        """Return an approval, if there is one that this person may see."""
+        try:
+            approval = await self._ledger.approval(approval_id)
+        except (ApprovalNotFound, RecordUnreadable):
+            return None
+        return approval if may_see(approval, person, self._desk.directory) else None
+
+    def _problem(self, approval: Approval, person: Person, now: datetime) -> str:
+        """Say why one cannot be approved with others, "" where it can."""
+        try:
+            approval.may_decide(person, self._desk.directory, now=now)
+        except DecisionRefused as error:
+            return str(error)
+        if not may_answer(approval, person, self._desk.directory, now):
+            return "You have answered it already."
+        return "" if approval.batchable else "It has to be answered by itself: open it."
+
+    def _title(self, approval: Approval) -> str:
+        return card(approval, self._desk.directory).title
+
+
+def _some(wanted: Sequence[str]) -> Sequence[str]:
+    """Return the ids of a form, each once.
+
+    Raises:
+        BadForm: There are none, or more than are approved at once.
+    """
+    ids = list(dict.fromkeys(wanted))
+    if not ids:
+        raise BadForm("Nothing was ticked. Go back, and tick what you want to approve together.")
+    if len(ids) > MOST:
+        raise BadForm(f"{len(ids)} were ticked, and {MOST} are the most at once. Take fewer.")
+    return ids

@@ -1,0 +1,107 @@
+"""What of a list is wanted, as it stands in the address: it can be kept, sent, loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+from signoff.broker.ledger.listing import Place
+from signoff.channels.web.forms import BadForm
+from signoff.core.approvals.search import Search
+from signoff.core.approvals.search_terms import Due, Sort, Standing
+
+_LONGEST: Final = 200
+
+E = TypeVar("E", bound=StrEnum)
+
+
+SORTS: Final = {
+    Sort.OLDEST: "Oldest first",
+    Sort.DUE: "Next due first",
+    Sort.NEWEST: "Newest first",
+}
+WAITING: Final = {
+    Standing.FREE: "Claimed by nobody",
+    Standing.CLAIMED: "Claimed",
+    Standing.QUESTION: "Waits for the requester's word",
+}
+ENDED: Final = {
+    Standing.APPROVED: "Approved",
+    Standing.REJECTED: "Rejected",
+    Standing.TIMED_OUT: "Timed out",
+    Standing.WITHDRAWN: "Withdrawn",
+    Standing.SUPERSEDED: "Superseded",
+}
+ANY: Final = {Standing.PENDING: "Waits", **WAITING, **ENDED}
+DUES: Final = {
+    Due.OVERDUE: "Overdue",
+    Due.HOUR: "Within an hour",
+    Due.DAY: "Within a day",
+    Due.WEEK: "Within a week",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted(Search):
+    """What of a list is wanted, and which page of it.
+
+    Attributes:
+        sort: What comes first.
+        after: The cursor of the page before.
+    """
+
+    sort: Sort = Sort.OLDEST
+    after: Place | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str], *, sort: Sort) -> Wanted:
+        """Return what an address says.
+
+        Args:
+            query: The parameters of the address.
+            sort: What comes first where the address does not say.
+
+        Raises:
+            BadForm: A parameter has a value that there is not.
+        """
+        texts = ("q", "queue", "tool", "app", "person")
+        found = {name: query.get(name, "").strip()[:_LONGEST] for name in texts}
+        cursor = query.get("after", "")
+        try:
+            after = Place.of(cursor[:_LONGEST]) if cursor else None
+        except ValueError as error:
+            raise BadForm("This address names no page of the list. Go to its first one.") from error
+        return cls(
+            **found,
+            state=_choice(query, "state", Standing),
+            due=_choice(query, "due", Due),
+            sort=_choice(query, "sort", Sort) or sort,
+            after=after,
+        )
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it leaves anything out."""
+        return replace(self, sort=Sort.OLDEST, after=None) != Wanted()
+
+    def query(self, after: Place | None = None) -> str:
+        """Return the parameters of the address of the page behind a place; "" has none."""
+        named = {one.name: getattr(self, one.name) for one in fields(self)}
+        named |= {"after": after.cursor if after is not None else ""}
+        return urlencode({name: str(value) for name, value in named.items() if value})
+
+
+def _choice(query: Mapping[str, str], name: str, kind: type[E]) -> E | None:
+    value = query.get(name, "")
+    if not value:
+        return None
+    try:
+        return kind(value)
+    except ValueError as error:
+        known = ", ".join(kind)
+        raise BadForm(
+            f"This address asks for {name}={value[:40]!r}, which there is not. There is: {known}."
+        ) from error

@@ -1,0 +1,324 @@
+"""What has happened to an approval, and what comes next, as its page tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from signoff.channels.words.phrases import moment
+from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.cards.card import one_line, shown
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Turns
+from signoff.core.policies.levels import Outcome
+from signoff.core.policies.selection import NO_TURNS
+from signoff.core.simulation.timeline import Step, foresee_rest
+
+_MOST_EVENTS: Final = 200
+_MOST_AHEAD: Final = 40
+_LONGEST: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened, or will: when, what, and why."""
+
+    at: datetime
+    what: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Somebody who has answered, or is asked: the name, and where that stands."""
+
+    who: str
+    what: str
+    at: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One card: to whom, by which channel, and what became of it."""
+
+    who: str
+    channel: str
+    state: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the agent did with the answer: in a sentence, what the tool gave, its last word."""
+
+    what: str
+    gave: str = ""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All of it.
+
+    Attributes:
+        voices: Who has answered, and whose answer is awaited.
+        ahead: What comes next if nobody answers.
+        sent: The cards, for those who may know of them.
+        past: What happened, the oldest first.
+        result: What came of the answer, None where there is none yet.
+    """
+
+    voices: tuple[Voice, ...] = ()
+    ahead: tuple[Moment, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    past: tuple[Moment, ...] = ()
+    result: Result | None = None
+
+
+def story(
+    approval: Approval,
+    run: Run,
+    events: Sequence[Event],
+    person: Person,
+    directory: Directory,
+    *,
+    turns: Turns = NO_TURNS,
+) -> Story:
+    """Return what a person is told of an approval that they may see.
+
+    What became of the cards is for those who are asked, and for operators and auditors. What the
+    agent said in the end is for them who see all, for whoever has asked and whoever has decided.
+    """
+    names = _Names(directory)
+    mine = approval.is_requester(person, directory)
+    inside = person.sees_all or not mine
+    told = [one for one in events if inside or one.what not in _INSIDE]
+    to_the_end = person.sees_all or mine or person.id in approval.decided_by
+    return Story(
+        voices=tuple(_voices(approval, names)),
+        ahead=_ahead(approval, directory, names, turns),
+        sent=tuple(_sent(one, names) for one in approval.asked) if inside else (),
+        past=tuple(_past(one, names) for one in told[-_MOST_EVENTS:]),
+        result=_result(approval, run, whole=to_the_end),
+    )
+
+
+class _Names:
+    """Names people; an id that is nobody's stays as it is."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def __call__(self, identity: object) -> str:
+        person = self._directory.find(str(identity)) if identity else None
+        return one_line(person.shown if person else str(identity or ""))
+
+    def all(self, people: object) -> str:
+        """Name several."""
+        listed = people if isinstance(people, Iterable) and not isinstance(people, str) else ()
+        named = dict.fromkeys(self(str(one).removeprefix("#")) for one in listed)
+        return ", ".join(named) or "nobody"
+
+
+_INSIDE: Final = frozenset(
+    {
+        *(What.DELIVERED, What.UNDELIVERED, What.DELAYED, What.AWAY, What.FIRST_STEP),
+        *(What.REFUSED_ANSWER, What.NOT_UNDERSTOOD, What.IGNORED_MAIL, What.QUARANTINED),
+    }
+)
+"""What is between Signoff and those who are asked."""
+
+_PLAIN: Final = {
+    What.OPENED: "The agent asked",
+    What.SUPERSEDED: "Another question took its place",
+    What.TIMED_OUT: "Nobody answered in time",
+    What.OVERDUE: "Overdue: nobody answered in time, and it stays open",
+    What.STARTED: "The tool was started",
+    What.FINISHED: "The tool came to its end",
+    What.RESUMED: "The agent went on",
+    What.NOT_RESUMED: "The answer did not reach the agent",
+    What.EXPIRED: "The yes expired before the tool could be started",
+    What.IN_DOUBT: "The tool was not seen to finish",
+    What.UNROUTABLE: "There was nobody to ask",
+}
+_BY: Final = {
+    What.COMMENTED: "{by} commented",
+    What.ASKED_BACK: "{by} asked the requester",
+    What.ANSWERED_BACK: "{by} answered",
+    What.FIRST_STEP: "{by} said yes, and has to confirm it",
+    What.REJECTED: "{by} said no",
+    What.APPROVED: "{by} said yes",
+    What.WITHDRAWN: "{by} took it back",
+    What.AWAY: "{by} is away",
+    What.REFUSED_ANSWER: "An answer of {by} did not count",
+    What.NOT_UNDERSTOOD: "An answer of {by} was not clear",
+    What.GRANT_REVOKED: "{by} revoked what was granted",
+    What.GRANT_USED: "What {by} had granted covers it",
+}
+
+
+def _past(event: Event, names: _Names) -> Moment:
+    why = event.why if event.what is not What.ASKED else ""
+    return Moment(event.at, _words(event, names), shown(why)[:_LONGEST])
+
+
+def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for each kind
+    more, by = event.more, names(event.by) or "somebody"
+    match event.what:
+        case What.ASKED:
+            return f"Asked: {names.all(more.get('people'))}"
+        case What.ESCALATED | What.PASSED:
+            level = f"{one_line(str(more['level']))}: " if more.get("level") else ""
+            first = "That was approved, and it" if event.what is What.PASSED else "It"
+            return f"{first} went on to {level}{names.all(more.get('people'))}"
+        case What.REMINDED:
+            return f"Reminded: {names.all(more.get('people'))}"
+        case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
+            to = names(str(more.get("to", "")).removeprefix("#"))
+            done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
+            return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
+        case What.CLAIMED:
+            return f"{by} claimed it until {_moment(more.get('until'))}"
+        case What.RELEASED:
+            whose = names(more.get("of", ""))
+            return f"The claim of {whose} ended" if not event.by else f"{by} released it"
+        case What.REASSIGNED:
+            return f"{by} handed on the place of {names(more.get('of'))} to {names(more.get('to'))}"
+        case What.EXTENDED:
+            until = _moment(more.get("until"))
+            return f"{by} moved the deadline by {one_line(str(more.get('by')))}, to {until}"
+        case What.VOTED:
+            return f"{by} said {'yes' if more.get('verdict') == Outcome.APPROVE else 'no'}"
+        case What.GRANTED:
+            return f"{by} approved calls like it until {_moment(more.get('until'))}"
+    if event.by and event.what in _BY:
+        return _BY[event.what].format(by=by)
+    kind = event.what.value.replace("_", " ")
+    return _PLAIN.get(event.what, kind[:1].upper() + kind[1:])
+
+
+def _moment(text: object) -> str:
+    try:
+        return moment(datetime.fromisoformat(str(text)))
+    except ValueError:
+        return one_line(str(text))
+
+
+def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
+    """Say who has answered at this level, and whose answer is awaited or comes later."""
+    ballot = approval.ballot
+    for vote in (*approval.given, *ballot.votes):
+        yes = vote.verdict is Outcome.APPROVE
+        instead = vote.stands_for not in {"", vote.by}
+        for_whom = f" for {names(vote.stands_for)}" if instead else ""
+        said = f"said {'yes' if yes else 'no'}{for_whom} by {vote.channel}"
+        yield Voice(names(vote.by), said, vote.at, shown(vote.reason))
+    if approval.state is not State.PENDING:
+        yield from _decider(approval, names)
+        return
+    stands = {one.person: one.instead_of for one in approval.seats if one.instead_of}
+    for one in ballot.awaited:
+        instead_of = f", for {names(stands[one])}" if one in stands else ""
+        yield Voice(names(one), f"has not answered yet{instead_of}")
+    said_already = {vote.by for vote in ballot.votes}
+    for one in ballot.own:
+        if one not in said_already and one not in ballot.awaited:
+            yield Voice(names(one), "is asked after that")
+    terms = approval.terms
+    following = next(terms.behind(approval.level, approval.round), None) if terms else None
+    if terms is not None and following is not None:
+        yield Voice(one_line(terms.called(following[0])), "is asked once that is approved")
+
+
+def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
+    """Say whose answer was the last one."""
+    decision = approval.decision
+    if decision is None or not decision.by or approval.state not in _ANSWERED:
+        return
+    said = "proposed other values" if decision.proposal is not None else _ANSWERED[approval.state]
+    yield Voice(
+        names(decision.by), f"{said} by {decision.channel}", decision.at, shown(decision.reason)
+    )
+
+
+_ANSWERED: Final = {State.APPROVED: "said yes", State.REJECTED: "said no"}
+
+
+def _sent(asked: Asked, names: _Names) -> Sent:
+    """Say what became of a card."""
+    who = names(asked.person) if asked.person else f"all of them, in {one_line(asked.address)}"
+    state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "under way")
+    if asked.problem:
+        state = "refused"
+    cut = "it does not show all of the call" if asked.shown is Shown.CUT else ""
+    away = f"out of office: {shown(asked.away)}" if asked.away else ""
+    return Sent(
+        who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
+    )
+
+
+_STATES: Final = {
+    "updated": "rewritten",
+    "lost": "lost",
+    "reconciled": "delivered, and found again",
+}
+
+
+def _ahead(
+    approval: Approval, directory: Directory, names: _Names, turns: Turns
+) -> tuple[Moment, ...]:
+    """Say what comes next if nobody answers."""
+    if approval.state is not State.PENDING:
+        return ()
+    steps, after = foresee_rest(approval, directory, turns=turns, most=_MOST_AHEAD)
+    found = [one for step in steps for one in _next(step, names)]
+    if after.state is State.PENDING and after.next_due is not None:
+        found.append(Moment(after.next_due, "and so on, until somebody answers"))
+    return tuple(found)
+
+
+def _next(step: Step, names: _Names) -> Iterable[Moment]:
+    match step.what:
+        case What.REMINDED:
+            yield Moment(step.at, f"A reminder to {names.all(step.reminded)}")
+        case What.ESCALATED:
+            people = names.all(one.person for one in step.seats)
+            level = f"{one_line(step.name)}: " if step.name else ""
+            need = f", of whom {step.need} have to approve" if step.need > 1 else ""
+            yield Moment(step.at, f"It goes on to {level}{people}{need}")
+        case What.TIMED_OUT:
+            yield Moment(step.at, "It is rejected, because nobody answered")
+        case What.APPROVED:
+            yield Moment(step.at, "It is approved, as its policy says where nobody answers")
+        case What.OVERDUE:
+            yield Moment(step.at, "It is overdue, and stays open")
+        case What.RELEASED:
+            yield Moment(step.at, "The claim ends, and all who are asked may decide again")
+
+
+_CAME_OF: Final = {
+    Handoff.RECORDED: "The agent has not gone on yet.",
+    Handoff.STARTED: "The tool is running.",
+    Handoff.FINISHED: "The tool has run. The agent has not gone on yet.",
+    Handoff.RESUMED: "The agent went on with the answer.",
+    Handoff.IN_DOUBT: "The tool was started and not seen to finish: it may have happened or not.",
+    Handoff.EXPIRED: "The yes expired before the tool could be started. It is asked about again.",
+    Handoff.FAILED: "The answer did not reach the agent. Whoever runs it has been alarmed.",
+}
+
+
+def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
+    what = _CAME_OF.get(approval.handoff)
+    if what is None or approval.state is State.SUPERSEDED:
+        return None
+    done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
+    return Result(
+        what,
+        gave=shown(approval.result)[:_LONGEST] if whole else "",
+        said=shown(run.text)[:_LONGEST] if whole and done else "",
+    )

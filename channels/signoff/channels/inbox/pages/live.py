@@ -1,0 +1,235 @@
+"""What has changed, told to the pages that are open: server-sent events.
+
+A page is told only that something about an approval has changed, and only of approvals that its
+person may see; it then fetches its own part anew. However many pages are open, one reader of each
+process follows the audit, and reads what an entry is about once for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.follow import Entry, batches, latest, since
+from signoff.channels.inbox.auth.context import Route, SignInFirst, Visit, Visits
+from signoff.channels.inbox.pages.views import may_see
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import LedgerError
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+ANYTHING: Final = "*"
+"""Told in place of an id where too much has changed to name it."""
+
+HEARTBEAT: Final = 15.0
+"""Seconds after which a page that has nothing to be told is sent a sign of life."""
+
+MOST: Final = 1_000
+"""How many pages one process keeps up to date."""
+
+MOST_EACH: Final = 8
+"""How many of them may be one person's."""
+
+_KEPT: Final = 50
+_CAUGHT_UP: Final = 200
+_PAUSE: Final = 0.25
+_PATIENCE: Final = 2.0
+_STREAM_ID: Final = re.compile(r"\d{1,16}-\d{1,16}")
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class Listener:
+    """One open page.
+
+    Args:
+        person: Who looks at it.
+        about: The approval that it is about; "" for all that the person may see.
+    """
+
+    def __init__(self, person: Person, about: str) -> None:
+        self.person = person
+        self.wake = asyncio.Event()
+        self.closed = False
+        self._about = about
+        self._changed: dict[str, str] = {}
+
+    def tell(self, approval: str, entry: str) -> None:
+        """Note that an approval has changed, at an entry of the audit; what is noted is bounded."""
+        if self._about and approval not in {self._about, ANYTHING}:
+            return
+        if len(self._changed) == _KEPT and approval not in self._changed:
+            self._changed.clear()
+            approval = ANYTHING
+        self._changed.pop(approval, None)  # what comes last is told last
+        self._changed[approval] = entry
+        self.wake.set()
+
+    def close(self) -> None:
+        """End it."""
+        self.closed = True
+        self.wake.set()
+
+    def take(self) -> Mapping[str, str]:
+        """Return what has changed since the last time, with the entries, and forget it."""
+        self.wake.clear()
+        found, self._changed = self._changed, {}
+        return found
+
+
+class Hub:
+    """Follows the audit for all listeners, as long as there are any.
+
+    Args:
+        desk: The ledger and the people.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._listeners: set[Listener] = set()
+        self._reader: asyncio.Task[None] | None = None
+        self._begun = asyncio.Event()
+
+    def has_room(self, person: Person) -> bool:
+        """Say whether one more page of a person can be told."""
+        theirs = sum(one.person.id == person.id for one in self._listeners)
+        return theirs < MOST_EACH and len(self._listeners) < MOST
+
+    def attach(self, listener: Listener) -> bool:
+        """Begin to tell a listener; say whether there is room for it."""
+        if not self.has_room(listener.person):
+            return False
+        self._listeners.add(listener)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read())
+        return True
+
+    def detach(self, listener: Listener) -> None:
+        """Tell a listener no more."""
+        self._listeners.discard(listener)
+        if not self._listeners and self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+            self._begun.clear()
+
+    def close(self) -> None:
+        """End all listeners: the process stops."""
+        for one in self._listeners:
+            one.close()
+
+    async def catch_up(self, listener: Listener, start: str) -> None:
+        """Tell a listener what has changed since an entry of the audit.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        # Only then is what comes after this look read by the reader, and nothing falls in between.
+        await self._begun.wait()
+        missed = await since(self._desk.ledger.store, start, limit=_CAUGHT_UP)
+        if len(missed) == _CAUGHT_UP:
+            listener.tell(ANYTHING, missed[-1][0])
+        else:
+            await self._tell(missed, [listener])
+
+    async def _read(self) -> None:
+        start = ""
+        while True:
+            try:
+                start = start or await latest(self._desk.ledger.store)
+                self._begun.set()
+                async for batch in batches(self._desk.ledger.store, start=start):
+                    if batch:
+                        start = batch[-1][0]
+                        await self._tell(batch, self._listeners)
+                        # What comes together is read together, and told once.
+                        await asyncio.sleep(_PAUSE)
+            except LedgerError as error:
+                log.warning("live.ledger_unavailable", error=str(error))
+                await asyncio.sleep(_PATIENCE)
+            except Exception:
+                log.exception("live.reader_failed")
+                await asyncio.sleep(_PATIENCE)
+
+    async def _tell(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
+        latest = {event.approval: entry for entry, event in entries if event.approval}
+        found = await self._desk.ledger.readable(list(latest))
+        for one in tuple(listeners):
+            for approval in found:
+                if self._may_see(approval, one.person):
+                    one.tell(approval.id, latest[approval.id])
+
+    def _may_see(self, approval: Approval, person: Person) -> bool:
+        return may_see(approval, person, self._desk.directory)
+
+
+class LivePages:
+    """The stream of what has changed.
+
+    Args:
+        desk: The ledger and the people.
+        visits: Who looks.
+    """
+
+    def __init__(self, desk: Desk, visits: Visits) -> None:
+        self._visits = visits
+        self._hub = Hub(desk)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (("GET", "/live", self.live),)
+
+    async def live(self, request: Request) -> Response:
+        """Tell a page what changes, from where it was rendered on, until its session ends."""
+        try:
+            visit = await self._visits.of(request, used=False)
+        except SignInFirst:
+            # Not the page to sign in, as elsewhere: the browser would try again and again.
+            return PlainTextResponse("Nobody is signed in.\n", 401, headers=_HEADERS)
+        query = request.query_params
+        start = request.headers.get("last-event-id", "") or query.get("since", "")
+        listener = Listener(visit.person, query.get("about", ""))
+        if not self._hub.has_room(visit.person):
+            text = "Too many pages are open: this one is brought up to date by loading it again.\n"
+            return PlainTextResponse(text, 429, headers=_HEADERS)
+        if self._hub.close not in request.app.state.closing:
+            request.app.state.closing.append(self._hub.close)
+        return StreamingResponse(
+            self._events(visit, listener, start), media_type="text/event-stream", headers=_HEADERS
+        )
+
+    async def _events(self, visit: Visit, listener: Listener, start: str) -> AsyncIterator[str]:
+        # Here and not before: what is never begun is never ended.
+        if not self._hub.attach(listener):
+            return
+        try:
+            yield "retry: 3000\n\n"
+            if _STREAM_ID.fullmatch(start):
+                async with asyncio.timeout(HEARTBEAT):
+                    await self._hub.catch_up(listener, start)
+            while True:
+                alive = await self._visits.sessions.stands(visit.session)
+                if listener.closed or not alive:
+                    # The browser connects again, and learns whether there is another session.
+                    return
+                told = [
+                    f"id: {entry}\nevent: changed\ndata: {approval}\n\n"
+                    for approval, entry in listener.take().items()
+                ]
+                yield "".join(told) or ": here\n\n"
+                try:
+                    async with asyncio.timeout(HEARTBEAT):
+                        await listener.wake.wait()
+                except TimeoutError:
+                    continue
+        except (LedgerError, TimeoutError) as error:
+            # The browser connects again by itself, and says what it has seen last.
+            log.warning("live.ledger_unavailable", error=str(error))
+        finally:
+            self._hub.detach(listener)

@@ -1,0 +1,253 @@
+"""What the pages show of an approval to one person, and what that person may do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from signoff.channels.words import levels, phrases
+from signoff.channels.words.phrases import Words, moment
+from signoff.core.approvals.approval import Approval, Decision, State
+from signoff.core.approvals.collaboration import Operator, Who
+from signoff.core.approvals.two_step import Assurance, mark_of
+from signoff.core.base.errors import DecisionRefused
+from signoff.core.cards.card import Card, Row, card, one_line, shown
+from signoff.core.directory.people import Directory, Person
+from signoff.core.grants.grant import givers
+from signoff.core.policies.levels import turn_of
+
+_MOST_NAMES: Final = 200
+_ANY: Final = "…"
+
+
+class Stage(StrEnum):
+    """What a person can do about an approval."""
+
+    DECIDE = "decide"
+    """Say yes or no here."""
+    ANSWER_FIRST = "answer_first"
+    """Say no here; a yes begins with the mail."""
+    CONFIRM = "confirm"
+    """Confirm the yes that was said by mail, or say no."""
+    WATCH = "watch"
+    """See how it stands; others decide."""
+    OVER = "over"
+    """Read how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person said in the first step, to be confirmed as it stands.
+
+    Attributes:
+        mark: Stands for it in the form.
+        rows: When, the reason, and the values.
+        other: Whether the values are others than the arguments that are shown.
+    """
+
+    mark: str
+    rows: tuple[Row, ...]
+    other: bool
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """What a person may do now. The page offers nothing else; the desk judges each of it again.
+
+    Attributes:
+        decide: Approve or reject.
+        grant: Approve calls like it, too.
+        claim: Reserve the decision.
+        release: Give a claim back.
+        comment: Say something for all who see it.
+        ask: Put a question to the requester.
+        answer: Answer the question that is open, as the requester.
+        withdraw: Take the question back.
+        remind: Have those reminded whose answer is awaited.
+        extend: How much may be added to the deadline; none where it may not be moved.
+        hand_on: Whose places may be given to others.
+        to: To whom, as far as they are to be listed.
+    """
+
+    decide: bool = False
+    grant: bool = False
+    claim: bool = False
+    release: bool = False
+    comment: bool = False
+    ask: bool = False
+    answer: bool = False
+    withdraw: bool = False
+    remind: bool = False
+    extend: timedelta = timedelta()
+    hand_on: tuple[Person, ...] = ()
+    to: tuple[Person, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One approval, as one person sees it.
+
+    Attributes:
+        stage: What they can do about it.
+        card: What is asked.
+        may: What they may do.
+        said: What they said by mail, and have to confirm.
+        over: How it ended, or why it is over for them.
+        ended: When it ended.
+        why_not: Why they do not decide while others do, "" where that goes without saying.
+        vote: What they have said, where that has not ended it.
+        claimed_until: When the claim ends that holds.
+    """
+
+    stage: Stage
+    card: Card
+    may: May
+    said: Said | None = None
+    over: Words | None = None
+    ended: datetime | None = None
+    why_not: str = ""
+    vote: str = ""
+    claimed_until: datetime | None = None
+
+
+def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
+    """Say whether a person may see an approval.
+
+    Whoever is asked or was, whoever has asked for it, the others of its queues, and operators and
+    auditors may.
+    """
+    return person.sees_all or approval.concerns(person, directory)
+
+
+def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:
+    """Return what a person may do now: whatever the approval itself would take from them."""
+    if approval.state is not State.PENDING:
+        return May()
+    who = approval.acting(person, directory)
+    claim = approval.claim_at(now)
+    several = bool(approval.queues) or len(approval.ballot.awaited) > 1
+    decide = _taken(lambda: approval.may_decide(person, directory, now=now))
+    extend = _taken(lambda: approval.may_extend(who, directory, now=now))
+    places, to = _places(approval, person, who, directory, now)
+    mine = approval.is_requester(person, directory)
+    return May(
+        decide=decide,
+        grant=decide and person.id in givers(approval),
+        claim=several
+        and claim is None
+        and _taken(lambda: approval.claim(person, directory, now=now)),
+        release=_taken(lambda: approval.release(who, directory, now=now)),
+        comment=_taken(lambda: approval.may_comment(who, directory)),
+        ask=_taken(lambda: approval.ask_back(person, directory, text=_ANY, now=now)),
+        answer=approval.open_question is not None
+        and _taken(lambda: approval.may_answer_back(person, directory, now=now)),
+        withdraw=mine or isinstance(who, Operator),
+        remind=_taken(lambda: approval.remind_now(who, directory, now=now)),
+        extend=approval.time_to_add if extend else timedelta(),
+        hand_on=places,
+        to=to,
+    )
+
+
+def view(approval: Approval, person: Person, directory: Directory, now: datetime) -> View:
+    """Return what a person is shown of an approval that they may see."""
+    step, claim = approval.step_of(person.id), approval.claim_at(now)
+    over = _over(approval, person, directory, now)
+    allowed, why_not = may(approval, person, directory, now), ""
+    if over is not None:
+        stage = Stage.OVER
+    elif not allowed.decide:
+        stage, why_not = Stage.WATCH, _why_not(approval, person, directory, now)
+    elif not approval.in_two_steps:
+        stage = Stage.DECIDE
+    else:
+        stage = Stage.CONFIRM if step is not None else Stage.ANSWER_FIRST
+    return View(
+        stage=stage,
+        card=card(approval, directory),
+        may=allowed,
+        said=_said(approval, step) if step is not None else None,
+        over=over,
+        ended=approval.decision.at if approval.decision else None,
+        why_not=why_not,
+        vote=_voted(approval, person, directory) if over is None else "",
+        claimed_until=claim.until if claim is not None else None,
+    )
+
+
+def _taken(move: Callable[[], object]) -> bool:
+    try:
+        move()
+    except DecisionRefused:
+        return False
+    return True
+
+
+def _places(
+    approval: Approval, person: Person, who: Who, directory: Directory, now: datetime
+) -> tuple[tuple[Person, ...], tuple[Person, ...]]:
+    """Return whose places a person may give away, and to whom."""
+    own = [found for one in approval.ballot.own if (found := directory.get(one)) is not None]
+
+    def goes(of: Person) -> bool:
+        by = person if of.id == person.id else who
+        # The form asks for the second factor, where it takes one.
+        given = Assurance.SECOND_FACTOR
+        return _taken(lambda: approval.may_reassign(by, directory, of=of, now=now, assurance=given))
+
+    places = tuple(one for one in own if goes(one))
+    if not places:
+        return (), ()
+
+    def fits(one: Person) -> bool:
+        return one.id != person.id and _taken(lambda: approval.may_take(one, directory))
+
+    to = tuple(islice((one for one in directory if fits(one)), _MOST_NAMES))
+    return (places, to) if to else ((), ())
+
+
+def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
+    if approval.state is not State.PENDING:
+        # Whoever has taken it back reads what all the others read.
+        reader = "" if approval.state is State.WITHDRAWN else person.id
+        return phrases.outcome(approval, reader, directory)
+    seats = [one for one in approval.seats if one.person == person.id]
+    if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
+        last = max(seats, key=lambda one: (one.round, one.level))
+        return levels.went_on(approval, turn_of(max(last.level, 0), last.round))
+    if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
+        return phrases.late(approval)
+    return None
+
+
+def _why_not(approval: Approval, person: Person, directory: Directory, now: datetime) -> str:
+    if approval.is_requester(person, directory):
+        return "You have asked for this, so others decide it."
+    if not approval.concerns(person, directory):
+        return ""
+    try:
+        approval.may_decide(person, directory, now=now)
+    except DecisionRefused as error:
+        return str(error)
+    return ""
+
+
+def _voted(approval: Approval, person: Person, directory: Directory) -> str:
+    said = {*approval.ballot.yes, *approval.ballot.no}
+    return levels.voted(approval, person.id, directory).headline if person.id in said else ""
+
+
+def _said(approval: Approval, step: Decision) -> Said:
+    rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at)}")]
+    if step.reason:
+        rows.append(Row(name="Reason", value=shown(step.reason)))
+    values = step.proposal if step.proposal is not None else step.payload
+    if isinstance(values, dict):
+        rows += [Row(name=one_line(name), value=shown(values[name])) for name in values]
+    elif values is not None:
+        rows.append(Row(name="Value", value=shown(values)))
+    return Said(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)

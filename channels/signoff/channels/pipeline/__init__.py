@@ -1,0 +1,1 @@
+"""The stages between the ledger and a channel: route, deliver, and their outboxes."""

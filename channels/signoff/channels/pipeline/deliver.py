@@ -1,0 +1,327 @@
+"""The stages `deliver.<channel>`: hand a batch to the channel, then record what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.effects import rewrite
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.outbox import (
+    MOST_ATTEMPTS,
+    approval_of,
+    backoff,
+    commit_each,
+    dead_letter,
+    drain,
+    legible,
+    read_each,
+)
+from signoff.channels.pipeline.port import (
+    Channel,
+    Delivered,
+    Kind,
+    Message,
+    Refused,
+    Result,
+    Retry,
+    Rewriting,
+)
+from signoff.channels.pipeline.route import route_again
+from signoff.channels.pipeline.targets import address_of
+from signoff.channels.words import levels, phrases
+from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.cards.card import Row, card
+from signoff.core.directory.people import Directory
+
+log = structlog.get_logger(__name__)
+
+_NOT_SHOWN: Final = (Row(name="arguments", value="not shown to those who were not asked"),)
+
+PATIENCE: Final = 4
+"""How often an outcome waits for its card, which may be under way, before it is dropped."""
+
+
+class Delivery:
+    """Delivers through one channel.
+
+    Args:
+        ledger: The ledger.
+        channel: The channel.
+        directory: The people.
+        inbox: The page that messages link to, if there is one.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        channel: Channel,
+        *,
+        directory: Directory,
+        inbox: InboxSettings | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._channel = channel
+        self._directory = directory
+        self._inbox = inbox or InboxSettings()
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.deliver(self._channel.name), self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Deliver leased items and commit each by itself.
+
+        A process that dies in between delivers some of them again: the same messages, under the
+        same names.
+        """
+        approvals = await read_each(self._ledger, [approval_of(item) for item in items])
+        now = await self._ledger.now()
+        messages: dict[str, Message] = {}
+        failed: dict[str, Exception] = {}
+        spare = _spare(items)
+        for item in items:
+            if item.id in spare:
+                continue
+            approval = approvals[approval_of(item)]
+            try:
+                message = self._message(item, legible(approval), now)
+            except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
+                failed[item.id] = error
+                continue
+            if message is not None:
+                messages[item.id] = message
+        results = await self._deliver(messages)
+
+        def build(item: Item, approval: Approval, now: datetime) -> Change:
+            if item.id in failed:
+                raise failed[item.id]
+            if item.id in spare:
+                return Change().ack(item)
+            if item.id not in results:
+                return self._not_sent(item, approval)
+            return self._record(item, approval, results[item.id], messages[item.id], now)
+
+        await commit_each(self._ledger, items, build, _give_up)
+
+    async def _deliver(self, messages: dict[str, Message]) -> dict[str, Result]:
+        """Return the results by item id."""
+        if not messages:
+            return {}
+        try:
+            results = await self._channel.deliver(list(messages.values()))
+        except Exception as error:
+            # The port forbids it; a channel that does it all the same stops nobody else.
+            log.exception("delivery.channel_failed", channel=self._channel.name)
+            results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+        return dict(zip(messages, results, strict=True))
+
+    def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
+        """Return what to deliver, None for what need not be, or not yet."""
+        asked = self._asked(item, approval)
+        if elsewhere := str(item.body.get("address", "")):
+            asked = asked or Asked(person="", channel=self._channel.name, address="")
+            asked = asked.model_copy(update={"address": elsewhere})
+        if asked is None:
+            return None
+        kind = Kind(item.body["kind"])
+        words = self._words(kind, item, approval, asked)
+        if words is None:
+            return None
+        person = self._directory.get(asked.person)
+        shape, link = card(approval, self._directory), ""
+        if not self._concerns(asked, approval):
+            # The call may be a secret from whoever has only got hold of a token.
+            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
+        elif approval.state is State.PENDING:
+            link = self._inbox.link_to(approval.id)
+        return Message(
+            id=item.id,
+            kind=Kind.END if item.body.get("end") else kind,
+            card=shape,
+            person=asked.key,
+            name=person.shown if person else asked.person,
+            address=asked.address,
+            at=now,
+            token=str(item.body.get("token", "")),
+            headline=words.headline,
+            text=words.text,
+            example=_possible(words.example, asked, approval),
+            good=approval.state is State.APPROVED and not item.body.get("problem"),
+            thread=asked.receipt,
+            link=link,
+            reply_to=str(item.body.get("reply_to", "")),
+            attempt=item.attempts,
+            copies=asked.copies,
+            turn=asked.turn,
+            offers=str(item.body.get("offers", "")),
+        )
+
+    def _concerns(self, asked: Asked, approval: Approval) -> bool:
+        """Say whether somebody was asked, or has asked for this himself."""
+        mine = self._directory.same(asked.person, approval.origin.user)
+        return mine or any(one.person == asked.person for one in approval.asked)
+
+    def _words(  # noqa: PLR0911 -- one for each kind
+        self, kind: Kind, item: Item, approval: Approval, asked: Asked
+    ) -> phrases.Words | None:
+        match kind:
+            case Kind.CARD:
+                return phrases.Words("") if _asks_still(item, approval, asked) else None
+            case Kind.UPDATE:
+                able = isinstance(self._channel, Rewriting) and self._channel.rewrites
+                shown = able and asked.receipt and _asks_still(item, approval, asked)
+                return phrases.Words("") if shown else None
+            case Kind.OUTCOME | Kind.END:
+                # Who was asked anew since has another card, which is not that of an earlier level.
+                if not asked.receipt or item.body.get("moved", asked.turn) != asked.turn:
+                    return None
+                if "moved" in item.body and approval.state is State.PENDING:
+                    return levels.went_on(approval, asked.turn)
+                if problem := str(item.body.get("problem", "")):
+                    return phrases.unheard(approval, problem)
+                if item.body.get("end"):
+                    said = str(item.body.get("said", ""))
+                    return phrases.ended(approval, asked.person, said, self._directory)
+                return phrases.outcome(approval, asked.person, self._directory)
+            case Kind.NOTICE | Kind.QUESTION:
+                body = item.body
+                return phrases.Words(
+                    str(body["headline"]), str(body.get("text", "")), str(body.get("example", ""))
+                )
+
+    def _asked(self, item: Item, approval: Approval) -> Asked | None:
+        person = item.body.get("person")
+        for asked in approval.asked:
+            if (asked.key, asked.channel) == (person, self._channel.name):
+                return asked
+        known = self._directory.get(str(person))
+        told = item.body.get("kind") in {Kind.NOTICE, Kind.QUESTION}
+        if known is None or not told or item.body.get("address"):
+            return None
+        # Who was not asked is told under the address that we know, never under one of a mail.
+        name = self._channel.name
+        return Asked(person=known.id, channel=name, address=address_of(known, name))
+
+    def _not_sent(self, item: Item, approval: Approval) -> Change:
+        asked = self._asked(item, approval)
+        wait = item.body.get("kind") == Kind.OUTCOME and asked is not None and not asked.problem
+        if wait and item.attempts <= PATIENCE:
+            # Its card may be on its way this moment; whoever gets the one should get the other.
+            return Change().retry(item, after=float(2 ** (item.attempts - 1)))
+        log.info("delivery.dropped", item=item.id, approval=approval.id)
+        return Change().ack(item)
+
+    def _record(
+        self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
+    ) -> Change:
+        name, person = self._channel.name, str(item.body["person"])
+        about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
+        if isinstance(result, Retry) and not result.counted:
+            log.info("delivery.waits", **about, problem=result.problem, after=result.after)
+            return Change().ack(item).send(item.stage, item.id, item.body, after=result.after)
+        if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
+            after = max(result.after, backoff(item.attempts))
+            log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
+            return Change().retry(item, after=after)
+        if isinstance(result, Retry):
+            # Nothing was said about the recipient: it is the way there that somebody has to mend.
+            log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
+            result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
+        change = Change().ack(item)
+        asked, turn = self._asked(item, approval), str(item.body.get("turn", ""))
+        # A card of an earlier level says nothing about the one that was asked for since.
+        is_card = item.body.get("kind") == Kind.CARD and asked is not None and asked.turn == turn
+        if isinstance(result, Delivered):
+            log.info("delivery.delivered", **about)
+            if is_card:
+                after_it, events = approval.delivered(
+                    person,
+                    name,
+                    result.receipt,
+                    now=now,
+                    copy_state=result.copy,
+                    shown=result.shown,
+                )
+                change.put(after_it, was=approval).note(events)
+            elif item.body.get("kind") == Kind.UPDATE:
+                if asked is not None and result.shown not in {Shown.UNKNOWN, asked.shown}:
+                    change.put(approval.rewritten(person, name, shown=result.shown), was=approval)
+                self._settled(change, item, approval, sent)
+            elif result.copy:
+                change.put(approval.rewritten(person, name, result.copy), was=approval)
+            return change
+        log.warning("delivery.refused", **about, reason=result.reason)
+        if is_card:
+            refuse(change, approval, person, channel=name, reason=result.reason, now=now)
+        return change
+
+    def _settled(self, change: Change, item: Item, approval: Approval, sent: Message) -> None:
+        """See to it that a card ends up as things stand, whatever happened while it was written.
+
+        Others may have written it meanwhile, and Slack promises no order.
+        """
+        body = {"kind": "outcome", "approval": approval.id, "person": item.body["person"]}
+        if approval.state is not State.PENDING:
+            change.send(item.stage, f"outcome:{item.id}", body)
+            return
+        asked, again = self._asked(item, approval), self._message(item, approval, sent.at)
+        if again is None:
+            body["moved"] = str(item.body.get("turn", ""))
+            change.send(item.stage, f"moved:{item.id}", body)
+        elif asked is not None and again.card != sent.card:
+            rewrite(change, approval, asked)
+
+
+def _spare(items: Sequence[Item]) -> frozenset[str]:
+    """Return the ids of those updates of a card that another one in the batch makes needless."""
+    updates = [item for item in items if item.body.get("kind") == Kind.UPDATE]
+    kept = {
+        (one.body["approval"], one.body["person"], one.body.get("turn")): one for one in updates
+    }
+    return frozenset(one.id for one in updates) - {one.id for one in kept.values()}
+
+
+def _possible(example: str, asked: Asked, approval: Approval) -> str:
+    """Return an answer that would be taken: a no, where the card does not show all of the call."""
+    cut = asked.shown is Shown.CUT and not approval.in_two_steps
+    return phrases.EXAMPLE_OF_NO if cut and example else example
+
+
+def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:
+    """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
+    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
+    same = str(item.body.get("turn", "")) == asked.turn
+    return approval.state is State.PENDING and may and same
+
+
+def refuse(
+    change: Change, approval: Approval, person: str, *, channel: str, reason: str, now: datetime
+) -> None:
+    """Add to a change that a card can never reach a person.
+
+    When that leaves nobody who may see the question, the default is asked.
+    """
+    after, events = approval.undelivered(person, channel, reason, now=now)
+    change.put(after, was=approval).note(events)
+    if after.state is State.PENDING and not after.reachable:
+        route_again(change, after)
+
+
+def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
+    change = dead_letter(Change(), item, problem)
+    person, channel = str(item.body.get("person", "")), item.stage.partition(".")[2]
+    if approval is None or item.body.get("kind") != Kind.CARD:
+        return change
+    refuse(change, approval, person, channel=channel, reason=problem, now=now)
+    return change

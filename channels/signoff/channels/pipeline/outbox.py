@@ -1,0 +1,224 @@
+"""Working through a stage's outbox: drain it, commit each item by itself, give up visibly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger, read_approval
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import (
+    ApprovalNotFound,
+    Conflict,
+    LeaseLost,
+    LedgerError,
+    LedgerUnavailable,
+)
+
+log = structlog.get_logger(__name__)
+
+BATCH: Final = 100
+LEASE: Final = 10.0
+"""Seconds for which items are somebody's; what a dead process held waits no longer than that."""
+
+MOST_ATTEMPTS: Final = 13
+"""With `backoff`, about an hour."""
+
+_ROUNDS: Final = 20
+
+Worker = Callable[[Sequence[Item]], Awaitable[None]]
+"""Does the work of leased items; each is acknowledged, put back, or left to its lease."""
+
+Build = Callable[[Item, Approval, datetime], Change]
+"""Makes the change that does and acknowledges one item, from the approval as it stands."""
+
+GiveUp = Callable[[Item, Approval | None, str, datetime], Change]
+"""Makes the change that acknowledges an item which failed for the last time."""
+
+
+def backoff(attempts: int) -> float:
+    """Return how many seconds to wait after so many attempts: 5, 10, 20, ... 600.
+
+    Give or take 20 %, so that what failed together does not come back together.
+    """
+    return float(min(5 * 2 ** (max(attempts, 1) - 1), 600)) * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
+
+
+async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEASE) -> int:
+    """Work until a claim comes back empty, and return how many items there were.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached; what was leased comes back by itself.
+    """
+    count, opening = 0, True
+    while True:
+        claim = await ledger.claim(stage, limit=BATCH, lease=lease, opening=opening)
+        if not claim.items:
+            return count
+        async with kept(ledger, claim.items, lease=lease):
+            await work(claim.items)
+        count, opening = count + len(claim.items), False
+
+
+@asynccontextmanager
+async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncIterator[None]:
+    """Prolong the leases of items while the body works on them.
+
+    What is acknowledged on the way is no longer ours and is not prolonged; a lease that was lost
+    shows when the item is committed.
+    """
+
+    async def heartbeat() -> None:
+        mine = list(items)
+        while mine:
+            await asyncio.sleep(lease / 3)
+            for item in tuple(mine):
+                try:
+                    await ledger.extend(item, token=item.token, lease=lease, keys=())
+                except LeaseLost:
+                    mine.remove(item)
+                except LedgerUnavailable as error:
+                    log.warning("outbox.heartbeat_failed", stage=item.stage, error=str(error))
+                    break
+
+    beating = asyncio.create_task(heartbeat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | Exception]:
+    """Return approvals by id; one that is missing or cannot be read stands as its error.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    wanted = list(dict.fromkeys(ids))
+    found: dict[str, Approval | Exception] = {}
+    records = await ledger.store.read([f"approval:{one}" for one in wanted])
+    for approval_id, record in zip(wanted, records, strict=True):
+        if record is None:
+            found[approval_id] = ApprovalNotFound(approval_id)
+            continue
+        try:
+            found[approval_id] = read_approval(*record)
+        except ValueError as error:
+            found[approval_id] = error
+    return found
+
+
+def legible(approval: Approval | Exception) -> Approval:
+    """Return an approval that `read_each` brought, or raise the error that stands in its place."""
+    if isinstance(approval, Exception):
+        raise approval
+    return approval
+
+
+async def commit_each(
+    ledger: Ledger,
+    items: Sequence[Item],
+    build: Build,
+    give_up: GiveUp,
+    *,
+    most: int = MOST_ATTEMPTS,
+) -> None:
+    """Build and commit a change for each item about an approval, in as few round trips as can be.
+
+    Whoever was disturbed by another commit is read and built again. An item whose building fails is
+    put back, and given up after `most` attempts; it never keeps the others from their commits. One
+    whose lease was lost is somebody else's by now.
+
+    Args:
+        ledger: The ledger.
+        items: Leased items with the id of an approval in their bodies.
+        build: Makes the change, its acknowledgement included.
+        give_up: Makes the last change, its acknowledgement included.
+        most: How many attempts an item has.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    left = list(items)
+    # Several items about one approval take a round each.
+    for _ in range(_ROUNDS + len(left)):
+        if not left:
+            return
+        ids = [approval_of(item) for item in left]
+        approvals = await read_each(ledger, ids)
+        now = await ledger.now()
+        changes, taken = [], set[str]()
+        this_round, later = [], []
+        for item, approval_id in zip(left, ids, strict=True):
+            if approval_id in taken:
+                # Two changes of one approval in one round would be sure to collide.
+                later.append(item)
+                continue
+            taken.add(approval_id)
+            this_round.append(item)
+            changes.append(
+                _built(
+                    item,
+                    approvals[approval_id],
+                    build=build,
+                    give_up=give_up,
+                    now=now,
+                    most=most,
+                )
+            )
+        problems = await ledger.commit_all(changes)
+        left = [
+            item
+            for item, problem in zip(this_round, problems, strict=True)
+            if _disturbed(item, problem)
+        ] + later
+    for item in left:
+        log.warning("outbox.disturbed", stage=item.stage, item=item.id)
+
+
+def approval_of(item: Item) -> str:
+    """Return the id of the approval that an item is about, "" if its body does not say."""
+    return str(item.body.get("approval", ""))
+
+
+def dead_letter(change: Change, item: Item, problem: str) -> Change:
+    """Add to a change that an item is taken out for good, and kept where it can be looked at."""
+    body = {name: value for name, value in item.body.items() if name != "token"}
+    log.error(
+        "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem
+    )
+    record = {"stage": item.stage, "id": item.id, "body": body, "problem": problem}
+    return change.put_raw(f"dead:{item.stage}:{item.id}:{item.token}", json.dumps(record)).ack(item)
+
+
+def _built(
+    item: Item,
+    approval: Approval | Exception,
+    *,
+    build: Build,
+    give_up: GiveUp,
+    now: datetime,
+    most: int,
+) -> Change:
+    try:
+        return build(item, legible(approval), now)
+    except Exception as error:  # noqa: BLE001 -- one bad item must not stop the others
+        problem = f"{type(error).__name__}: {error}"
+        if item.attempts < most and not isinstance(error, ApprovalNotFound):
+            log.warning("outbox.failed", stage=item.stage, item=item.id, error=problem)
+            return Change().retry(item, after=backoff(item.attempts))
+        return give_up(item, approval if isinstance(approval, Approval) else None, problem, now)
+
+
+def _disturbed(item: Item, problem: LedgerError | None) -> bool:
+    if isinstance(problem, LeaseLost):
+        log.info("outbox.lease_lost", stage=item.stage, item=item.id)
+    return isinstance(problem, Conflict)

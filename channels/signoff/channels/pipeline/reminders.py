@@ -1,0 +1,57 @@
+"""Reminders: what those are told who have been asked and have not answered yet."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.targets import TOKENS
+from signoff.channels.words import levels
+from signoff.core.approvals.approval import Approval, Asked
+from signoff.core.directory.people import Directory
+
+_OPEN: Final = timedelta(days=1)
+
+
+def remind(
+    change: Change, approval: Approval, directory: Directory, *, nth: str, now: datetime
+) -> Change:
+    """Add to a change a message below each card whose answer is awaited.
+
+    Args:
+        change: Added to.
+        approval: Pending.
+        directory: The people.
+        nth: Which reminder of this level it is; the same one is sent once.
+        now: The present.
+    """
+    awaited = approval.ballot.awaited
+    words = levels.reminder(approval, directory)
+    for asked in approval.asked:
+        here = asked.person in awaited if asked.person else asked.turn == approval.turn
+        if not here or asked.problem:
+            continue
+        body: dict[str, JsonValue] = {"kind": "notice", "approval": approval.id}
+        body |= {"person": asked.key, "token": _token(change, approval, asked, now)}
+        body |= {"headline": words.headline, "text": words.text, "example": words.example}
+        item = f"remind:{approval.id}:{asked.key}:{approval.turn}:{nth}"
+        change.send(stages.deliver(asked.channel), item, body)
+    return change
+
+
+def time_left(approval: Approval, now: datetime) -> timedelta:
+    """Return for how long an answer to a card can still count; a day where it stays open."""
+    # A token lives on for its grace, a month.
+    return approval.deadline - now if approval.deadline is not None else _OPEN
+
+
+def _token(change: Change, approval: Approval, asked: Asked, now: datetime) -> str:
+    if asked.channel not in TOKENS:
+        return ""
+    holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
+    return issue(change, holder, within=time_left(approval, now))

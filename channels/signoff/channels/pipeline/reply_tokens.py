@@ -1,0 +1,102 @@
+"""Tokens: what lets one person answer one request through one channel.
+
+A token is 128 random bits. The ledger knows only its hash, so that who can read the ledger cannot
+answer for others; in plain it exists in the outbox until the card is sent, and on the card.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+
+LENGTH: Final = 26
+"""128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""
+
+GRACE: Final = timedelta(days=30)
+"""How long after the deadline an answer is still told that it came too late."""
+
+_IN_ADDRESS: Final = re.compile(r"\+[A-Za-z2-7]{26}(?=@)")
+_CARD: Final = "card"
+_ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+
+
+class Role(StrEnum):
+    """What whoever holds a token is to the approval."""
+
+    APPROVER = ""
+    REQUESTER = "requester"
+    """Answers questions and may withdraw; such a token never decides, whosever it is."""
+
+
+class Holder(NamedTuple):
+    """Who may answer what with a token; `turn` is when they were asked, see `Asked.turn`."""
+
+    approval: str
+    person: str
+    channel: str
+    role: Role = Role.APPROVER
+    turn: str = ""
+
+    @property
+    def card(self) -> str:
+        """What the delivery of the card is called, however often it is tried."""
+        return card_item(self.approval, self.person, self.turn)
+
+
+def card_item(approval: str, key: str, turn: str) -> str:
+    """Return what the delivery of a card is called; each level has cards of its own."""
+    return ":".join(filter(None, (_CARD, approval, key, turn)))
+
+
+def new_token() -> str:
+    """Return a fresh token."""
+    return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def is_token(text: str) -> bool:
+    """Say whether a text has the form of a token."""
+    return len(text) == LENGTH and set(text) <= _ALPHABET
+
+
+def redact(text: str) -> str:
+    """Return text, such as what a mail server said about an address, without the tokens in it."""
+    return _IN_ADDRESS.sub("+[token]", text)
+
+
+def token_key(token: str) -> str:
+    """Return the key of a token's record, which does not give the token away.
+
+    128 bits of the hash: as many as the token has, so that a shorter key costs no safety.
+    """
+    return f"token:{hashlib.sha256(token.lower().encode()).hexdigest()[:32]}"
+
+
+def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
+    """Add a fresh token for a holder to a change, and return it."""
+    token = new_token()
+    change.put_raw(token_key(token), json.dumps(holder._asdict()), ttl=within + GRACE)
+    return token
+
+
+async def find_holder(ledger: Ledger, token: str) -> Holder | None:
+    """Return who holds a token; None for one that was never issued, or is long over.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    if not is_token(token.lower()):
+        return None
+    found = await ledger.raw(token_key(token))
+    if found is None:
+        return None
+    parts = json.loads(found[1])
+    return Holder(**(parts | {"role": Role(parts.get("role", ""))}))

@@ -1,0 +1,415 @@
+"""The stage `route`: whom to ask, until when, and a delivery for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import structlog
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.decisions import Desk
+from signoff.broker.effects import follow
+from signoff.broker.grants import Grants
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.cards import send_cards
+from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain
+from signoff.channels.pipeline.reminders import remind
+from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
+from signoff.channels.words.grants import tell_use
+from signoff.channels.words.told import tell_move
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
+from signoff.core.directory.people import Directory
+from signoff.core.payloads.digest import digest
+from signoff.core.policies.levels import Order, Start
+from signoff.core.policies.policy import Edits, Fallback, Policy, Terms
+from signoff.core.policies.selection import Choice, again, choose, owners_of
+from signoff.core.routing.escalation import is_due, move_on
+
+log = structlog.get_logger(__name__)
+
+
+class Router:
+    """Routes what was opened, and routes anew what could not be delivered to anybody.
+
+    Args:
+        ledger: The ledger.
+        policies: In order; the first that matches rules.
+        fallback: Who is asked when no policy matches, or nobody of it can be asked or reached.
+        directory: The people.
+        channels: The names of the channels that are set up.
+        owners: By the name of an agent or its folder, who owns it and never decides what it asks.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        policies: Sequence[Policy],
+        fallback: Fallback,
+        directory: Directory,
+        channels: Collection[str] = (EMAIL,),
+        owners: Mapping[str, str] | None = None,
+    ) -> None:
+        self._channels = frozenset(channels)
+        self._ledger = ledger
+        self._desk = Desk(ledger, directory)
+        self._grants = Grants(self._desk)
+        self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
+        self._policies = tuple(policies)
+        self._fallback = fallback
+        self._owned = dict(owners or {})
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.ROUTE, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Route leased items; see `commit_each` for what happens to one that fails."""
+        await self._desk.look()
+        rest = [
+            item
+            for item in items
+            if not (
+                await self._is_refused(item)
+                or await self._taken_by_edit(item)
+                or await self._taken_by_grant(item)
+            )
+        ]
+        await commit_each(self._ledger, rest, self._route, self._give_up)
+
+    async def _is_refused(self, item: Item) -> bool:
+        """Reject a call that the settings refuse, whoever could be asked about it."""
+        if self._desk.directory.strangers or item.body.keys() & {"fallback", "turn", "moved"}:
+            return False
+        try:
+            approval = await self._ledger.approval(str(item.body["approval"]))
+            why = self._desk.directory.why_refused(approval.origin.user)
+            if not why or approval.state is not State.PENDING or approval.terms is not None:
+                return False
+            await self._desk.move(
+                approval.id,
+                lambda one, now: one.refuse(reason=why, now=now),
+                also=Change().ack(item),
+            )
+        except (ApprovalError, LeaseLost) as error:
+            log.info("approval.not_refused", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        log.warning("approval.refused", approval=approval.id, why=why)
+        return True
+
+    async def _taken_by_edit(self, item: Item) -> bool:
+        """Approve a call that its approver has written himself, where the policy lets that do.
+
+        Returns:
+            Whether that was done. If not, whatever the reason, the people are asked.
+        """
+        if not item.body.get("edit"):
+            return False
+        try:
+            approval = await self._ledger.approval(str(item.body["approval"]))
+            several = approval.terms is not None and len(approval.terms.stages) > 1
+            if approval.in_two_steps or approval.ballot.need > 1 or several:
+                # What was proposed by mail is not worth more than an answer by mail, and one yes
+                # of several leaves the others to be asked.
+                return False
+            before = await self._ledger.approval(approval.supersedes)
+            decision = before.decision
+            if decision is None or decision.proposal is None:
+                return False
+            person = self._desk.directory.get(decision.by)
+            same = digest(before.call.name, decision.proposal) == approval.digest
+            if person is None or not same:
+                return False
+            channel = decision.channel
+            reason = f"it is what the rejection of {before.id} proposed"
+
+            def step(one: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+                directory = self._desk.directory
+                return one.take_edit(person, directory, channel=channel, reason=reason, now=now)
+
+            # If it does not count, nobody was refused: the people are asked.
+            await self._desk.move(
+                approval.id, step, by=person.id, also=Change().ack(item), audits=False
+            )
+        except (ApprovalError, LeaseLost) as error:
+            log.info("approval.edit_not_taken", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        return True
+
+    async def _taken_by_grant(self, item: Item) -> bool:
+        """Approve a call that somebody has approved beforehand; if not, the people are asked."""
+        if not self._may_be_granted or item.body.keys() & {"fallback", "edit", "turn", "moved"}:
+            return False
+        try:
+            done = await self._grants.decide(
+                str(item.body["approval"]),
+                self._rules_of,
+                also=Change().ack(item),
+                told=tell_use,
+            )
+        except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
+            log.info("approval.grant_not_taken", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        return done is not None
+
+    def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
+        """Return how a call would be asked about now, and the ids of those asked first."""
+        choice = self._choose(approval, now)
+        seats = choice.start.seats if choice.start is not None else ()
+        if choice.start and choice.terms.asking(choice.start.level).order is Order.SEQUENCE:
+            seats = seats[:1]
+        # A grant stands for its giver alone, not for whom they stand in.
+        return choice.terms, [seat.person for seat in seats if not seat.instead_of]
+
+    def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
+        body = item.body
+        if body.get("moved"):
+            return tell_move(item, approval, self._desk.directory, now=now)
+        if approval.state is not State.PENDING:
+            return Change().ack(item)
+        if body.keys() & {"turn", "fallback", "stuck", "unmanned"}:
+            return self._of_level(item, approval, now)
+        if body.get("edit"):
+            return send_cards(Change().ack(item), approval, now=now)
+        if approval.terms is not None:
+            return Change().ack(item)
+        choice, barred = self._choose(approval, now), owners_of(self._owned, approval.facts)
+        return self._ask(item, approval, choice, choice.notes, now, barred=barred)
+
+    def _choose(self, approval: Approval, now: datetime, *, default: bool = False) -> Choice:
+        """Choose whom to ask, by the policies or by the default alone."""
+        return choose(
+            () if default else self._policies,
+            self._fallback,
+            self._desk.directory,
+            approval.facts,
+            now=now,
+            barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
+            turns=self._desk.turns.known,
+            second_step=approval.in_two_steps,
+        )
+
+    def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Deliver the cards, or the reminders, of a level that has begun; or ask others."""
+        change = Change().ack(item)
+        if item.body.get("turn", approval.turn) != approval.turn or approval.terms is None:
+            return change
+        if item.body.keys() & {"stuck", "unmanned"}:
+            return self._ask_default(item, approval, now)
+        if item.body.get("fallback"):
+            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+            return change if approval.reachable else self._ask_others(item, approval, now)
+        if item.body.get("remind"):
+            nth = str(item.body["remind"])
+            return remind(change, approval, self._desk.directory, nth=nth, now=now)
+        after, events = self._cards(change, approval, now)
+        return change.put(after, was=approval).note(events) if events else change
+
+    def cards(self, change: Change, approval: Approval) -> tuple[Approval, tuple[Event, ...]]:
+        """Add to a change the cards of a level that begins in the same change.
+
+        Returns:
+            The approval with those who are asked now, and that they are.
+        """
+        return self._cards(change, approval, approval.since or approval.opened_at)
+
+    def _cards(
+        self, change: Change, approval: Approval, now: datetime
+    ) -> tuple[Approval, tuple[Event, ...]]:
+        fresh = self._cards_due(approval)
+        if not fresh:
+            return approval, ()
+        after, events = approval.asked_too(fresh, now=now)
+        log.info("approval.asked", approval=approval.id, people=[one.key for one in fresh])
+        send_cards(change, after, only=fresh, now=now)
+        return after, events
+
+    def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
+        """Return the cards that those whose answer is awaited at this level have not got yet."""
+        if approval.terms is None:
+            return ()
+        here = [one for one in approval.asked if one.turn == approval.turn]
+        if any(not one.person for one in here):
+            return ()
+        ballot, has = approval.ballot, {one.person for one in here}
+        people = [
+            person
+            for one in ballot.awaited
+            if one in ballot.own and one not in has
+            if (person := self._desk.directory.get(one)) is not None
+        ]
+        return ways(people, ballot.rules, self._channels)
+
+    def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask by mail, at the next level, or the default: nobody can be reached as it stands."""
+        terms = approval.terms
+        if terms is not None and (mails := self._not_mailed(approval)):
+            start = again(approval, self._desk.directory, now=now)
+            why = "nobody can be reached as the policy wants; they are asked by mail"
+            return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
+        why = "nobody who was asked can be reached"
+        moved = move_on(
+            approval,
+            self._desk.directory,
+            now=now,
+            why=why,
+            turns=self._desk.turns.known,
+            unreached=True,
+        )
+        if moved is not None:
+            after, events = moved
+            change = Change().put(after, was=approval).note(events).ack(item)
+            return follow(change, approval, after, turns=self._desk.turns)
+        choice = self._choose(approval, now, default=True)
+        before = approval.approvers
+        if choice.start is None or not {one.id for one in choice.people} - before:
+            why = "nobody who can be asked can be reached; the deadline will end it"
+            log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
+            event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+            return Change().note([event]).ack(item)
+        # Without policies the first note only says that none of them matches.
+        notes = ("nobody who was asked can be reached; the default is asked", *choice.notes[1:])
+        fresh = choice.start.without(before).in_round(approval.round + 1)
+        people = tuple(one for one in choice.people if one.id not in before)
+        choice = choice.model_copy(update={"people": people, "start": fresh})
+        return self._ask(item, approval, choice, notes, now)
+
+    def _ask_default(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask the default where the timers are stuck, or a stage has nobody; its time begins anew.
+
+        It takes as many yeses as the stages that are left would have.
+        """
+        if problem := item.body.get("stuck"):
+            needed, why = is_due(approval, now), f"what was due could not be done: {problem}"
+        else:
+            needed, why = approval.passed, "nobody of the next stage can be asked"
+        if not needed or approval.terms is None:
+            return Change().ack(item)
+        choice = self._choose(approval, now, default=True)
+        if choice.start is None:
+            log.error("approval.unroutable", approval=approval.id, why=why)
+            event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+            return Change().note([event]).ack(item)
+        start = choice.start.in_round(approval.round + 1)
+        choice = choice.model_copy(update={"start": start, "stranded": True})
+        return self._ask(item, approval, choice, (f"{why}; the default is asked",), now)
+
+    def _ask(
+        self,
+        item: Item,
+        approval: Approval,
+        choice: Choice,
+        notes: tuple[str, ...],
+        now: datetime,
+        *,
+        barred: tuple[str, ...] = (),
+    ) -> Change:
+        start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
+        rules = choice.terms.asking(start.level)
+        people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+        fresh = ways(people, rules, self._channels)
+        return self._put(
+            item,
+            approval,
+            choice.terms,
+            start,
+            fresh,
+            notes=notes,
+            now=now,
+            barred=barred,
+            stranded=choice.stranded,
+        )
+
+    def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
+        """Return the mails that can still be sent to those whom no other channel has reached."""
+        here = [one for one in approval.asked if one.turn == approval.turn]
+        if here and all(one.channel == EMAIL for one in here):
+            return ()
+        # In the order of the policy; those who may not decide are never among them.
+        people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
+        requester, directory = approval.origin.user, self._desk.directory
+        able = [one for one in people if one is not None and not directory.may_be(one, requester)]
+        return other_ways(here, able)
+
+    def _put(
+        self,
+        item: Item,
+        approval: Approval,
+        terms: Terms,
+        start: Start,
+        fresh: tuple[Asked, ...],
+        *,
+        notes: tuple[str, ...],
+        now: datetime,
+        barred: tuple[str, ...] = (),
+        stranded: bool = False,
+    ) -> Change:
+        # Those who could not be reached stay on the record, and may still answer elsewhere.
+        asked = approval.also_asked(fresh, start.turn)
+        after, events = approval.ask(
+            terms,
+            asked,
+            now=now,
+            notes=notes,
+            start=start,
+            barred=barred,
+            stranded=stranded,
+        )
+        change = Change().put(after, was=approval).ack(item)
+        self._desk.turns.take(change, start.seats, now=now)
+        if stranded:
+            log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
+        change.note(events)
+        asked_again = approval.origin.again or approval.origin.expired
+        edited = approval.supersedes and not asked_again and not approval.asked
+        if edited and terms.edits is Edits.APPROVE:
+            # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
+            change.send(
+                stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
+            )
+        else:
+            send_cards(change, after, only=fresh, now=now)
+        if fresh:
+            log.info(
+                "approval.asked",
+                approval=approval.id,
+                run=approval.origin.run,
+                policy=terms.policy,
+                people=[one.key for one in fresh],
+            )
+        else:
+            log.error(
+                "approval.unroutable",
+                approval=approval.id,
+                run=approval.origin.run,
+                why="; ".join(notes),
+            )
+        return change
+
+    @staticmethod
+    def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
+        change = dead_letter(Change(), item, problem)
+        if approval is not None:
+            why = f"it could not be routed in {item.attempts} attempts: {problem}"
+            change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
+            here = item.body.get("turn") == approval.turn and not item.body.get("fallback")
+            if here and approval.state is State.PENDING and not approval.reachable:
+                # This level gets no cards: those of the next one are asked, or the default.
+                route_again(change, approval)
+        return change
+
+
+def route_again(change: Change, approval: Approval) -> Change:
+    """Add to a change that an approval which reaches nobody is put to others."""
+    body: dict[str, JsonValue] = {"approval": approval.id, "fallback": True, "turn": approval.turn}
+    item = ":".join(filter(None, ("route", approval.id, "again", approval.turn)))
+    return change.send(stages.ROUTE, item, body)

@@ -1,0 +1,57 @@
+"""By which channels people are asked: what the policy says, and what is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from signoff.core.approvals.approval import Asked
+from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Asking
+
+EMAIL: Final = "email"
+SLACK: Final = "slack"
+TOKENS: Final = frozenset({EMAIL})
+"""The channels whose answers prove by a token what they are about."""
+
+
+def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> tuple[Asked, ...]:
+    """Return a delivery for each person and channel, or one for all of them in a Slack channel.
+
+    Args:
+        people: Who is asked.
+        rules: How they are asked.
+        enabled: The channels that are set up.
+    """
+    if not people:
+        return ()
+    if rules.slack_channel and SLACK in enabled:
+        address = "+".join(filter(None, (rules.slack_channel, rules.slack_group)))
+        here = Asked(person="", channel=SLACK, address=address)
+        mails = people if EMAIL in rules.channels else ()
+        return (here, *(_way(one, EMAIL) for one in mails))
+    return tuple(_way(one, channel) for one in people for channel in _channels(one, rules, enabled))
+
+
+def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
+    """Return the mails to those who could not be reached by another channel, and got none yet."""
+    mailed = {one.person for one in asked if one.channel == EMAIL}
+    return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
+
+
+def address_of(person: Person, channel: str) -> str:
+    """Return where a person is reached by a channel, "" where they are not."""
+    if channel == SLACK:
+        # Slack finds people by their address too.
+        return person.slack or person.email
+    return person.email if channel == EMAIL else person.addresses.get(channel, "")
+
+
+def _channels(person: Person, rules: Asking, enabled: Collection[str]) -> tuple[str, ...]:
+    wanted: tuple[str, ...] = rules.channels or ((SLACK,) if person.slack else (EMAIL,))
+    able = (one for one in dict.fromkeys(wanted) if one in enabled and address_of(person, one))
+    return tuple(able) or (EMAIL,)
+
+
+def _way(person: Person, channel: str) -> Asked:
+    return Asked(person=person.id, channel=channel, address=address_of(person, channel))

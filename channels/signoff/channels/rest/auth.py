@@ -1,0 +1,205 @@
+"""The entrance of the API: nobody comes in without a token, and nothing larger than a limit."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Annotated, Final
+
+import structlog
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
+from pydantic_core import from_json
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from signoff.broker.api_tokens import holder
+from signoff.broker.decisions import Desk
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.channels.rest.problems import problem_of
+from signoff.channels.web.problems import Problem, read_body
+from signoff.core.base.errors import SignoffError
+from signoff.core.directory import access
+from signoff.core.directory.access import Access
+
+log = structlog.get_logger(__name__)
+
+MOST: Final = 1024 * 1024
+"""The largest body, in bytes."""
+
+PUBLIC: Final = frozenset({"/openapi.json"})
+"""What is served without a token: it says nothing about who works here."""
+
+_WRONG: Final = 60
+_WHILE: Final = timedelta(minutes=15)
+_METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+
+class Entrance:
+    """Lets requests in whose token is known, with the whole body read.
+
+    The token comes first: who has none makes nobody read a body.
+
+    Args:
+        app: What is behind it.
+        desk: The desk whose ledger keeps the tokens, and whose directory the people.
+        rate: How many requests a minute one token may make; 0 for any number.
+    """
+
+    def __init__(self, app: ASGIApp, desk: Desk, rate: int = 0) -> None:
+        self._app = app
+        self._desk = desk
+        self._rate = rate
+        self._throttle = Throttle(desk.ledger.store)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or say why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            if scope["path"].removeprefix(scope.get("root_path", "")) not in PUBLIC:
+                request.state.access = await self._admit(request)
+            receive = await _whole(request)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        except SignoffError as error:
+            await problem_of(error).response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _admit(self, request: Request) -> Access:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = given.strip() if scheme.lower() == "bearer" else ""
+        found = await holder(self._desk.ledger, self._desk.directory, token)
+        if found is None:
+            await self._slow_down(request, given)
+            raise Problem(
+                401,
+                "unauthenticated",
+                "A token is needed",
+                "Send `Authorization: Bearer TOKEN` with a token that `signoff tokens create` "
+                "made, and that has not expired or been revoked.",
+                # RFC 6750, section 3: no error code where no token was sent.
+                headers={
+                    "WWW-Authenticate": 'Bearer realm="signoff"'
+                    + (', error="invalid_token"' if given else "")
+                },
+            )
+        if wait := await self._throttle.token_pause(found.id, self._rate):
+            words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
+            raise _too_many(words, wait)
+        return found
+
+    async def _slow_down(self, request: Request, given: str) -> None:
+        """Tell whoever goes on sending what is no token to go away for a while.
+
+        Whoever has a token is never kept out: 256 random bits are not guessed, and who sends
+        nonsense from behind the same proxy must not be able to lock the others out.
+        """
+        if not given:
+            return
+        peer = network_of(request.client.host if request.client is not None else "")
+        key = f"tries:token:{hashed(peer)}"
+        if wait := await self._throttle.pause(Rule(key, _WRONG, _WHILE)):
+            if await self._throttle.allow(Rule(f"{key}:told", 1, _WHILE)):
+                log.warning("rest.wrong_tokens", peer=peer)
+            raise _too_many("What is sent from here is no token, again and again.", wait)
+
+
+def _too_many(words: str, wait: float) -> Problem:
+    seconds = math.ceil(wait)
+    return Problem(
+        429,
+        "too-many-requests",
+        "Too many requests",
+        f"{words} Come again in {seconds} seconds.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+async def _whole(request: Request) -> Receive:
+    """Read the body, and return what hands it on.
+
+    Raises:
+        Problem: It is too large, or not JSON.
+    """
+    body = await read_body(request, MOST)
+    if body and request.method in _METHODS_WITH_BODY:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Problem(415, "not-json", "The body is not JSON", "Send application/json.")
+        try:
+            # Stricter than what parses it behind: no NaN, no half of a character, no deep nesting.
+            from_json(body, allow_inf_nan=False)
+        except ValueError as error:
+            raise Problem(400, "not-json", "The body is not JSON", f"{error}.") from error
+
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        # Behind the body comes what the server says: that the client went away.
+        return parts.pop() if parts else await request.receive()
+
+    return receive
+
+
+def _access(request: Request) -> Access:
+    found: Access = request.state.access
+    return found
+
+
+class Needs:
+    """A dependency that lets only those on whose tokens are good for something.
+
+    Args:
+        scope: What for.
+        or_admin: Whether an administrator's is good for it too, whatever it decides.
+    """
+
+    def __init__(self, scope: access.Scope, *, or_admin: bool = False) -> None:
+        self._scope = scope
+        self._or_admin = or_admin
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes any of which will do."""
+        admin = self._or_admin or self._scope in access.BY_ADMIN
+        return (self._scope.value, access.Scope.ADMIN.value) if admin else (self._scope.value,)
+
+    def __call__(self, request: Request) -> Access:
+        """Return whose request it is.
+
+        Raises:
+            Problem: 403 where the token is not good for this.
+        """
+        found = _access(request)
+        if not (found.allows(self._scope) or (self._or_admin and found.is_admin)):
+            raise Problem(
+                403,
+                "scope",
+                "The token is not good for this",
+                f"It takes the scope {self._scope}; this token has "
+                f"{', '.join(sorted(found.scopes))}.",
+                headers={
+                    "WWW-Authenticate": 'Bearer realm="signoff", error="insufficient_scope", '
+                    f'scope="{self._scope}"'
+                },
+            )
+        return found
+
+
+SCHEME: Final = Security(
+    HTTPBearer(auto_error=False, description="A token that `signoff tokens create` made.")
+)
+"""For the OpenAPI document alone: `Entrance` has looked at the token before."""
+
+Anybody = Annotated[Access, Depends(_access)]
+Submitter = Annotated[Access, Depends(Needs(access.Scope.RUNS_SUBMIT))]
+RunReader = Annotated[Access, Depends(Needs(access.Scope.RUNS_READ))]
+Reader = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_READ))]
+Decider = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE))]
+Handler = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE, or_admin=True))]
+Withdrawer = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_WITHDRAW))]
+Auditor = Annotated[Access, Depends(Needs(access.Scope.AUDIT_READ))]

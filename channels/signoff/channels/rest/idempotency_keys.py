@@ -1,0 +1,112 @@
+"""`Idempotency-Key`: a request that is sent again is carried out once.
+
+What the request does and the note that it was done are one commit. So whoever dies in between has
+done nothing, and a second attempt after the answer was lost finds the note: it gets what the thing
+is now, and nothing is done again. Only what was done is noted: a request that was refused may be
+mended and sent again under the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+from fastapi import Request, Response
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.rest.problems import IN_FLIGHT
+from signoff.channels.web.problems import Problem
+from signoff.core.directory.access import Access
+
+HEADER: Final = "Idempotency-Key"
+REPLAYED: Final = "Idempotent-Replayed"
+"""A header of the answer: this was done before, and not again."""
+
+KEEP: Final = timedelta(days=1)
+"""How long a key is known."""
+
+LEASE: Final = 30.0
+"""Seconds after which a request whose gateway died may be tried again."""
+
+_FORM: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class Once:
+    """One request, which is carried out or has been before.
+
+    Attributes:
+        about: The id of what it came to before; "" where it has to be carried out.
+    """
+
+    def __init__(self, name: str = "", token: str = "", mark: str = "", about: str = "") -> None:
+        self.about = about
+        self._name, self._token, self._mark = name, token, mark
+
+    def done(self, about: str) -> Change | None:
+        """Return what the commit that carries it out has to do besides; None without a key.
+
+        Args:
+            about: The id of what it comes to.
+        """
+        if not self._name:
+            return None
+        note = json.dumps({"request": self._mark, "about": about})
+        change = Change().put_raw(self._name, note, ttl=KEEP)
+        return change.fence(f"lease:{self._name}", self._token, give_back=True)
+
+
+@asynccontextmanager
+async def once(
+    ledger: Ledger, access: Access, request: Request, response: Response, *, part: str = ""
+) -> AsyncIterator[Once]:
+    """Take a request up, if nobody has it, and look whether it was carried out before.
+
+    Args:
+        ledger: Where it is noted.
+        access: Whose request it is.
+        request: The request.
+        response: Gets a header where it was carried out before.
+        part: Which of several things that the request wants, each of them noted by itself.
+
+    Raises:
+        Problem: 422 for a key that has another form or belongs to another request, 409 while the
+            same one is being carried out.
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    key = request.headers.get(HEADER.lower())
+    if key is None:
+        yield Once()
+        return
+    if not _FORM.fullmatch(key):
+        detail = f"{HEADER} has 1 to 255 visible ASCII characters."
+        raise Problem(422, "idempotency-key", f"{HEADER} has the wrong form", detail)
+    name = (
+        "idempotent:"
+        + hashlib.sha256("\0".join(filter(None, (access.id, key, part))).encode()).hexdigest()
+    )
+    mark = hashlib.sha256(
+        f"{request.method} {request.url.path}\n".encode() + await request.body()
+    ).hexdigest()
+    token = secrets.token_hex(8)
+    if not await ledger.take_lease(f"lease:{name}", token, lease=LEASE):
+        detail = "A request with this key is being carried out. Ask again in a moment."
+        raise Problem(409, IN_FLIGHT, "The same request is being carried out", detail)
+    try:
+        found = await ledger.raw(name)
+        before = json.loads(found[1]) if found is not None else None
+        if before is not None and before["request"] != mark:
+            detail = f"{HEADER} belongs to another request. Give each request a key of its own."
+            raise Problem(422, "idempotency-key-used", "The key was used before", detail)
+        if before is not None:
+            response.headers[REPLAYED] = "true"
+        yield Once(name, token, mark, before["about"] if before is not None else "")
+    finally:
+        # A commit has given it back already, and then this does nothing.
+        await ledger.release_lease(f"lease:{name}", token)

@@ -1,0 +1,122 @@
+"""For channels that only know text: what a message says, and what somebody's answer does."""
+
+from __future__ import annotations
+
+import hashlib
+
+import structlog
+
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.channels.answers import Answers
+from signoff.channels.incoming import Answer
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.channels.words.phrases import moment
+from signoff.core.approvals.parts import Shown
+from signoff.core.base.errors import ApprovalNotFound, LedgerError
+from signoff.core.base.shown_text import shortened
+from signoff.core.cards.card import Card, Row
+
+log = structlog.get_logger(__name__)
+
+_CUT = "This is not all of it. Read all of it on its page, and approve it there:"
+_NOTHING = frozenset({"", "0", "0.0", "null"})
+_NOBODY = "Nobody here is known by your account. Ask whoever runs Signoff to add its address."
+_LATER = "This could not be recorded just now, and nothing was decided. Send it again."
+_TAKEN = "Your answer was taken. What it did is said with the request."
+
+
+def text_of(message: Message, *, most: int = 0) -> str:
+    """Return all that a message says, line by line, without markup.
+
+    Text of an agent is in it as it is: a channel whose text has markup writes it where that means
+    nothing, in a block of code for instance, so that it is no mention and no link.
+
+    Args:
+        message: What to tell whom.
+        most: How many characters the channel takes, 0 for any number. Of a longer call the text has
+            the beginning, and says where the rest is; a yes by this channel does not count then,
+            see `shown_in`.
+    """
+    text = _text(message, message.card)
+    if not most or len(text) <= most:
+        return text
+    card = message.card
+    # An equal share for each, so that one huge argument does not hide the others.
+    share = most // (2 * (len(card.rows) + 1))
+    rows = tuple(row.model_copy(update={"value": shortened(row.value, share)}) for row in card.rows)
+    shorter = card.model_copy(update={"rows": rows, "hint": shortened(card.hint, share)})
+    note = f"{_CUT} {message.link}".rstrip()
+    return f"{_text(message, shorter)[: most - len(note) - 1]}\n{note}"
+
+
+def shown_in(message: Message, most: int) -> Shown:
+    """Return how much of a card's call a text of so many characters shows; see `Delivered`."""
+    return Shown.COMPLETE if len(text_of(message)) <= most else Shown.CUT
+
+
+def _text(message: Message, card: Card) -> str:
+    lines = [message.headline or card.title]
+    rows = [f"{row.name}: {row.value}" for row in card.rows]
+    if message.kind is Kind.CARD:
+        lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
+        lines.append(f"Asked for by: {card.requester}")
+        lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
+        if card.claimed and card.claimed_until is not None:
+            lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
+        lines += [f"Level: {card.level}" if card.level else "", card.progress]
+        if card.deadline is not None:
+            lines.append(f"Answer until: {moment(card.deadline)}")
+        if card.fields:
+            lines.append(f"To be filled in: {', '.join(map(_field, card.fields))}")
+        lines.append(f"Digest: {card.digest}")
+    else:
+        lines += [message.text, f"For instance: {message.example}" if message.example else ""]
+    if message.kind is Kind.OUTCOME:
+        # It takes the place of the card, where people look up what was asked.
+        lines += [card.title, *rows, f"Asked for by: {card.requester}"]
+    return "\n".join(line for line in lines if line)
+
+
+def _field(row: Row) -> str:
+    """Name a field, with what it starts as where that is more than nothing."""
+    start = "" if row.value in _NOTHING else f"it starts as {row.value}"
+    about = "; ".join(filter(None, (row.note, start)))
+    return f"{row.name} ({about})" if about else row.name
+
+
+async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:
+    """Do what somebody says about an approval, and return what to tell them at once.
+
+    The channel vouches for who it is: `address` is an id that nobody can give themselves, of a
+    request that is proven to come from the channel.
+
+    Args:
+        desk: Decides.
+        channel: The name of the channel.
+        address: Who says it, as under ``[[people]] addresses``.
+        text: The id of the approval, and what they say as by mail: ``ap_… approve``.
+        source: What the channel calls this message; the same one is answered once.
+    """
+    approval, _, words = text.strip().partition(" ")
+    person = desk.directory.by_address(channel, address)
+    if person is None:
+        log.info("answer.of_nobody", channel=channel, approval=approval[:64])
+        return _NOBODY
+    answer = Answer(
+        holder=Holder(approval, person.id, channel),
+        token="",
+        source=hashlib.sha256(f"{address}\0{source}".encode()).hexdigest()[:16],
+        reply_to="",
+        also=Change(),
+        to=address,
+    )
+    try:
+        await Answers(desk).take(answer, words)
+    except ApprovalNotFound as error:
+        return str(error)
+    except LedgerError as error:
+        log.warning("answer.not_recorded", channel=channel, problem=str(error))
+        return _LATER
+    return _TAKEN

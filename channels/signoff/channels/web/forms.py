@@ -1,0 +1,87 @@
+"""Forms: what a browser of ours sends, and nothing that another page makes it send."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from signoff.channels.inbox.settings import ROOT
+from signoff.channels.web.problems import Problem, read_body
+
+_LARGEST: Final = 64 << 10
+_MOST_FIELDS: Final = 100
+_OWN: Final = re.compile(rf"{ROOT}/(?!sign-)(?:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)?")
+
+
+class BadForm(Exception):
+    """What was sent is no form of ours; the message says why, for people."""
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def read_form(request: Request, *, origin: str) -> dict[str, str]:
+    """Return the fields of a form that this page's own origin has sent.
+
+    Args:
+        request: A POST.
+        origin: Scheme, host and port of the page, as browsers write it.
+
+    Raises:
+        BadForm: It comes from elsewhere, is too large, or is no form.
+    """
+    if not _from_here(request.headers, origin):
+        raise BadForm("This form was not sent by this page, so nothing was done.", status=403)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
+        raise BadForm("What was sent is not a form.", status=415)
+    try:
+        body = await read_body(request, _LARGEST)
+    except Problem as problem:
+        raise BadForm("The form is too large. Shorten your text.", status=413) from problem
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError as error:
+        raise BadForm("What was sent cannot be read as a form.") from error
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise BadForm("What was sent has a field twice.")
+    return form
+
+
+def require_token(form: Mapping[str, str], csrf: str) -> None:
+    """Refuse a form that was not made for this session.
+
+    Raises:
+        BadForm: It was not.
+    """
+    if not hmac.compare_digest(form.get("csrf", "").encode(), csrf.encode()):
+        raise BadForm(
+            "This form belongs to another session, so nothing was done. Load the page again.",
+            status=403,
+        )
+
+
+def own_path(text: str) -> str:
+    """Return a path to go on to after the sign-in; whatever is not one of ours is the start."""
+    return text if _OWN.fullmatch(text) else f"{ROOT}/"
+
+
+def _from_here(headers: Mapping[str, str], origin: str) -> bool:
+    site = headers.get("sec-fetch-site")
+    if site not in {None, "same-origin"}:
+        return False
+    # Every browser sends one of the two with a form; who sends none is no browser.
+    sent = headers.get("origin")
+    return sent == origin if sent is not None else site is not None

@@ -1,0 +1,1 @@
+"""What people are told, in words that every channel uses."""

@@ -1,0 +1,115 @@
+"""What people are told of grants: given, used, used up, revoked."""
+
+from __future__ import annotations
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.targets import TOKENS
+from signoff.channels.words.phrases import Words, moment, one_paragraph
+from signoff.channels.words.told import channel_of
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.cards.card import one_line, topic
+from signoff.core.grants.grant import Grant, givers
+from signoff.core.replies.examples import example_of_grant
+
+_REVOKE = "revoke"
+"""What is answered, and what a button says, to take a grant back."""
+
+
+def granted(approval: Approval, grant: Grant) -> Words:
+    """Return to whoever gave a grant what it covers, and how it is taken back."""
+    vary, limits = grant.scope.vary, grant.scope.limits
+    differ = f"{', '.join(map(one_line, vary))} may differ; " if vary else ""
+    within = f" It must hold that {' and '.join(map(one_line, limits))}." if limits else ""
+    calls = "call" if grant.uses == 1 else "calls"
+    return Words(
+        f"Granted: calls like this of {topic(approval)} until {moment(grant.expires_at)}",
+        f"The next {grant.uses} {calls} like it, for the same requester, will be approved in your "
+        f"name, and you will not be asked: {differ}everything else has to be the same.{within}"
+        f"\n\nYou are told of the first and of the last one. {_how_back(grant)}",
+        _REVOKE,
+    )
+
+
+def revoked(approval: Approval, grant: Grant) -> Words:
+    """Return to whoever took a grant back what it had decided."""
+    return Words(
+        f"Revoked: no more calls like this of {topic(approval)} are approved in your name",
+        f"It has approved {grant.used} of {grant.uses}. You are asked about the next one again.",
+    )
+
+
+def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
+    """Add to a change that whoever gave a grant is told of a use of it, as they were asked.
+
+    Args:
+        change: Added to.
+        approval: The approval that the grant came from.
+        grant: With the use.
+    """
+    channel = channel_of(approval, grant.by)
+    words, token = _used_up(approval, grant), ""
+    if grant.left:
+        words = _used(approval, grant)
+        if channel in TOKENS:
+            holder = Holder(approval.id, grant.by, channel)
+            token = issue(change, holder, within=grant.expires_at - grant.at)
+    change.send(
+        stages.deliver(channel),
+        f"notice:{'used' if grant.left else 'used_up'}:{grant.id}",
+        {
+            "kind": "notice",
+            "approval": approval.id,
+            "person": grant.by,
+            "token": token,
+            "headline": words.headline,
+            "text": words.text,
+            "example": words.example,
+            "offers": words.example,
+        },
+    )
+
+
+def example_of_offer(approval: Approval) -> str:
+    """Return how similar calls are approved too, "" where nobody may."""
+    rules = approval.terms.grants if approval.terms is not None else None
+    if rules is None or not givers(approval):
+        return ""
+    return f'To approve similar calls too, write "{example_of_grant(rules.longest)}".'
+
+
+def no_grant(approval: Approval, problem: str) -> Words:
+    """Return that no grant was given, and what became of the call itself."""
+    if approval.state is State.PENDING:
+        return Words(
+            f"Nothing is decided yet: {topic(approval)} waits, and calls like it too",
+            one_paragraph(f"{problem} You can approve this call by itself."),
+            "approve",
+        )
+    return Words(f"Nothing has changed for calls like {topic(approval)}", one_paragraph(problem))
+
+
+def _used(approval: Approval, grant: Grant) -> Words:
+    return Words(
+        f"First use: a call like {topic(approval)} was approved in your name",
+        f"You granted it for {grant.uses} calls until {moment(grant.expires_at)}; "
+        f"{grant.left} are left. {_how_back(grant)} `signoff grants show {grant.id}` lists what it "
+        "has decided.",
+        _REVOKE,
+    )
+
+
+def _used_up(approval: Approval, grant: Grant) -> Words:
+    return Words(
+        f"Used up: what you granted for {topic(approval)} has approved {grant.uses} of "
+        f"{grant.uses} calls",
+        f"You are asked about the next one again. `signoff grants show {grant.id}` lists them.",
+    )
+
+
+def _how_back(grant: Grant) -> str:
+    return (
+        f"Answer “{_REVOKE}” to take it back at once. Whoever runs Signoff can do so too: it is "
+        f"{grant.id}."
+    )

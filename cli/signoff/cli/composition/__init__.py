@@ -1,0 +1,1 @@
+"""What each process is put together from, and how processes are run."""

@@ -1,0 +1,77 @@
+"""Puts the ADK API together for the gateway that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import httpx
+from fastapi import FastAPI
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+
+if TYPE_CHECKING:
+    from google.adk.sessions.base_session_service import BaseSessionService
+
+    from signoff.cli.processes import Parts
+    from signoff.worker.adk_remote.settings import RemoteApp
+
+_SPARE = 16
+
+
+def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
+    """Add the routes of an ADK API server to the gateway.
+
+    Args:
+        app: The gateway.
+        parts: What every process is made of.
+        stack: Closes what is opened here.
+
+    Raises:
+        ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
+    """
+    # Only a gateway that serves it has the agent framework in memory.
+    from signoff.worker.adk.apps import app_names, artifact_service, session_service  # noqa: PLC0415
+    from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
+    from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
+
+    settings = parts.settings
+    if not settings.agents.remote:
+        app_names(settings.agents_folder)
+    sessions = session_service(settings.sessions_url, settings.agents_folder)
+    if (close := getattr(sessions, "close", None)) is not None:
+        stack.push_async_callback(close)
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, size=MOST + _SPARE)
+    stack.push_async_callback(store.close)
+    app.include_router(
+        make_adk_router(
+            parts.desk,
+            watching=Ledger(store),
+            sessions=sessions,
+            artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
+            folder=settings.agents_folder,
+            tokens=settings.gateway.tokens,
+            local=settings.local_programs,
+            local_person=settings.gateway.local_person,
+            rate=settings.gateway.rate,
+            remote=settings.agents.remote,
+            web=settings.gateway.adk_web,
+            elsewhere=_elsewhere(settings.agents.remote, stack),
+        )
+    )
+
+
+def _elsewhere(
+    remote: Mapping[str, RemoteApp], stack: AsyncExitStack
+) -> Mapping[str, BaseSessionService]:
+    """Return the sessions of the agents behind API servers, by app."""
+    from signoff.worker.adk_remote.server import Server  # noqa: PLC0415
+    from signoff.worker.adk_remote.sessions import RemoteSessionService  # noqa: PLC0415
+
+    if not remote:
+        return {}
+    client = httpx.AsyncClient()
+    stack.push_async_callback(client.aclose)
+    return {name: RemoteSessionService(Server(name, one, client)) for name, one in remote.items()}

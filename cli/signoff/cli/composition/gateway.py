@@ -1,0 +1,50 @@
+"""What the gateway is put together from: the listeners, and the routes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from signoff.channels.custom import added_routes
+from signoff.channels.email.imap.reader import MailboxReader
+from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.webhook import make_mail_router
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.rest.app import PATH, make_rest
+from signoff.cli.composition.slack import slack_ways
+
+if TYPE_CHECKING:
+    from signoff.cli.config.settings import Settings
+    from signoff.cli.processes import Parts
+
+
+def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
+    """Return the HTTP application, and the mail server that it keeps running, if there is one.
+
+    Args:
+        parts: What every process is made of.
+    """
+    settings = parts.settings
+    mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
+    reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
+    slack = slack_ways(parts)
+    listeners = [one for one in (mail, reader) if one is not None]
+    app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
+    for router in (*slack.routers, *added_routes(settings.channels, parts.desk)):
+        app.include_router(router)
+    app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
+    if settings.gateway.api:
+        rate = settings.gateway.rate
+        app.mount(PATH, make_rest(parts.desk, partial(_is_app, settings), rate=rate))
+    if settings.inbox.url:
+        app.include_router(make_inbox_router(parts.desk, settings.inbox))
+    return app, mail
+
+
+def _is_app(settings: Settings, name: str) -> bool:
+    """Say whether there is an agent; where the agents are on other machines, anything goes."""
+    folder = settings.agents_folder
+    return name in settings.agents.remote or not folder.is_dir() or (folder / name).is_dir()

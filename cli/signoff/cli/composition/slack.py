@@ -1,0 +1,98 @@
+"""Puts Slack and channels of one's own together: to send cards, and to take what is pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from signoff.channels.custom import added_channels
+from signoff.channels.pipeline.port import Channel
+from signoff.cli.config.settings import Settings
+from signoff.core.routing.resolve import SLACK_GROUP
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from signoff.channels.gateway import Listener
+    from signoff.channels.slack.groups import GroupKeeper
+    from signoff.cli.processes import Parts
+
+
+class Sending(NamedTuple):
+    """What sends cards; `close` ends its connections, in the loop that used them."""
+
+    channels: list[Channel]
+    close: Callable[[], Awaitable[None]]
+
+
+class Taking(NamedTuple):
+    """What takes clicks; `close` ends its connections once nothing more comes in."""
+
+    listeners: list[Listener]
+    routers: list[APIRouter]
+    close: Callable[[], Awaitable[None]]
+
+
+def further_channels(settings: Settings) -> Sending:
+    """Return the channels besides email, as far as they are set up.
+
+    Raises:
+        ConfigError: One of one's own cannot be made.
+    """
+    added = added_channels(settings.channels)
+    if not settings.slack.enabled:
+        return Sending(added, _nothing)
+    # Only those who use it have the client in memory.
+    from signoff.channels.slack.channel import SlackChannel  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    web = SlackWeb(settings.slack)
+    return Sending([SlackChannel(web), *added], web.close)
+
+
+def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None]]] | None:
+    """Return what looks up the user groups that policies ask, and what closes its connections.
+
+    None where there is none to look up.
+    """
+    settings = parts.settings
+    asked = [
+        reference
+        for rule in (*settings.policies, settings.default)
+        for ask in (rule.ask, *(level.ask for level in rule.levels))
+        for reference in ask
+        if reference.startswith(SLACK_GROUP)
+    ]
+    if not asked or not settings.slack.enabled:
+        return None
+    from signoff.channels.slack.groups import GroupKeeper  # noqa: PLC0415
+    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    web = SlackWeb(settings.slack)
+    identities = Identities(web, parts.desk.directory)
+    groups = dict.fromkeys(one.removeprefix(SLACK_GROUP) for one in asked)
+    return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
+
+
+def slack_ways(parts: Parts) -> Taking:
+    """Return what takes clicks: connections over Socket Mode, the route for HTTP, or both."""
+    settings = parts.settings.slack
+    if not settings.enabled:
+        return Taking([], [], _nothing)
+    from signoff.channels.slack.handler import SlackHandler  # noqa: PLC0415
+    from signoff.channels.slack.http import make_slack_router  # noqa: PLC0415
+    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.socket import SocketListener  # noqa: PLC0415
+    from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
+
+    web = SlackWeb(settings)
+    handler = SlackHandler(parts.desk, web, Identities(web, parts.desk.directory))
+    listeners: list[Listener] = []
+    if settings.socket_mode:
+        listeners.append(SocketListener(settings, handler))
+    return Taking(listeners, [make_slack_router(settings, handler)], web.close)
+
+
+async def _nothing() -> None:
+    """Close what was never opened."""

@@ -1,0 +1,272 @@
+"""Runs several processes as one: their output in one place, their end as one end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from signoff.core.base.errors import SignoffError
+
+_TETHER: Final = Path(__file__).with_name("tether.py")
+_TAIL: Final = 20
+_LONGEST_LINE: Final = 1 << 20
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+Echo = Callable[[str, str], None]
+"""Takes the name of a process and a line of its output."""
+
+
+class ChildDied(SignoffError):
+    """A process that the others need has ended.
+
+    Args:
+        name: Its name.
+        code: Its exit code; negative is the signal that ended it.
+        tail: Its last lines.
+    """
+
+    def __init__(self, name: str, code: int, tail: Sequence[str]) -> None:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        last = "".join(f"\n  {line}" for line in tail)
+        super().__init__(
+            f"{name} {how}, so everything was stopped."
+            + (f" Its last lines:{last}" if last else " It wrote nothing.")
+        )
+        self.name = name
+        self.code = code
+        self.tail = tuple(tail)
+
+
+class NotReady(SignoffError):
+    """A process runs, and has not said in time that it is ready."""
+
+
+class Child:
+    """One process of a supervisor.
+
+    Attributes:
+        name: What it is called in output and errors.
+        tail: Its last lines.
+        ready: Set once it has said that it is ready.
+        said: What it said with that: ``port`` and the like.
+        ended: Set once it has ended and all its output was read.
+    """
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, echo: Echo | None) -> None:
+        self.name = name
+        self.tail: deque[str] = deque(maxlen=_TAIL)
+        self.ready = asyncio.Event()
+        self.said: dict[str, Any] = {}
+        self.ended = asyncio.Event()
+        self._process = process
+        self._echo = echo
+        self._reader = asyncio.create_task(self._read())
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._process.returncode
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to all it has started; nothing happens if they have ended."""
+        if not self.ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    async def _read(self) -> None:
+        stream = self._process.stdout
+        try:
+            while stream is not None and (raw := await _line(stream)):
+                line = raw.decode(errors="replace").rstrip("\r\n")
+                self.tail.append(line)
+                if not self.ready.is_set() and (event := ready_event(line)) is not None:
+                    self.said = event
+                    self.ready.set()
+                if self._echo is not None:
+                    self._echo(self.name, line)
+            await self._process.wait()
+        finally:
+            self.ended.set()
+
+
+class Supervisor:
+    """Starts processes, notices when one ends, and leaves none behind.
+
+    Use it as an async context manager in the main thread: leaving it stops all children, the
+    last started first. Children are in process groups of their own, so that Ctrl-C reaches this
+    process alone, which then stops them in order; and they die with this process, also if it is
+    killed (on Linux, where the kernel does that).
+
+    Args:
+        echo: Called with every line of every child; None keeps only the last ones.
+        grace: Seconds a child has to stop before it is killed.
+    """
+
+    def __init__(self, *, echo: Echo | None = None, grace: float = 15) -> None:
+        self.children: dict[str, Child] = {}
+        self._echo = echo
+        self._grace = grace
+
+    async def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Child:
+        """Start a process.
+
+        Args:
+            name: Unique among those that run.
+            command: The program and its arguments.
+            env: Added to this process's environment.
+            cwd: Its working directory.
+
+        Raises:
+            OSError: The program cannot be started.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *tether(),
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            cwd=cwd,
+            start_new_session=True,
+            limit=_LONGEST_LINE,
+        )
+        child = Child(name, process, self._echo)
+        self.children[name] = child
+        return child
+
+    async def signoff(
+        self, name: str, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> Child:
+        """Start a `signoff` command with this very Python, whatever is on PATH."""
+        return await self.start(name, [sys.executable, "-m", "signoff.cli", *arguments], env=env)
+
+    async def ready(self, *names: str, within: float = 60) -> None:
+        """Return when these children, or all of them, have said that they are ready.
+
+        Raises:
+            ChildDied: One ended instead.
+            NotReady: One did not say so in time.
+        """
+        chosen = [self.children[name] for name in names or self.children]
+        waits = asyncio.gather(*(child.ready.wait() for child in chosen))
+        try:
+            async with asyncio.timeout(within):
+                await self._unless_one_ends(waits)
+        except TimeoutError as error:
+            late = ", ".join(child.name for child in chosen if not child.ready.is_set())
+            tails = "".join(f"\n  {line}" for child in chosen for line in child.tail)
+            raise NotReady(f"{late}: not ready after {within:g} s.{tails}") from error
+
+    async def watch(self) -> None:
+        """Wait until a child ends, however it ends.
+
+        Raises:
+            ChildDied: Always, naming the child and its last lines.
+        """
+        await self._unless_one_ends(asyncio.get_running_loop().create_future())
+
+    async def stop(self, *names: str) -> None:
+        """Stop these children, or all of them, the last started first.
+
+        SIGTERM asks each to finish what it does; SIGKILL ends whoever takes longer than the grace.
+        """
+        chosen = [self.children[name] for name in names or reversed(list(self.children))]
+        for child in chosen:
+            child.signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self._grace):
+                for child in chosen:
+                    await child.ended.wait()
+        except TimeoutError:
+            for child in chosen:
+                child.signal(signal.SIGKILL)
+            for child in chosen:
+                await child.ended.wait()
+        for child in chosen:
+            self.children.pop(child.name, None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # A second Ctrl-C while children stop must not leave the rest of them running.
+        stopping = asyncio.ensure_future(self.stop())
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            for child in self.children.values():
+                child.signal(signal.SIGKILL)
+            await stopping
+            raise
+
+    async def _unless_one_ends(self, wanted: asyncio.Future[Any]) -> None:
+        ends = {asyncio.create_task(one.ended.wait()): one for one in self.children.values()}
+        try:
+            await asyncio.wait({wanted, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            for task, child in ends.items():
+                if task.done():
+                    raise ChildDied(child.name, child.code or 0, child.tail)
+        finally:
+            for pending in (wanted, *ends):
+                pending.cancel()
+            await asyncio.gather(wanted, *ends, return_exceptions=True)
+
+
+def tether() -> list[str]:
+    """Return what to put before a command so that it cannot outlive this process.
+
+    The kernel counts the thread that starts the command as its parent: start it from one that
+    lives as long as the command may.
+    """
+    return [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid())]
+
+
+def ready_event(line: str) -> dict[str, Any] | None:
+    """Return the fields of a "ready" event, None for any other line of output.
+
+    It is read as JSON or as console text, where every value is text.
+    """
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            return event if isinstance(event, dict) and event.get("event") == "ready" else None
+    words = _COLOURS.sub("", line).split()
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    return fields if "ready" in words and "kind" in fields else None
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """Return the next line, or what there is of one that is too long; nothing at the end."""
+    try:
+        return await stream.readuntil(b"\n")
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except asyncio.LimitOverrunError as error:
+        return await stream.read(error.consumed)

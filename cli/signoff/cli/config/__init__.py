@@ -1,0 +1,1 @@
+"""The settings: read, checked, explained."""

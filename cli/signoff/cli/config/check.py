@@ -1,0 +1,433 @@
+"""What the settings mean together: faults that no single value shows."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from signoff.channels.email.servers import is_loopback
+from signoff.cli.composition.credentials import gets
+from signoff.cli.config.channels import check as added_channels_in
+from signoff.cli.config.faults import ConfigErrors, Fault, Loc, key_text, suggest
+from signoff.cli.config.grants import check as grants_in
+from signoff.cli.config.levels import check as levels_in
+from signoff.cli.config.people import check as people_in
+from signoff.cli.config.people import reference
+from signoff.cli.config.settings import Settings, source_of
+from signoff.core.approvals import long_running
+from signoff.core.base.errors import ConditionError, NotCanonical
+from signoff.core.directory.identity import mailbox
+from signoff.core.directory.people import normal_address
+from signoff.core.payloads import input_rules
+from signoff.core.policies import conditions
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import EmailProof, Rules
+
+Found = tuple[Loc, Fault]
+
+_REDIS = ("redis", "rediss", "unix")
+_BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
+
+
+def check(settings: Settings, kind: str = "") -> list[Fault]:
+    """Return everything that is wrong, errors before warnings, each in the order of the file.
+
+    Args:
+        settings: The settings.
+        kind: Of the process that has them: what it does not get is not missed. "" has everything.
+    """
+    found: list[Found] = []
+    for rule, needed in _RULES.items():
+        if all(gets(kind, one) for one in needed):
+            found += rule(settings)
+    faults = [
+        Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
+        for loc, fault in found
+    ]
+    return sorted(faults, key=lambda fault: fault.severity == "warning")
+
+
+def require(settings: Settings, kind: str = "") -> list[Fault]:
+    """Refuse settings with errors; return the warnings.
+
+    Args:
+        settings: The settings.
+        kind: See `check`.
+
+    Raises:
+        ConfigErrors: There is at least one error.
+    """
+    faults = check(settings, kind)
+    if errors := [fault for fault in faults if fault.severity == "error"]:
+        raise ConfigErrors(errors)
+    return faults
+
+
+def _error(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy)
+
+
+def _warning(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy, severity="warning")
+
+
+def _people(settings: Settings) -> Iterator[Found]:
+    ids: dict[str, int] = {}
+    owners: dict[str, tuple[int, str]] = {}
+    for index, person in enumerate(settings.people):
+        first = ids.setdefault(person.id, index)
+        if first != index:
+            message = f"{person.id!r} is already the id of people[{first}]"
+            yield ("people", index, "id"), _error(message, "Give each person an id of their own.")
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            owner, owner_id = owners.setdefault(normal_address(address), (index, person.id))
+            if owner != index:
+                message = f"{address} is already an address of {owner_id!r}"
+                remedy = "One address can belong to one person only: it says who has answered."
+                yield ("people", index, key), _error(message, remedy)
+    yield from _mailboxes(settings)
+    normal = {normal_address(one): one for one in reversed(ids)}
+    for address, (index, person_id) in owners.items():
+        named = normal.get(address, person_id)
+        if named != person_id:
+            message = f"{address} is also the id of {named!r}"
+            yield ("people", index, "email"), _error(message, "Rename that id.")
+
+
+def _mailboxes(settings: Settings) -> Iterator[Found]:
+    """Find addresses of two people that lead to one mailbox."""
+    owners: dict[str, tuple[str, str]] = {}
+    for index, person in enumerate(settings.people):
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            mine = (person.id, normal_address(address))
+            owner, other = owners.setdefault(mailbox(address), mine)
+            # The same address twice is an error, and said above.
+            if owner != person.id and other != mine[1]:
+                message = f"{address} and {other} of {owner!r} lead to one mailbox"
+                remedy = "They count as one person: give each a mailbox, or make it one entry."
+                yield ("people", index, key), _warning(message, remedy)
+
+
+def _policies(settings: Settings) -> Iterator[Found]:
+    names: dict[str, int] = {}
+    catch_all: int | None = None
+    for index, policy in enumerate(settings.policies):
+        first = names.setdefault(policy.name, index)
+        if first != index:
+            message = f"{policy.name!r} is already the name of policies[{first}]"
+            remedy = "The audit and the cards name policies: give each a name of its own."
+            yield ("policies", index, "name"), _error(message, remedy)
+        if catch_all is not None:
+            message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
+            remedy = "Put it before that one, or take it out: the first that matches wins."
+            yield ("policies", index), _error(message, remedy)
+        yield from _condition(("policies", index, "when"), policy.when)
+        yield from _condition(("policies", index, "second_step"), policy.second_step)
+        yield from _asked(settings, ("policies", index, "ask"), policy.ask)
+        yield from _levels(settings, ("policies", index), policy.levels)
+        yield from _provable(settings, ("policies", index, "email"), policy.email)
+        if catch_all is None and policy.when.strip() in {"", "true"}:
+            catch_all = index
+
+
+def _condition(loc: Loc, source: str) -> Iterator[Found]:
+    if not source:
+        return
+    try:
+        conditions.check(source)
+    except ConditionError as error:
+        remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
+        yield loc, _error(str(error).rstrip("."), remedy)
+
+
+def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
+    for one in ask:
+        if fault := reference(settings, one):
+            yield loc, fault
+    if len(set(ask)) < len(ask):
+        yield loc, _warning("somebody is named twice", "Once is enough.")
+
+
+def _levels(settings: Settings, loc: Loc, levels: Iterable[Level]) -> Iterator[Found]:
+    for index, level in enumerate(levels):
+        yield from _asked(settings, (*loc, "levels", index, "ask"), level.ask)
+
+
+def _person(settings: Settings, loc: Loc, person: str) -> Iterator[Found]:
+    known = [one.id for one in settings.people]
+    if person not in known:
+        remedy = suggest(person, known) or "Add a [[people]] table with this id."
+        yield loc, _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+
+
+def _default(settings: Settings) -> Iterator[Found]:
+    yield from _asked(settings, ("default", "ask"), settings.default.ask)
+    yield from _levels(settings, ("default",), settings.default.levels)
+    yield from _condition(("default", "second_step"), settings.default.second_step)
+    yield from _provable(settings, ("default", "email"), settings.default.email)
+    if settings.default.ask or settings.default.levels:
+        return
+    message = "nobody is asked when no policy matches, or when nobody of it can be reached"
+    remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
+    yield ("default", "ask"), _warning(message, remedy)
+
+
+def _long_running(settings: Settings) -> Iterator[Found]:
+    rules = settings.long_running
+    for index, rule in enumerate(rules):
+        try:
+            long_running.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: {'status': status, 'ticket': result.ticket}."
+            yield ("long_running", index), _error(str(error).rstrip("."), remedy)
+        covering = [
+            other
+            for other in rules[:index]
+            if other.tool == rule.tool and other.app in {"", rule.app} and not other.when
+        ]
+        if covering:
+            message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield ("long_running", index), _error(message, remedy)
+
+
+def _inputs(settings: Settings) -> Iterator[Found]:
+    for index, rule in enumerate(settings.inputs):
+        try:
+            input_rules.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: when = \"message.startsWith('Reply with')\"."
+            yield ("inputs", index), _error(str(error).rstrip("."), remedy)
+        if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield (
+                ("inputs", index),
+                _error("it is never reached: an earlier table takes all", remedy),
+            )
+
+
+def _email(settings: Settings) -> Iterator[Found]:
+    email = settings.email
+    smtp = email.smtp
+    if smtp.security == "none" and not is_loopback(smtp.host):
+        message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "smtp", "security"), _warning(message, remedy)
+    sender = email.sender_address.rpartition("@")[2].lower()
+    if sender != email.domain.lower():
+        message = f"answers go to {email.domain}, and mails come from {sender}"
+        remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
+        yield ("email", "mailbox"), _warning(message, remedy)
+    for index, person in enumerate(settings.people):
+        if normal_address(person.email) in {
+            normal_address(email.mailbox),
+            normal_address(email.sender_address),
+        }:
+            message = f"{person.email} is Signoff's own address"
+            yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _inbound(settings: Settings) -> Iterator[Found]:
+    email = settings.email
+    imap = email.imap
+    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
+        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "imap", "security"), _warning(message, remedy)
+    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
+        message = "no answer by email comes in: there is no other way than this one"
+        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
+        yield ("email", "inbound", "listen"), _warning(message, remedy)
+    inbound = email.inbound
+    if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
+        message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
+        remedy = "Set certificate, and STARTTLS is offered."
+        yield ("email", "inbound", "certificate"), _warning(message, remedy)
+
+
+def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
+    """Hold what must be proven about an answer to what this set-up can prove."""
+    if required is EmailProof.TOKEN_FROM_DMARC is not settings.email.strongest:
+        message = f"nothing here can prove {required.value}: no answer by mail would count"
+        remedy = "Set [email.authentication] dkim = true, or authserv_id."
+        yield loc, _error(message, remedy)
+
+
+def _authentication(settings: Settings) -> Iterator[Found]:
+    given, loc = settings.email.authentication, ("email", "authentication")
+    yield from _provable(settings, (*loc, "require"), given.require)
+    if given.require is EmailProof.TOKEN:
+        message = "whoever has a card's address can answer it, under any name"
+        remedy = "Give this to single policies (`email`), and leave the default stricter."
+        yield (*loc, "require"), _warning(message, remedy)
+    wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
+    if given.authserv_id and wide:
+        message = f"{wide[0]} is everybody, and could put results of their own on a mail"
+        remedy = "Name the networks of your own mail servers."
+        yield (*loc, "relays"), _error(message, remedy)
+
+
+def _gateway(settings: Settings) -> Iterator[Found]:
+    gateway = settings.gateway
+    if gateway.local_person:
+        yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
+    if gateway.local_person and not settings.local_programs:
+        message = "it means nothing where programs on this machine need a token"
+        remedy = "Give a token a `person`, or take this out."
+        yield ("gateway", "local_person"), _warning(message, remedy)
+    if gateway.adk and settings.local_programs and settings.is_public:
+        message = "programs on this machine need no token, and requests come from other machines"
+        remedy = (
+            "Take it out: a proxy on this machine can make every request look like one from here. "
+            "`signoff tokens create` makes tokens."
+        )
+        yield ("gateway", "local"), _warning(message, remedy)
+    if gateway.adk_web and not gateway.adk:
+        message = "the page needs the API that it calls"
+        yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")
+    hashes: dict[str, int] = {}
+    for index, token in enumerate(gateway.tokens):
+        loc = ("gateway", "tokens", index)
+        first = hashes.setdefault(token.sha256, index)
+        if first != index:
+            message = f"it is the token of gateway.tokens[{first}]"
+            yield (*loc, "sha256"), _error(message, "Make another: openssl rand -base64 32.")
+        if token.person:
+            yield from _person(settings, (*loc, "person"), token.person)
+        if token.person and token.users:
+            message = "whoever has it can submit a request and approve it"
+            remedy = "Use one token to submit (`users`) and another to answer (`person`)."
+            yield loc, _warning(message, remedy)
+        if not token.person and not token.users:
+            message = "it lets nobody do anything"
+            yield loc, _warning(message, "Set `users`, or `person`.")
+
+
+def _inbox(settings: Settings) -> Iterator[Found]:
+    rules = [(("policies", at), one.second_step) for at, one in enumerate(settings.policies)]
+    for loc, second_step in [*rules, (("default",), settings.default.second_step)]:
+        if second_step not in {"", "false"} and not settings.inbox.url:
+            message = "there is no page on which anybody could take a second step"
+            remedy = "Set url and secret_key under [inbox], or take second_step out."
+            yield (*loc, "second_step"), _error(message, remedy)
+    here = is_loopback(urlsplit(settings.inbox.url).hostname or "localhost")
+    if "link" in settings.inbox.sign_in and not here and is_loopback(settings.email.domain):
+        message = "links are mailed from this machine alone: no mail leaves it"
+        remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
+        yield ("inbox", "sign_in"), _warning(message, remedy)
+
+
+def _page(settings: Settings) -> Iterator[Found]:
+    if settings.inbox.url and not settings.inbox.secret_key.get_secret_value():
+        message = "url and secret_key come together: set both or none"
+        remedy = "Set SIGNOFF_INBOX__SECRET_KEY for the gateways: openssl rand -base64 32."
+        yield ("inbox", "secret_key"), _error(message, remedy)
+
+
+def _clicks(settings: Settings) -> Iterator[Found]:
+    if settings.slack.enabled and not settings.slack.takes_clicks:
+        message = "cards could be sent and no click taken"
+        remedy = "Set app_token (Socket Mode) or signing_secret (HTTP)."
+        yield ("slack",), _error(message, remedy)
+
+
+def _slack(settings: Settings) -> Iterator[Found]:
+    owners: dict[str, str] = {}
+    for index, person in enumerate(settings.people):
+        owner = owners.setdefault(person.slack, person.id) if person.slack else person.id
+        if owner != person.id:
+            message = f"{person.slack} is already the Slack id of {owner!r}"
+            remedy = "One id can belong to one person only: it says who has pressed."
+            yield ("people", index, "slack"), _error(message, remedy)
+    if settings.slack.enabled:
+        return
+    remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
+    rules: list[tuple[Loc, Rules]] = [
+        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
+        (("default",), settings.default),
+    ]
+    for loc, rule in rules:
+        if "slack" in rule.channels:
+            yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
+        if rule.slack_channel:
+            yield (*loc, "slack_channel"), _error("a card is to be posted in Slack", remedy)
+
+
+def _places(settings: Settings) -> Iterator[Found]:
+    yield from _url(("redis", "url"), settings.redis.url, _REDIS)
+    if settings.broker.url:
+        yield from _url(("broker", "url"), settings.broker.url, _BROKER)
+    folder = settings.agents_folder
+    if not folder.is_dir():
+        message = f"there is no folder {folder}"
+        remedy = "Workers need it: name the folder that you would give to `adk web`."
+        yield ("agents", "folder"), _warning(message, remedy)
+
+
+def _code(settings: Settings) -> Iterator[Found]:
+    """Suspended code is signed; whoever resumes it has to have the key that it was signed with."""
+    try:
+        redis = urlsplit(settings.redis.url)
+        shared = bool(redis.hostname) and not is_loopback(redis.hostname or "")
+    except ValueError:
+        shared = False  # said by `_places`
+    if shared and "ces" in settings.model_fields_set and not settings.ces.key.get_secret_value():
+        message = (
+            "it is not set: each machine makes a key of its own, and code that has stopped on one "
+            "cannot go on on another"
+        )
+        remedy = (
+            "Set SIGNOFF_CES__KEY to the same on all machines with workers: "
+            "`python3 -c 'import secrets; print(secrets.token_hex(32))'` makes one. On one "
+            "machine alone nothing needs to be done."
+        )
+        yield ("ces", "key"), _warning(message, remedy)
+
+
+def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
+    """Hold a URL to its schemes; it may have a password in it, so no message quotes it."""
+    remedy = f"Write {schemes[0]}://host:port/0, or another of {', '.join(schemes)}."
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        yield loc, _error(f"it is not a URL: {error}", remedy)
+        return
+    if parts.scheme not in schemes:
+        yield loc, _error(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
+    elif parts.scheme == "unix":
+        if not parts.path:
+            yield loc, _error("it names no socket", "Write unix:///path/to/redis.sock.")
+    elif not parts.hostname:
+        yield loc, _error("it names no host", remedy)
+    elif parts.scheme.startswith("redis") and not _is_database(parts.path):
+        yield loc, _error("what follows the port should be a database number", remedy)
+
+
+_RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _people: (),
+    people_in: ("slack.bot_token",),
+    _policies: ("slack.bot_token", "email"),
+    _default: ("slack.bot_token", "email"),
+    levels_in: ("slack.bot_token", "channels"),
+    grants_in: (),
+    _long_running: (),
+    _inputs: (),
+    _email: ("email.smtp",),
+    _inbound: ("email.imap", "email.webhook"),
+    _slack: ("slack.bot_token",),
+    _clicks: ("slack.app_token", "slack.signing_secret"),
+    added_channels_in: ("channels",),
+    _authentication: ("email",),
+    _gateway: ("gateway",),
+    _inbox: ("inbox.url", "email"),
+    _page: ("inbox.secret_key",),
+    _places: (),
+    _code: ("ces",),
+}
+"""Each rule, with the tables and keys without which a process cannot judge it."""
+
+
+def _is_database(path: str) -> bool:
+    return path in {"", "/"} or path.removeprefix("/").isdigit()

@@ -1,0 +1,135 @@
+"""Faults of the settings: where each is, what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from signoff.core.base.errors import ConfigError
+
+Loc = tuple[int | str, ...]
+"""The way to a setting: ``("policies", 0, "within")``."""
+
+_SECRET_WORDS = ("password", "secret", "token", "url")
+
+_PLAINER = {
+    "int_parsing": "it should be a whole number",
+    "float_parsing": "it should be a number",
+    "bool_parsing": "it should be true or false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with the settings.
+
+    Attributes:
+        key: The setting, as people write it: ``policies[0].within``.
+        message: What is wrong.
+        remedy: What to do, "" where the message says it.
+        source: The file (with the line, where it is known) or the environment variable.
+        severity: An error keeps Signoff from starting; a warning does not.
+    """
+
+    key: str
+    message: str
+    remedy: str = ""
+    source: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        """Return source, key, message and remedy on one line."""
+        head = ": ".join(part for part in (self.source, self.key, self.message) if part)
+        return f"{head}. {self.remedy}" if self.remedy else head
+
+
+class ConfigErrors(ConfigError):
+    """Everything that is wrong with the settings, at once.
+
+    Args:
+        faults: At least one.
+    """
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+def key_text(loc: Loc) -> str:
+    """Write the way to a setting as people do: ``policies[0].within``."""
+    text = ""
+    for part in loc:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
+    """Translate what pydantic found into faults without a source, each with the way to it."""
+    return [(one["loc"], _fault(one, model)) for one in error.errors(include_url=False)]
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return ``did you mean 'within'?`` where a known word is close, or the known words."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"Known here: {', '.join(names)}." if names else ""
+
+
+def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
+    loc, kind = error["loc"], error["type"]
+    key, name = key_text(loc), str(loc[-1]) if loc else ""
+    where = _table(loc[:-1])
+    if kind == "extra_forbidden":
+        known = _fields_at(model, loc[:-1])
+        message = f"{name!r} is not a setting of {where}" if where else "there is no such section"
+        return Fault(key, message, suggest(name, known))
+    if kind == "missing":
+        return Fault(key, f"{name!r} is missing", f"Add it to {where}.")
+    message = error["msg"].removeprefix("Value error, ")
+    message = _PLAINER.get(kind, message).replace("Input should", "it should", 1)
+    value = error.get("input")
+    showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
+    if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
+        message += f", not {value!r}"
+    return Fault(key, message[:1].lower() + message[1:])
+
+
+def _table(loc: Loc) -> str:
+    """Write the header of a table as it stands in the file."""
+    names = ".".join(part for part in loc if isinstance(part, str))
+    if not names:
+        return ""
+    return f"[[{names}]]" if isinstance(loc[-1], int) else f"[{names}]"
+
+
+def _is_secret(loc: Sequence[int | str]) -> bool:
+    return any(word in str(part).lower() for part in loc for word in _SECRET_WORDS)
+
+
+def _fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
+    """Return the names of the settings at one place."""
+    here: Any = model
+    for part in loc:
+        for one in _models_in(here):
+            if isinstance(part, str) and part in one.model_fields:
+                here = one.model_fields[part].annotation
+    return [name for one in _models_in(here)[:1] for name in one.model_fields]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 -- any annotation
+    """Return the models that an annotation names, inside tuples, lists and unions too."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for part in typing.get_args(annotation) for model in _models_in(part)]

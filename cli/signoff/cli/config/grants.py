@@ -1,0 +1,64 @@
+"""What the settings say of grants, held to what the policies can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.settings import Settings
+from signoff.core.base.errors import ConditionError
+from signoff.core.policies import conditions
+from signoff.core.policies.levels import Asking
+from signoff.core.policies.policy import Routing
+
+
+def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+    """Find grants that could never be given or used, or that cover more than is likely meant."""
+    rules: list[tuple[Loc, Routing]] = [
+        *((("policies", at), policy) for at, policy in enumerate(settings.policies)),
+        (("default",), settings.default),
+    ]
+    known = [person.id for person in settings.people]
+    for loc, rule in rules:
+        if rule.grants is None:
+            continue
+        here = (*loc, "grants")
+        for person in rule.grants.who:
+            if person not in known:
+                remedy = suggest(person, known) or "Name somebody of [[people]]."
+                yield (*here, "who"), _fault(f"{person!r} is not the id of anybody", remedy)
+            elif person not in (first := _first_asked(rule)) and set(first) <= set(known):
+                message = f"{person!r} is not asked first: a grant of theirs would decide nothing"
+                yield (*here, "who"), _warning(message, "Ask them at the first level.")
+        try:
+            if rule.grants.limit:
+                conditions.check(rule.grants.limit)
+        except ConditionError as error:
+            remedy = "For instance: args.amount <= 500."
+            yield (*here, "limit"), _fault(str(error).rstrip("."), remedy)
+        if rule.grants.vary and not rule.grants.limit:
+            message = "whatever values these arguments have would be covered"
+            remedy = "Say up to where with limit: 'args.amount <= 500'."
+            yield (*here, "vary"), _warning(message, remedy)
+        if rule.second_step.strip() == "true":
+            message = "what takes two steps is never decided by a grant"
+            yield here, _warning(message, "Take one of the two out.")
+        if any(asking.quorum != 1 for asking in _askings(rule)):
+            message = "where it takes more than one yes, a grant decides nothing"
+            yield here, _warning(message, "Take it out, or let one yes do at each level.")
+
+
+def _first_asked(rule: Routing) -> tuple[str, ...]:
+    return rule.levels[0].ask if rule.levels else rule.ask
+
+
+def _askings(rule: Routing) -> Iterator[Asking]:
+    return (level.over(rule) for level in rule.levels) if rule.levels else iter((rule,))
+
+
+def _fault(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy)
+
+
+def _warning(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy, severity="warning")

@@ -1,0 +1,137 @@
+"""What the settings mean for levels: whether each can be met, and whether the end holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from signoff.channels.pipeline.targets import EMAIL, SLACK
+from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.settings import Settings
+from signoff.core.base.errors import ConditionError
+from signoff.core.directory.people import Person
+from signoff.core.directory.queues import Pick
+from signoff.core.policies import conditions
+from signoff.core.policies.levels import Asking, Earlier, Level, Order
+from signoff.core.policies.policy import OnTimeout, Routing
+from signoff.core.routing.resolve import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
+
+Found = tuple[Loc, Fault]
+
+
+def check(settings: Settings) -> Iterator[Found]:
+    """Yield what is wrong with levels, with the end, and with the owners of agents."""
+    rules: list[tuple[Loc, Routing]] = [
+        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
+        (("default",), settings.default),
+    ]
+    for loc, rule in rules:
+        yield from _end(loc, rule)
+        if rule.ask:
+            yield from _level(settings, loc, rule, rule.ask)
+        for index, level in enumerate(rule.levels):
+            here: Loc = (*loc, "levels", index)
+            yield from _level(settings, here, level.over(rule), level.ask)
+            yield from _channels(settings, here, level)
+            if level.earlier is Earlier.STAY and index == 0:
+                message = "there is no earlier level whose people could stay"
+                yield (*here, "earlier"), _warning(message, "Set it on a level below, or drop it.")
+    known = [person.id for person in settings.people]
+    for agent, owner in settings.agents.owners.items():
+        if owner not in known:
+            remedy = suggest(owner, known) or "Add a [[people]] table with this id."
+            message = f"{owner!r} is not the id of anybody in [[people]]"
+            yield ("agents", "owners", agent), _error(message, remedy)
+
+
+def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
+    approves = rule.on_timeout is OnTimeout.APPROVE
+    if approves and not rule.ceiling:
+        message = "silence would approve whatever is asked"
+        remedy = "Add a ceiling, such as 'args.amount <= 200': above it, it is rejected."
+        yield (*loc, "on_timeout"), _error(message, remedy)
+    if rule.ceiling and not approves:
+        message = "it means nothing where silence does not approve"
+        yield (*loc, "ceiling"), _warning(message, 'Set on_timeout = "approve", or take it out.')
+    if approves and rule.second_step not in {"", "false"}:
+        message = "what takes a second step is never approved by silence"
+        yield (*loc, "on_timeout"), _warning(message, "Such a call is rejected at the end.")
+    if rule.ceiling:
+        try:
+            conditions.check(rule.ceiling)
+        except ConditionError as error:
+            remedy = "For instance: args.amount <= 200."
+            yield (*loc, "ceiling"), _error(str(error).rstrip("."), remedy)
+
+
+def _level(settings: Settings, loc: Loc, rules: Asking, ask: tuple[str, ...]) -> Iterator[Found]:
+    most, people = _most(settings, ask), _people(settings, ask)
+    quorum = rules.quorum
+    if isinstance(quorum, int) and most is not None and quorum > most:
+        message = f"it takes {quorum} yeses, and {most} can be asked at the most"
+        remedy = "Ask more people, or lower the quorum: as it is, nothing is ever approved here."
+        yield (*loc, "quorum"), _error(message, remedy)
+    if rules.order is Order.SEQUENCE and quorum == 1 and rules.veto:
+        message = "with a quorum of 1 whoever is asked first decides, and nobody else is ever asked"
+        yield (*loc, "order"), _warning(message, 'Set quorum = "all", or order = "any".')
+    if rules.order is Order.SEQUENCE and rules.slack_channel:
+        message = "one card in a channel is seen by all of them at once"
+        remedy = "They are still heard one after the other; ask each of them to send cards so."
+        yield (*loc, "order"), _warning(message, remedy)
+    spans = (rules.within, *rules.remind)
+    if people and any(span.business for span in spans) and not any(one.hours for one in people):
+        message = "nobody who is asked has working hours: it is counted by the clock"
+        yield (*loc, "within"), _warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
+    for span in rules.remind:
+        within = rules.within
+        # Where one of them is in days and the other in hours, it depends on the hours.
+        alike = (span.business, bool(span.days)) == (within.business, bool(within.days))
+        if alike and (span.days, span.length) >= (within.days, within.length):
+            message = f"{span} is not before the end of the level, {rules.within}"
+            yield (*loc, "remind"), _warning(message, "Nobody is reminded then.")
+
+
+def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
+    known = (EMAIL, SLACK, *settings.channels)
+    for name in level.channels:
+        if name not in known:
+            remedy = suggest(name, known)
+            yield (*loc, "channels"), _error(f"{name!r} is no channel", remedy)
+    if (SLACK in level.channels or level.slack_channel) and not settings.slack.enabled:
+        key = "slack_channel" if level.slack_channel else "channels"
+        remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
+        yield (*loc, key), _error("people are to be asked in Slack", remedy)
+
+
+def _most(settings: Settings, ask: Iterable[str]) -> int | None:
+    """Return how many people can be asked at the most; None where only the moment says."""
+    people: set[str] = set()
+    others = 0
+    queues = {queue.name: queue for queue in settings.queues}
+    for one in ask:
+        queue = queues.get(one.removeprefix(QUEUE)) if one.startswith(QUEUE) else None
+        if one.startswith((SCHEDULE, SLACK_GROUP)) or (one.startswith(QUEUE) and queue is None):
+            return None
+        if queue is not None and queue.pick is Pick.EVERYONE:
+            people |= {*queue.members}
+        elif queue is not None or is_managers(one):
+            others += 1
+        else:
+            people.add(one)
+    return len(people) + others
+
+
+def _people(settings: Settings, ask: Iterable[str]) -> list[Person]:
+    """Return those who are named, by themselves or in a queue."""
+    queues = {queue.name: queue.members for queue in settings.queues}
+    names: set[str] = set()
+    for one in ask:
+        names |= {*queues.get(one.removeprefix(QUEUE), ())} if one.startswith(QUEUE) else {one}
+    return [person for person in settings.people if person.id in names]
+
+
+def _error(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy)
+
+
+def _warning(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy, severity="warning")

@@ -1,0 +1,138 @@
+"""What the settings mean for people: managers, delegates, queues, schedules and references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.settings import Settings
+from signoff.core.directory.absences import circle
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule, read_calendar
+from signoff.core.routing.resolve import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
+
+Found = tuple[Loc, Fault]
+
+_AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: it is asked whether the calendar can be read
+
+
+def check(settings: Settings) -> Iterator[Found]:
+    """Yield what is wrong with people, queues and schedules."""
+    directory = settings.everybody
+    yield from _managers(settings, directory)
+    yield from _absences(settings, directory)
+    known = [person.id for person in settings.people]
+    for index, queue in enumerate(settings.queues):
+        yield from _group(("queues", index), queue, settings.queues[:index])
+        yield from _members(("queues", index, "members"), queue.members, known)
+    for index, schedule in enumerate(settings.schedules):
+        yield from _group(("schedules", index), schedule, settings.schedules[:index])
+        yield from _members(("schedules", index, "people"), schedule.people, known, twice=True)
+        yield from _calendar(("schedules", index), schedule)
+
+
+def reference(settings: Settings, asked: str) -> Fault | None:
+    """Return what is wrong with whom a policy asks, None for nothing."""
+    kind, _, name = asked.rpartition(":")
+    if is_managers(asked):
+        if any(person.manager for person in settings.people):
+            return None
+        return _error("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
+    if asked.startswith(SLACK_GROUP):
+        remedy = "Set [slack] bot_token, or ask a queue: its members stand in the settings."
+        return None if settings.slack.enabled else _error("a Slack group is to be asked", remedy)
+    if asked.startswith((QUEUE, SCHEDULE)):
+        groups = settings.queues if asked.startswith(QUEUE) else settings.schedules
+        names = [one.name for one in groups]
+        remedy = suggest(name, names) or f"Add a [[{kind}s]] table with this name."
+        return None if name in names else _error(f"{name!r} is not the name of a {kind}", remedy)
+    return _unknown(asked, [person.id for person in settings.people])
+
+
+def _unknown(person: str, known: list[str]) -> Fault | None:
+    if person in known:
+        return None
+    remedy = suggest(person, known) or "Add a [[people]] table with this id."
+    return _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+
+
+def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
+    known = [person.id for person in settings.people]
+    told: set[str] = set()  # whose way up is known: nobody is looked at twice
+    for index, person in enumerate(settings.people):
+        loc: Loc = ("people", index, "manager")
+        if is_managers(person.id) or ":" in person.id:
+            message = f"{person.id!r} means something else where policies ask"
+            yield ("people", index, "id"), _error(message, "Choose another id.")
+        if not person.manager:
+            continue
+        if directory.find(person.manager) is None:
+            remedy = suggest(person.manager, known)
+            yield loc, _error(f"{person.manager!r} is nobody's id or address", remedy)
+            continue
+        way = [person.id] if person.id not in told else []
+        while way and (above := directory.find(_manager(directory, way[-1]))):
+            if above.id in way:
+                round_ = way[way.index(above.id) :]
+                message = f"they are managers of each other: {' → '.join([*round_, above.id])}"
+                loc = ("people", known.index(above.id), "manager")
+                yield loc, _error(message, "Somebody has to be above: take one `manager` out.")
+            if above.id in way or above.id in told:
+                break
+            way.append(above.id)
+        told.update(way)
+
+
+def _manager(directory: Directory, person_id: str) -> str:
+    person = directory.get(person_id)
+    return person.manager if person is not None else ""
+
+
+def _absences(settings: Settings, directory: Directory) -> Iterator[Found]:
+    known = [person.id for person in settings.people]
+    told: set[str] = set()
+    for index, person in enumerate(settings.people):
+        for number, absence in enumerate(person.away):
+            loc: Loc = ("people", index, "away", number, "delegate")
+            if absence.delegate and directory.find(absence.delegate) is None:
+                remedy = suggest(absence.delegate, known)
+                yield loc, _error(f"{absence.delegate!r} is nobody's id or address", remedy)
+            elif person.id not in told and (way := circle(directory, person.id, absence)):
+                told.update(way)
+                message = f"on some day they stand in for each other: {' → '.join(way)}"
+                yield loc, _error(message, "Nobody would decide then: name somebody else.")
+
+
+def _group(
+    loc: Loc, group: Queue | Schedule, before: Iterable[Queue | Schedule]
+) -> Iterator[Found]:
+    if group.name in {one.name for one in before}:
+        message = f"{group.name!r} is already the name of another one"
+        yield (*loc, "name"), _error(message, "Give each a name of its own.")
+
+
+def _members(
+    loc: Loc, members: tuple[str, ...], known: list[str], *, twice: bool = False
+) -> Iterator[Found]:
+    for member in members:
+        if fault := _unknown(member, known):
+            yield loc, fault
+    if len(set(members)) < len(members) and not twice:
+        yield loc, _error("somebody is named twice", "Once is enough.")
+
+
+def _calendar(loc: Loc, schedule: Schedule) -> Iterator[Found]:
+    if not schedule.calendar:
+        return
+    try:
+        read_calendar(schedule.calendar)
+        schedule.on_call(_AT)
+    except ValueError as error:
+        remedy = "Export it anew, as iCalendar (RFC 5545)."
+        yield (*loc, "ics" if schedule.ics else "calendar"), _error(str(error), remedy)
+
+
+def _error(message: str, remedy: str) -> Fault:
+    return Fault("", message, remedy)

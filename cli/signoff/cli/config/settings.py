@@ -1,0 +1,352 @@
+"""The settings: environment over signoff.toml over defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, PrivateAttr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from signoff.broker.embedded import running_url
+from signoff.channels.custom import AddedChannels
+from signoff.channels.email.servers import is_loopback
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.targets import EMAIL, SLACK
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.webhooks.settings import Webhook
+from signoff.cli.composition.credentials import own_content
+from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, suggest
+from signoff.cli.config.sections import (
+    AgentSettings,
+    BrokerSettings,
+    GatewaySettings,
+    LogSettings,
+    RedisSettings,
+    SessionSettings,
+)
+from signoff.cli.config.sources import (
+    ComputedPolicies,
+    DirectorySettings,
+    computed,
+    sourced,
+    text_of,
+)
+from signoff.cli.config.toml_lines import line_of
+from signoff.core.approvals.long_running import LongRunning
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.payloads.input_rules import InputRule
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.worker.ces.rules import Rules
+
+FILE_NAME = "signoff.toml"
+"""Read from the working directory unless another file is named."""
+
+CONFIG_VARIABLE = "SIGNOFF_CONFIG"
+"""The environment variable that names another file."""
+
+_PREFIX, _NESTED = "SIGNOFF_", "__"
+_SQLITE = "sqlite:///"
+_file: ContextVar[dict[str, Any] | None] = ContextVar("signoff_settings_file", default=None)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set.
+
+    Built directly it takes its arguments, then the environment, then the defaults;
+    `load_settings` puts the file in between.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_nested_delimiter=_NESTED,
+        extra="forbid",
+        frozen=True,
+        title="Settings of Signoff (signoff.toml)",
+    )
+
+    redis: RedisSettings = RedisSettings()
+    broker: BrokerSettings = BrokerSettings()
+    sessions: SessionSettings = SessionSettings()
+    agents: AgentSettings = AgentSettings()
+    email: EmailSettings = EmailSettings()
+    slack: SlackSettings = SlackSettings()
+    channels: AddedChannels = Field(default_factory=dict)
+    gateway: GatewaySettings = GatewaySettings()
+    inbox: InboxSettings = InboxSettings()
+    webhooks: tuple[Webhook, ...] = ()
+    people: tuple[Person, ...] = ()
+    directory: DirectorySettings = DirectorySettings()
+    queues: tuple[Queue, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    policy: ComputedPolicies = ComputedPolicies()
+    default: Fallback = Fallback()
+    long_running: tuple[LongRunning, ...] = ()
+    inputs: tuple[InputRule, ...] = ()
+    log: LogSettings = LogSettings()
+    ces: Rules = Rules()
+
+    _file: Path | None = PrivateAttr(default=None)
+    _places: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def file(self) -> Path | None:
+        """The file they were read from, None where there is none."""
+        return self._file
+
+    @property
+    def home(self) -> Path:
+        """The folder of the settings file, or the working directory: relative paths start here."""
+        return self._file.parent if self._file is not None else Path.cwd()
+
+    @property
+    def state_folder(self) -> Path:
+        """Where Signoff keeps what it needs on this machine."""
+        return self.home / ".signoff"
+
+    @property
+    def agents_folder(self) -> Path:
+        """The agents' folder as an absolute path."""
+        return (self.home / self.agents.folder).resolve()
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of the ledger's Redis; where none is set, of the one that `signoff up` runs."""
+        if "url" in self.redis.model_fields_set:
+            return self.redis.url
+        return running_url(self.redis_folder) or self.redis.url
+
+    @property
+    def redis_folder(self) -> Path:
+        """Where `signoff up` keeps a Redis of its own."""
+        return self.state_folder / "redis"
+
+    @property
+    def broker_url(self) -> str:
+        """The URL of the broker: the ledger's Redis unless another is set."""
+        return self.broker.url or self.redis_url
+
+    @property
+    def sessions_url(self) -> str:
+        """The URL of ADK's sessions; the file of a relative SQLite URL is made absolute."""
+        url = self.sessions.url
+        if not url.startswith(_SQLITE) or url.startswith((_SQLITE + "/", _SQLITE + ":")):
+            return url
+        return f"{_SQLITE}{(self.home / url.removeprefix(_SQLITE)).resolve()}"
+
+    @property
+    def artifacts_url(self) -> str:
+        """The URL of ADK's artifacts."""
+        place = self.agents.artifacts
+        return place if "://" in place else (self.home / place).resolve().as_uri()
+
+    @property
+    def everybody(self) -> Directory:
+        """The people with their queues and schedules, as the domain takes them."""
+        return Directory(
+            self.people,
+            queues=self.queues,
+            schedules=self.schedules,
+            strangers=self.directory.unknown_requesters == "ask",
+        )
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """Who owns an agent, by its name or its folder's."""
+        return self.agents.owners
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the gateway is there for other machines, directly or through a proxy."""
+        webhook = self.email.webhook
+        return (
+            not is_loopback(self.gateway.host)
+            or not is_loopback(urlsplit(self.inbox.url).hostname or "localhost")
+            or bool(self.slack.signing_secret.get_secret_value())
+            or bool(webhook.secrets or webhook.mailgun_secrets)
+        )
+
+    @property
+    def local_programs(self) -> bool:
+        """Whether programs on this machine may use the API of ADK's server without a token."""
+        given = self.gateway.local
+        return not self.gateway.tokens and (not self.is_public if given is None else given)
+
+    @property
+    def channel_names(self) -> frozenset[str]:
+        """The channels that are set up."""
+        return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the file behind arguments and environment; leave dotenv and secret files out."""
+        del dotenv_settings, file_secret_settings
+        content = _file.get() or {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=content)
+
+
+def find_file(path: Path | None = None) -> Path | None:
+    """Return the settings file to read, None where there is none and none was named.
+
+    Args:
+        path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
+
+    Raises:
+        ConfigErrors: The file that was named is not there.
+    """
+    variable = os.environ.get(CONFIG_VARIABLE, "")
+    named = path or (Path(variable) if variable else None)
+    if named is None:
+        usual = Path(FILE_NAME)
+        return usual.resolve() if usual.is_file() else None
+    if not named.is_file():
+        by = "--config" if path else CONFIG_VARIABLE
+        remedy = "Name a file that exists; `signoff config schema` says what can be in it."
+        raise ConfigErrors([Fault("", f"there is no such file, named by {by}", remedy, str(named))])
+    return named.resolve()
+
+
+def load_settings(path: Path | None = None, kind: str = "") -> Settings:
+    """Read the settings: environment over file over defaults.
+
+    Args:
+        path: The file; see `find_file`.
+        kind: What kind of process wants them, which gets its own part of the file; "" gets all.
+
+    Raises:
+        ConfigErrors: Every fault of form, each with file or variable, key and remedy. What the
+            settings mean together is `signoff.cli.config.check`'s to say.
+    """
+    file = find_file(path)
+    text = _read(file) if file is not None else ""
+    content = own_content(kind, _parse(text, file))
+    faults = _unknown_variables()
+    token = _file.set(content)
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        found = faults_of(error, Settings)
+        raise ConfigErrors(
+            faults + [_located(fault, loc, text, file) for loc, fault in found]
+        ) from error
+    except SettingsError as error:
+        raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
+    finally:
+        _file.reset(token)
+    if faults:
+        raise ConfigErrors(faults)
+    settings._file = file  # noqa: SLF001 -- this module makes the value, and nobody has it yet
+    return _completed(settings)
+
+
+def _completed(settings: Settings) -> Settings:
+    """Return the settings with what stands elsewhere: people, calendars, computed policies."""
+    found = sourced(settings.directory, settings.home)
+    faults, schedules = found.faults, []
+    for index, schedule in enumerate(settings.schedules):
+        text = text_of(settings.home / schedule.ics) if schedule.ics else schedule.calendar
+        if isinstance(text, Fault):
+            place = source_of(settings, ("schedules", index, "ics"))
+            faults.append(Fault(f"schedules[{index}].ics", text.message, text.remedy, place))
+        else:
+            schedules.append(schedule.model_copy(update={"calendar": text}))
+    further = computed(settings.policy)
+    if isinstance(further, Fault):
+        place = source_of(settings, ("policy", "factory"))
+        faults.append(Fault(further.key, further.message, further.remedy, place))
+        further = []
+    if faults:
+        raise ConfigErrors(faults)
+    people = (*settings.people, *found.people)
+    policies = (*settings.policies, *further)
+    after = settings.model_copy(
+        update={"people": people, "schedules": tuple(schedules), "policies": policies}
+    )
+    after._places = tuple(found.places)  # noqa: SLF001 -- as above
+    return after
+
+
+def source_of(settings: Settings, loc: Loc) -> str:
+    """Return where a setting was read: the variable, or the file and line; "" for a default."""
+    if loc[:1] == ("people",) and len(loc) > 1 and isinstance(loc[1], int):
+        # People of other sources stand behind those of the file.
+        further = loc[1] - (len(settings.people) - len(settings._places))  # noqa: SLF001 -- as above
+        if further >= 0:
+            return settings._places[further]  # noqa: SLF001 -- as above
+    text = _read(settings.file) if settings.file is not None else ""
+    return _source(loc, text, settings.file)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fault = Fault("", f"it cannot be read: {error}", "It must be UTF-8 text.", str(file))
+        raise ConfigErrors([fault]) from error
+
+
+def _parse(text: str, file: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
+        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+
+
+def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:
+    return Fault(fault.key, fault.message, fault.remedy, _source(loc, text, file))
+
+
+def _source(loc: Loc, text: str, file: Path | None) -> str:
+    names = [str(part).upper() for part in loc]
+    present = {name.upper(): name for name in os.environ}
+    for end in range(len(names), 0, -1):
+        variable = _PREFIX + _NESTED.join(names[:end])
+        if variable in present:
+            return present[variable]
+    if file is None:
+        return ""
+    line = line_of(text, loc)
+    return f"{file}:{line}" if line else str(file)
+
+
+def _unknown_variables() -> list[Fault]:
+    """Find variables that look like settings and belong to no section."""
+    faults = []
+    for variable in sorted(os.environ):
+        section, nested, _ = variable.upper().removeprefix(_PREFIX).partition(_NESTED)
+        if not variable.upper().startswith(_PREFIX) or not nested:
+            continue
+        if section.lower() not in Settings.model_fields:
+            remedy = suggest(section.lower(), Settings.model_fields)
+            message = f"there is no section [{section.lower()}]"
+            faults.append(Fault(section.lower(), message, remedy, variable))
+    return faults
+
+
+def _unreadable_variable(error: SettingsError) -> Fault:
+    name = str(error).partition('"')[2].partition('"')[0]
+    message = "the value of the variable is not JSON"
+    remedy = "Lists and tables in the environment are written as JSON."
+    return Fault(name, message, remedy, f"{_PREFIX}{name.upper()}")

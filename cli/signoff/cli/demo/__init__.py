@@ -1,0 +1,1 @@
+"""`signoff demo`, and the mailbox it uses."""

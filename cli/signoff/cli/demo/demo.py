@@ -1,0 +1,350 @@
+"""`signoff demo`: the whole way on real parts, on embedded defaults, in under a minute.
+
+An embedded Redis, a mailbox for the manager, and the same `signoff worker`, `signoff channels` and
+`signoff gateway` processes that a real set-up runs; an ADK agent that pauses; a mail that is sent;
+a reply that is received; the same run going on in another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from datetime import datetime
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+
+from signoff.broker.decisions import Desk
+from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.composition.supervisor import Supervisor
+from signoff.cli.config.settings import load_settings
+from signoff.cli.demo import dev_mailbox
+from signoff.cli.processes import build
+from signoff.cli.terminal import make_console
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import ConfigError
+from signoff.core.directory.people import Person
+
+MANAGER = Person(id="mara", name="Mara Lind", email="mara.lind@example.com")
+REQUESTER = "riley@example.com"
+
+MESSAGES = {
+    "finance": "Reimburse me $2500 for the conference",
+    "finance_strict": "Reimburse me $80 for the team lunch",
+    "time_off": "I would like to take 5 days off",
+}
+"""What the requester says to each of the example agents."""
+
+_EXAMPLES = {
+    "time_off": ("approve 3", "reject: we ship that week"),
+}
+_WITHIN = 30.0
+_UNDERSTOOD = {What.APPROVED, What.REJECTED, What.TIMED_OUT}
+
+
+@dataclass
+class Stage:
+    """Everything that has been set up, for the demo to play on."""
+
+    folder: Path
+    ledger: Ledger
+    desk: Desk
+    mailbox: dev_mailbox.DevMailbox
+    inbound: int
+    console: Console
+
+
+async def demo(
+    *, app: str, message: str, reply: str | None, keep: bool = False, console: Console | None = None
+) -> int:
+    """Play the whole way once.
+
+    Args:
+        app: One of the example agents.
+        message: What the requester says; "" takes the usual words for that agent.
+        reply: The manager's reply; None asks at the terminal.
+        keep: Leave the folder with ledger, sessions, mail and journal where it is.
+        console: Where to write.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: There is no such example, or no Redis to start.
+    """
+    console = console or make_console()
+    if app not in MESSAGES:
+        raise ConfigError(f"there is no example {app!r}; take one of {', '.join(MESSAGES)}")
+    if reply is None and not sys.stdin.isatty():
+        raise ConfigError(
+            "the demo asks for the manager's reply at a terminal, and this is none. "
+            'Give it: make demo REPLY="approve", or signoff demo --reply approve'
+        )
+    folder = Path(tempfile.mkdtemp(prefix="signoff-demo-"))
+    try:
+        async with _stage(folder, console) as stage:
+            return await _play(stage, app, message or MESSAGES[app], reply)
+    finally:
+        if keep:
+            console.print(f"\nEverything is in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
+    async with AsyncExitStack() as stack:
+        with console.status("Starting Redis, worker, channels, gateway and a mailbox …"):
+            redis = EmbeddedRedis(folder / "redis")
+            await asyncio.to_thread(redis.start)
+            stack.callback(redis.stop)
+            mailbox = await stack.enter_async_context(dev_mailbox.DevMailbox(folder / "mail"))
+            inbound = free_port()
+            settings = _settings(folder, redis.url, mailbox.port, inbound)
+            environment = {
+                "SIGNOFF_CONFIG": str(settings),
+                "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
+            }
+            supervisor = await stack.enter_async_context(Supervisor())
+            for name in ("worker", "channels", "gateway"):
+                await supervisor.signoff(name, name, env=environment)
+            parts = build(load_settings(settings))
+            stack.push_async_callback(parts.ledger.close)
+            await supervisor.ready()
+        yield Stage(folder, parts.ledger, parts.desk, mailbox, inbound, console)
+
+
+def _settings(folder: Path, redis_url: str, smtp_port: int, inbound_port: int) -> Path:
+    file = folder / "signoff.toml"
+    file.write_text(
+        f"""\
+[redis]
+url = "{redis_url}"
+[agents]
+folder = {json.dumps(str(_examples()))}
+[gateway]
+port = 0
+[email]
+sender = "Signoff <approvals@signoff.localhost>"
+mailbox = "approvals@signoff.localhost"
+[email.smtp]
+port = {smtp_port}
+[email.inbound]
+port = {inbound_port}
+[[people]]
+id = "{MANAGER.id}"
+name = "{MANAGER.name}"
+email = "{MANAGER.email}"
+[[policies]]
+name = "large-reimbursements"
+when = "tool == 'reimburse'"
+ask = ["{MANAGER.id}"]
+within = "4h"
+[default]
+ask = ["{MANAGER.id}"]
+within = "1d"
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+def _examples() -> Path:
+    folder = Path(__file__).parents[4] / "examples" / "agents"
+    if not folder.is_dir():
+        raise ConfigError(
+            "the example agents are not in this installation; run the demo from a clone of the "
+            "project: make demo"
+        )
+    return folder
+
+
+async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
+    show = stage.console
+    show.print(Rule("1 · The agent"))
+    show.print(f"{REQUESTER} to the agent [b]{escape(app)}[/b]: {escape(message)}")
+    run = await stage.desk.submit(app, message, user=REQUESTER)
+    paused = await _until(stage, run.id, {What.ASKED, What.COMPLETED, What.FAILED})
+    if paused.what is not What.ASKED:
+        return await _ended_at_once(stage, run)
+    approval = await stage.ledger.approval(paused.approval)
+    arguments = ", ".join(f"{name}={value!r}" for name, value in approval.call.args.items())
+    show.print(
+        f"It wants to run [b]{escape(approval.call.name)}({escape(arguments)})[/b] and is paused; "
+        "no process waits for the answer."
+    )
+    mail = await stage.mailbox.wait_for(_to_manager, within=_WITHIN)
+    show.print(Rule("2 · The mail that the manager got"))
+    show.print(_mail_panel(mail))
+    if not await _answer(stage, approval, mail, reply):
+        return 0
+    await _until(stage, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
+    run = await stage.ledger.run(run.id)
+    show.print(Rule("4 · The agent goes on, in the worker"))
+    _show_session(stage, run)
+    show.print(f"The agent's last word: [b green]{escape(run.text or run.problem)}[/b green]")
+    show.print(Rule("5 · The timeline"))
+    show.print(_timeline(await stage.ledger.history(run.id)))
+    return 0
+
+
+async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: str | None) -> bool:
+    """Send the manager's replies until one is understood; say whether one was."""
+    show = stage.console
+    show.print(Rule("3 · The manager's reply"))
+    yes, no = _EXAMPLES.get(approval.origin.app, ("approve", "reject over budget"))
+    answered = 0
+    while True:
+        if reply is None:
+            text = await _ask(show, f"Reply to it, for instance [b]{yes}[/b] or [b]{no}[/b]: ")
+            if text is None:
+                show.print("\nNobody answered. The approval waits on, and the tool has not run.")
+                return False
+        else:
+            text = reply
+            show.print(f"The manager replies: [b]{escape(text)}[/b]")
+        await dev_mailbox.reply(
+            mail,
+            text,
+            f"{MANAGER.name} <{MANAGER.email}>",
+            host="127.0.0.1",
+            port=stage.inbound,
+        )
+        answered += 1
+        event = await _until(stage, approval.id, {*_UNDERSTOOD, What.NOT_UNDERSTOOD}, nth=answered)
+        if event.what in _UNDERSTOOD:
+            by = stage.desk.directory.get(event.by)
+            show.print(
+                f"Recorded: [b]{event.what.value}[/b] by {escape(by.shown if by else event.by)}"
+                + (f", because: {escape(event.why)}" if event.why else "")
+            )
+            return True
+        show.print(f"Nothing is decided: {escape(event.why)}")
+        if answered == 1:
+            notice = await stage.mailbox.wait_for(
+                lambda one: _to_manager(one) and one["Message-ID"] != mail["Message-ID"],
+                within=_WITHIN,
+            )
+            show.print(_mail_panel(notice))
+        if reply is not None:
+            show.print(
+                "The approval waits on, and the tool has not run. "
+                f'Try again with REPLY="{yes}" or REPLY="{no}".'
+            )
+            return False
+
+
+async def _ask(show: Console, prompt: str) -> str | None:
+    """Return a line that is typed at the terminal, or None at its end (Ctrl-D).
+
+    A thread that reads the terminal could not be interrupted, and Ctrl-C would wait for it.
+    """
+    show.print(prompt, end="")
+    loop = asyncio.get_running_loop()
+    typed = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), typed.set)
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+async def _ended_at_once(stage: Stage, run: Run) -> int:
+    run = await stage.ledger.run(run.id)
+    said = escape(run.text or run.problem)
+    stage.console.print(f"It did not have to ask anybody. Its last word: [b]{said}[/b]")
+    return 0 if run.text else 1
+
+
+async def _until(stage: Stage, subject: str, wanted: set[What], *, nth: int = 1) -> Event:
+    """Return the n-th event of these kinds about an approval or a run."""
+    async with asyncio.timeout(_WITHIN):
+        async for event in follow(stage.ledger.store, subject=subject):
+            if event.what in wanted:
+                nth -= 1
+                if nth == 0:
+                    return event
+    raise AssertionError("following never ends by itself")
+
+
+def _to_manager(mail: EmailMessage) -> bool:
+    return MANAGER.email in dev_mailbox.recipients_of(mail)
+
+
+def _mail_panel(mail: EmailMessage) -> Panel:
+    head = "\n".join(
+        f"[b]{name}:[/b] {escape(str(mail[name]))}" for name in ("From", "To", "Subject")
+    )
+    return Panel(
+        f"{head}\n\n{escape(dev_mailbox.text_of(mail).strip())}", expand=False, padding=(0, 1)
+    )
+
+
+def _show_session(stage: Stage, run: Run) -> None:
+    """Show what ADK's own session store holds: the answer that went in, and the tool's result."""
+    answered = False
+    for author, response in _responses(stage.folder / ".signoff" / "sessions.db", run):
+        if author == "user":
+            answered = True
+            stage.console.print("The answer, as ADK has it in the session:")
+            stage.console.print_json(json.dumps({"function_response": response}))
+        elif answered:
+            result = json.dumps(response.get("response"), ensure_ascii=False)
+            stage.console.print(f"{escape(str(response['name']))}() gave {escape(result)}")
+    journal = stage.folder / "journal.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    if lines:
+        stage.console.print(f"What the finance department has in its books: {escape(lines[0])}")
+    elif run.app.startswith("finance"):
+        stage.console.print("The finance department has nothing in its books.")
+
+
+def _responses(database: Path, run: Run) -> list[tuple[str, dict[str, Any]]]:
+    """Return author and content of every function response of a session, in their order."""
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute(
+            "SELECT event_data FROM events WHERE session_id = ? ORDER BY timestamp", (run.session,)
+        ).fetchall()
+    events = [json.loads(row[0]) for row in rows]
+    return [
+        (str(event.get("author")), part["function_response"])
+        for event in events
+        for part in (event.get("content") or {}).get("parts") or []
+        if part.get("function_response")
+    ]
+
+
+def _timeline(events: list[Event]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("time (UTC)", "", "what", "by", ""):
+        table.add_column(name)
+    first: datetime | None = None
+    for event in events:
+        first = first or event.at
+        table.add_row(
+            f"{event.at:%H:%M:%S.%f}"[:-3],
+            f"+{(event.at - first).total_seconds():.3f} s",
+            event.what.value.replace("_", " "),
+            escape(event.by),
+            escape(event.why),
+        )
+    return table

@@ -1,0 +1,1 @@
+"""What `signoff doctor` looks at."""

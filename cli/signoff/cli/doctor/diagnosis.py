@@ -1,0 +1,363 @@
+"""What `signoff doctor` looks at, and what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from signoff.broker.celery import make_celery
+from signoff.broker.health import redis_problems
+from signoff.broker.heartbeat import alive
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.timers.lag import Lag, lag
+from signoff.broker.timers.poison import stuck
+from signoff.channels.custom import added_channels
+from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.imap.check import check as check_mailbox
+from signoff.channels.email.imap.oauth import Tokens
+from signoff.channels.email.inbound.quarantine import KEPT, in_quarantine
+from signoff.channels.email.outbound.smtp import SmtpSender
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.port import Answering
+from signoff.cli import log as logs
+from signoff.cli.composition.kinds import KINDS, host_of
+from signoff.cli.config.check import check
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import Settings
+from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
+from signoff.cli.doctor.finding import Finding
+from signoff.cli.doctor.inbox import about_inbox
+from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
+from signoff.core.policies.policy import EmailProof, Fallback, Policy
+
+_PATIENCE = 10.0
+_LOGIN = " and takes the login"
+_MOST_DOMAINS = 5
+_SEVERAL = 2
+_LEVELS = {
+    EmailProof.TOKEN: "it came to the secret address of the card",
+    EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
+    EmailProof.TOKEN_FROM_DMARC: "it came to the secret address of the card, from the approver's "
+    "address, and that domain vouches for it",
+}
+
+
+def of_errors(errors: ConfigErrors) -> list[Finding]:
+    """Return the findings about settings that cannot be used: nothing else can be looked at."""
+    return [Finding("settings", "broken", str(fault)) for fault in errors.faults]
+
+
+async def diagnose(settings: Settings) -> list[Finding]:
+    """Look at everything and return what was found; nothing is changed and no mail is sent."""
+    findings = _settings(settings)
+    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
+    try:
+        findings += [finding async for finding in _ledger(ledger, settings)]
+        findings += await _imap(settings, ledger)
+        smtp = await _smtp(settings, ledger)
+    finally:
+        await ledger.close()
+    findings.append(await asyncio.to_thread(_broker, settings))
+    findings += await asyncio.to_thread(_agents, settings)
+    findings.append(smtp)
+    findings += await _dkim(settings)
+    findings += await _slack(settings)
+    findings += own_channels(settings)
+    findings += _proof(settings)
+    findings += await _dns(settings)
+    return findings
+
+
+def _settings(settings: Settings) -> list[Finding]:
+    faults = check(settings)
+    where = settings.file or "no file: environment and defaults"
+    if not faults:
+        return [Finding("settings", "good", str(where))]
+    return [
+        Finding("settings", "broken" if one.severity == "error" else "warning", str(one))
+        for one in faults
+    ]
+
+
+async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
+    url = logs.hide_passwords(settings.redis_url)
+    try:
+        problems = await redis_problems(ledger)
+        for problem in problems:
+            yield Finding("redis", "broken", problem)
+        if not problems:
+            yield Finding("redis", "good", f"{url} keeps what it acknowledges")
+        living = await alive(ledger)
+        for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
+            yield finding
+        yield _backlog(await ledger.backlog())
+        yield _timers(await lag(ledger))
+        for finding in await _left_lying(ledger):
+            yield finding
+        for finding in await about_inbox(ledger, settings):
+            yield finding
+    except LedgerUnavailable as error:
+        yield Finding("redis", "broken", f"{url}: {error}")
+
+
+def _processes(living: dict[str, list[str]]) -> list[Finding]:
+    findings = []
+    for kind in KINDS:
+        names = living.get(kind, [])
+        if names:
+            findings.append(
+                Finding(kind, "good", f"{len(names)} alive: {', '.join(sorted(names))}")
+            )
+        else:
+            text = f"none is alive; start one with `signoff {kind}`"
+            findings.append(Finding(kind, "warning", text))
+    return findings
+
+
+def _code(settings: Settings, workers: list[str]) -> list[Finding]:
+    """Look whether suspended code can be resumed by every worker there is."""
+    machines = sorted({host_of(name) for name in workers})
+    if len(machines) < _SEVERAL or settings.ces.key.get_secret_value():
+        return []
+    text = (
+        f"workers are alive on {', '.join(machines)}, and [ces] key is not set: code of CX Agent "
+        "Studio that stops on one of them cannot go on on another. Set SIGNOFF_CES__KEY to the "
+        "same everywhere; where no agent runs such code, nothing needs to be done"
+    )
+    return [Finding("code", "warning", text)]
+
+
+def _backlog(stages: dict[str, int]) -> Finding:
+    waiting = {stage: count for stage, count in stages.items() if count}
+    text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
+    return Finding("backlog", "good", text or "no stage has work waiting")
+
+
+def _timers(found: Lag) -> Finding:
+    text = f"what is due is done; {found.late.total_seconds():.1f} s late at the most"
+    return Finding("timers", "warning" if found.problem else "good", found.problem or text)
+
+
+async def _left_lying(ledger: Ledger) -> list[Finding]:
+    """Look for what nobody works on any more: a person has to."""
+    findings = []
+    if dead := await ledger.store.keys("dead:", "string"):
+        text = f"{len(dead):,} given up after many attempts: the keys {dead[0]} … say why"
+        findings.append(Finding("dead letters", "warning", text))
+    if mails := await in_quarantine(ledger):
+        text = (
+            f"{len(mails):,} that could not be read, kept for {KEPT.days} days; none of them "
+            "decided. `signoff mail quarantine list` shows them"
+        )
+        findings.append(Finding("quarantined mails", "warning", text))
+    if held := await stuck(ledger):
+        text = (
+            f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
+            f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
+        )
+        findings.append(Finding("approvals", "broken", text))
+    lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
+    if lost:
+        text = (
+            f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "
+            "in [default] ask; `signoff approvals show` says what stood in the way"
+        )
+        findings.append(Finding("approvals", "warning", text))
+    return findings
+
+
+def _broker(settings: Settings) -> Finding:
+    url = logs.hide_passwords(settings.broker_url)
+    try:
+        require_broker(make_celery(settings.broker_url), tries=1)
+    except (BrokerUnavailable, SignoffError) as error:
+        return Finding("broker", "broken", str(error))
+    return Finding("broker", "good", f"{url} answers")
+
+
+def _agents(settings: Settings) -> list[Finding]:
+    """Load every agent: one that does not load fails every run that is submitted to it."""
+    if not settings.agents_folder.is_dir():
+        text = f"there is no folder {settings.agents_folder} here; workers need it"
+        return [Finding("agents", "warning", text)]
+    # The agent framework takes seconds to import, so only when there are agents.
+    from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
+
+    problems = load_problems(settings.agents_folder, settings.ces)
+    if not problems:
+        text = f"there is none in {settings.agents_folder}"
+        return [Finding("agents", "warning", text)]
+    findings = []
+    for name, found in problems.items():
+        findings += [
+            Finding("agents", "broken" if one.broken else "warning", one.text) for one in found
+        ]
+        if not found:
+            findings.append(Finding("agents", "good", f"{name} loads"))
+    return findings
+
+
+async def _smtp(settings: Settings, ledger: Ledger) -> Finding:
+    """Connect, negotiate TLS and log in, as sending would, and leave again."""
+    email = settings.email
+    smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _PATIENCE)})
+    where = f"{smtp.host}:{smtp.real_port}"
+    try:
+        tokens = Tokens.of(smtp.oauth, ledger, timeout=smtp.timeout)
+        problem = await SmtpSender(smtp, hostname=email.domain, tokens=tokens).check()
+    except ConfigError as error:
+        return Finding("smtp", "broken", str(error))
+    if problem is None:
+        return Finding("smtp", "good", f"{where} answers{_LOGIN if smtp.username else ''}")
+    text = f"{problem} Approvals wait until mail goes out."
+    if "smtp" not in email.model_fields_set:
+        text = f"[email.smtp] is not set. {text} (`signoff up` has a mailbox of its own.)"
+        return Finding("smtp", "warning", text)
+    return Finding("smtp", "broken", text)
+
+
+async def _dkim(settings: Settings) -> list[Finding]:
+    """Compare the key that signs our mail with the one in the DNS."""
+    authentication = settings.email.authentication
+    try:
+        signer = settings.email.dkim.signer()
+    except ConfigError as error:
+        return [Finding("dkim", "broken", str(error))]
+    if signer is None:
+        return []
+    txt = Txt(authentication.nameservers, timeout=authentication.timeout)
+    problem = await signer.problem(txt)
+    if problem is None:
+        text = f"the DNS could not be asked for {signer.name}; it has to be: {signer.record}"
+        return [Finding("dkim", "warning", text)]
+    return [Finding("dkim", "broken" if problem else "good", problem or f"{signer.name} is right")]
+
+
+async def _imap(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Get a token where one is needed, log in and open the folder, as reading would."""
+    imap = settings.email.imap
+    if imap is None:
+        return []
+    imap = imap.model_copy(update={"timeout": min(imap.timeout, _PATIENCE)})
+    try:
+        return [Finding("imap", "good", await check_mailbox(imap, ledger))]
+    except (ConfigError, MailboxError, LedgerUnavailable) as error:
+        text = f"{error} Answers in this mailbox wait until it can be read."
+        return [Finding("imap", "broken", text)]
+
+
+def _proof(settings: Settings) -> list[Finding]:
+    """Say what an answer by mail must prove, and what this set-up can and cannot prove."""
+    email = settings.email
+    required = email.required
+    levels = list(EmailProof)
+    weak = [
+        policy.name
+        for policy in settings.policies
+        if levels.index(policy.email or required) < levels.index(required)
+    ]
+    text = f"an answer counts with {required.value}: {_LEVELS[required]}"
+    if weak:
+        text += f". Less is asked by the policies {', '.join(weak)}"
+    return [
+        Finding("email", "warning" if required is EmailProof.TOKEN else "good", text),
+        Finding("email proof", "good", _means(email)),
+        Finding("email proof", "good", _paths(email)),
+    ]
+
+
+def _means(email: EmailSettings) -> str:
+    given = email.authentication
+    means = []
+    if given.authserv_id:
+        means.append(
+            f"Authentication-Results of {given.authserv_id} on top of a mail that was fetched, or "
+            f"came from {', '.join(given.relays)}; that server must remove such fields of others"
+        )
+    if email.verifies_dkim:
+        means.append("DKIM signatures verified here; a mail that only passes SPF is not proven")
+    if means:
+        return (
+            "proven by " + ", or by ".join(means) + ". Mail inside one provider is often not signed"
+        )
+    return (
+        "nothing proves a From here: who knows a card's address can write one. Set "
+        "[email.authentication] dkim or authserv_id"
+    )
+
+
+def _paths(email: EmailSettings) -> str:
+    inbound, ways = email.inbound, []
+    if inbound.listen:
+        secured = ", with STARTTLS" if inbound.certificate else ""
+        by = f"{inbound.protocol.upper()}{secured}"
+        ways.append(f"come in at {inbound.host}:{inbound.port} by {by}")
+    if email.imap is not None:
+        ways.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
+    text = f"answers to {email.mailbox} {' and '.join(ways)}" if ways else "no answer comes in"
+    if not (email.authentication.authserv_id and inbound.listen):
+        return text
+    by = "What a server of strangers hands in there is proven by its signature alone"
+    return f"{text}. {by}"
+
+
+async def _dns(settings: Settings) -> list[Finding]:
+    """Ask the DNS once about each domain of the people: without it no signature can be verified."""
+    email = settings.email
+    if not email.verifies_dkim:
+        return []
+    given = email.authentication
+    txt = Txt(given.nameservers, timeout=given.timeout)
+    domains = {person.email.rpartition("@")[2].lower() for person in settings.people}
+    asked = sorted(domains)[:_MOST_DOMAINS] or [email.domain]
+    answers = await asyncio.gather(*(txt.records(f"_dmarc.{domain}") for domain in asked))
+    if away := [domain for domain, one in zip(asked, answers, strict=True) if one is None]:
+        text = (
+            f"the DNS does not answer about {', '.join(away)}: signatures cannot be verified, and "
+            "answers wait for some minutes and are then refused. Check [email.authentication] "
+            "nameservers"
+        )
+        return [Finding("dns", "warning", text)]
+    open_ = [domain for domain, one in zip(asked, answers, strict=True) if not one]
+    text = f"it answers about {', '.join(asked)}"
+    if open_:
+        text += f"; {', '.join(open_)} publishes no DMARC record, so that only DKIM speaks for it"
+    return [Finding("dns", "good", text)]
+
+
+def own_channels(settings: Settings) -> list[Finding]:
+    """Return whether each channel of one's own can be made."""
+    findings = []
+    for name, table in settings.channels.items():
+        try:
+            (made,) = added_channels({name: table})
+        except ConfigError as error:
+            findings.append(Finding(f"channel {name}", "broken", str(error)))
+        else:
+            more = " and takes answers" if isinstance(made, Answering) else ""
+            text = f"{table.factory} sends cards{more}"
+            findings.append(Finding(f"channel {name}", "good", text))
+    return findings
+
+
+async def _slack(settings: Settings) -> list[Finding]:
+    if not settings.slack.enabled:
+        return []
+    from signoff.channels.slack.check import check as check_slack  # noqa: PLC0415 -- aiohttp
+
+    rules: list[Policy | Fallback] = [*settings.policies, settings.default]
+    named = {person for one in rules if "slack" in one.channels for person in one.ask}
+    found = await check_slack(
+        settings.slack,
+        [one.slack_channel for one in rules if one.slack_channel],
+        [one for one in settings.people if one.slack or one.id in named],
+    )
+    return [
+        Finding(
+            f"slack {one.about}",
+            "broken" if one.problem else "good",
+            one.problem or one.text or "it is as it has to be",
+        )
+        for one in found
+    ]

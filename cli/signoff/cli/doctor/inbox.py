@@ -1,0 +1,50 @@
+"""What `signoff doctor` looks at of the inbox page."""
+
+from __future__ import annotations
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.inbox.auth.factors import enrolled
+from signoff.channels.inbox.auth.oidc import OpenId, SignInError
+from signoff.cli.config.settings import Settings
+from signoff.cli.doctor.finding import Finding
+
+
+async def about_inbox(ledger: Ledger, settings: Settings) -> list[Finding]:
+    """Look at the second factors, and at the sign-in of the company.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    return [*await second_factors(ledger, settings), *await openid(ledger, settings)]
+
+
+async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
+    """Look for people who may have to take a second step and cannot."""
+    if not settings.inbox.url:
+        return []
+    rules = [(one.second_step, one.ask) for one in settings.policies]
+    rules.append((settings.default.second_step, settings.default.ask))
+    needed = dict.fromkeys(person for rule, ask in rules if rule for person in ask)
+    # The default is asked where a policy leaves nobody, under the second step of that policy.
+    needed |= dict.fromkeys(settings.default.ask) if needed else {}
+    there = set(await enrolled(ledger))
+    if lacking := [person for person in needed if person not in there]:
+        text = (
+            f"{', '.join(lacking)} may be asked for a second step and cannot take it: "
+            f"`signoff people enroll {lacking[0]}`"
+        )
+        return [Finding("second factors", "warning", text)]
+    return [Finding("second factors", "good", f"all who need one have it; {len(there)} enrolled")]
+
+
+async def openid(ledger: Ledger, settings: Settings) -> list[Finding]:
+    """Ask the sign-in of the company how it is reached."""
+    if settings.inbox.oidc is None:
+        return []
+    company = OpenId(ledger, settings.inbox.oidc, settings.inbox.url)
+    try:
+        await company.known()
+    except SignInError as error:
+        return [Finding("openid connect", "broken", str(error))]
+    text = f"{settings.inbox.oidc.issuer} says how it is reached; it sends back to {company.back}"
+    return [Finding("openid connect", "good", text)]

@@ -1,0 +1,1 @@
+"""Cases that users write for their policies, and what came of them."""

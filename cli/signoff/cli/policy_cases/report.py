@@ -1,0 +1,74 @@
+"""What came of cases: for people, for machines, and as JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from rich.text import Text
+
+from signoff.cli.commands.show import console
+from signoff.cli.policy_cases.results import Result
+
+Results = Mapping[Path, Sequence[Result]]
+"""What came of the cases of each file."""
+
+
+def print_results(results: Results) -> None:
+    """Print each case with what was otherwise than expected, and how many passed."""
+    out = console()
+    for file, found in results.items():
+        out.print(Text(str(file), style="bold"))
+        for one in found:
+            sign = Text(
+                "  ✗ " if one.failures else "  ✓ ", style="red" if one.failures else "green"
+            )
+            out.print(sign + Text(one.case.name, style=""))
+            for failure in one.failures:
+                out.print(Text(f"      {failure}"))
+            if one.failures:
+                out.print(Text(f"      line {one.line}", style="dim"))
+    every = [one for found in results.values() for one in found]
+    failed = sum(bool(one.failures) for one in every)
+    cases = f"{len(every)} case{'s' * (len(every) != 1)}"
+    out.print(f"{cases}: {len(every) - failed} passed, {failed} failed.")
+
+
+def results_json(results: Results) -> list[dict[str, Any]]:
+    """Return what came of each case, as JSON."""
+    return [
+        {
+            "file": str(file),
+            "line": one.line,
+            "name": one.case.name,
+            "passed": not one.failures,
+            "failures": list(one.failures),
+        }
+        for file, found in results.items()
+        for one in found
+    ]
+
+
+def as_junit(results: Results) -> str:
+    """Return what came of the cases as JUnit XML, which CI systems read."""
+    root = ET.Element("testsuites", name="signoff policy test")
+    for file, found in results.items():
+        failed = sum(bool(one.failures) for one in found)
+        counts = {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
+        suite = ET.SubElement(root, "testsuite", {"name": str(file), **counts})
+        for one in found:
+            names = {"classname": file.stem, "name": one.case.name}
+            case = ET.SubElement(suite, "testcase", {**names, "file": str(file), "time": "0"})
+            case.set("line", str(one.line))
+            if one.failures:
+                problem = ET.SubElement(case, "failure", message=_clean(one.failures[0]))
+                problem.text = _clean("\n".join(one.failures))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _clean(text: str) -> str:
+    """Leave out what XML cannot have."""
+    return "".join(one if one.isprintable() or one == "\n" else "�" for one in text)

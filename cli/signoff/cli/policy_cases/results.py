@@ -1,0 +1,170 @@
+"""Running the cases of users: what would happen, held against what they expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from signoff.channels.forecast import Rulebook, call_facts, timeline_of
+from signoff.cli.policy_cases.cases import Case, Cases, Expectation, read_cases, start_of, zone_of
+from signoff.core.base.errors import ApprovalError
+from signoff.core.base.moments import read_moment
+from signoff.core.directory.absences import Presence, with_absences
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Outcome
+from signoff.core.simulation.timeline import Rung, Said, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a case.
+
+    Attributes:
+        file: Where it stands.
+        line: In which line it begins.
+        case: The case.
+        failures: What was otherwise than expected; empty when all was as it shall be.
+        timeline: What would happen; None where that cannot be said.
+    """
+
+    file: Path
+    line: int
+    case: Case
+    failures: tuple[str, ...]
+    timeline: Timeline | None
+
+
+def results_of(file: Path, rules: Rulebook) -> list[Result]:
+    """Run the cases of a file against settings.
+
+    Raises:
+        ConfigErrors: See `read_cases`.
+    """
+    cases, lines = read_cases(file, rules)
+    return [
+        _run(file, line, case, cases, rules) for line, case in zip(lines, cases.cases, strict=True)
+    ]
+
+
+def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
+    start = start_of(case, cases)
+    facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
+    zone = zone_of(case, cases)
+    moments = _wanted([one.at for one in case.answers], start, zone)
+    answers = [
+        Said(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
+        for one, at in zip(case.answers, moments, strict=True)
+    ]
+    try:
+        timeline = timeline_of(
+            rules,
+            facts,
+            start=start,
+            directory=_without(rules.everybody, case.away, start),
+            answers=answers,
+        )
+    except ApprovalError as error:
+        return Result(file, line, case, (str(error),), None)
+    failures = tuple(_failures(case.expect, timeline, zone))
+    return Result(file, line, case, failures, timeline)
+
+
+def _without(directory: Directory, away: Mapping[str, str], start: datetime) -> Directory:
+    """Return the directory with these people away for as long as a timeline can be."""
+    day = start.date()
+    return with_absences(
+        directory,
+        {
+            person: Presence(
+                away=(
+                    Absence(
+                        start=day - timedelta(days=2),
+                        end=day + timedelta(days=20 * 366),
+                        delegate=delegate,
+                    ),
+                )
+            )
+            for person, delegate in away.items()
+        },
+    )
+
+
+def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:
+    """Say what is otherwise than expected."""
+    levels = [rung for rung in timeline.rungs if not rung.round]
+    if expect.policy is not None and expect.policy != timeline.terms.policy:
+        yield f"policy: expected {expect.policy!r}, is {timeline.terms.policy!r}{_why(timeline)}"
+    if expect.asked is not None:
+        yield from _asked(expect.asked, levels)
+    for person in expect.never:
+        for rung in timeline.rungs:
+            if person in rung.people:
+                yield f"never: {person} is asked at {_number(rung)}"
+    if expect.by is not None:
+        channels = {turn.channel for rung in levels for turn in rung.asked}
+        if channels != set(expect.by):
+            yield f"by: expected {_listed(expect.by)}, is {_listed(sorted(channels))}"
+    if expect.reminded is not None and expect.reminded != timeline.reminders:
+        yield f"reminded: expected {expect.reminded} times, is {timeline.reminders}"
+    if expect.refused is not None and expect.refused != timeline.refused:
+        yield f"refused: expected {_listed(expect.refused)}, is {_listed(timeline.refused)}"
+    if expect.end is not None and expect.end is not timeline.end:
+        yield f"end: expected {expect.end.value}, is {timeline.end.value}"
+    yield from _moments(expect, timeline, levels, zone)
+
+
+def _moments(
+    expect: Expectation, timeline: Timeline, levels: Sequence[Rung], zone: ZoneInfo
+) -> Iterator[str]:
+    if expect.asked_at is not None:
+        wanted = _wanted(expect.asked_at, timeline.start, zone)
+        if wanted != [rung.at for rung in levels]:
+            shown = _listed([_shown(rung.at, zone) for rung in levels])
+            yield f"asked_at: expected {_listed([_shown(one, zone) for one in wanted])}, is {shown}"
+    if expect.end_at is not None:
+        (end,) = _wanted([expect.end_at], timeline.start, zone)
+        if end != timeline.end_at:
+            ends = _shown(timeline.end_at, zone) if timeline.end_at else "never"
+            yield f"end_at: expected {_shown(end, zone)}, is {ends}"
+
+
+def _asked(wanted: Sequence[Sequence[str]], levels: Sequence[Rung]) -> Iterator[str]:
+    if len(wanted) != len(levels):
+        yield f"asked: expected {_count(wanted)}, there are {_count(levels)}"
+    for people, level in zip(wanted, levels, strict=False):
+        if set(people) != set(level.people):
+            is_asked = _listed(level.people)
+            yield f"asked: expected {_listed(people)} at {_number(level)}, is {is_asked}"
+
+
+def _why(timeline: Timeline) -> str:
+    reasons = [one for step in timeline.steps[:1] for one in (step.why,) if one]
+    return f" ({reasons[0]})" if reasons else ""
+
+
+def _wanted(texts: Sequence[str], start: datetime, zone: ZoneInfo) -> list[datetime]:
+    """Read moments of which each is counted from the one before."""
+    found: list[datetime] = []
+    for text in texts:
+        found.append(read_moment(text, zone, now=found[-1] if found else start))
+    return found
+
+
+def _number(level: Rung) -> str:
+    return f"level {level.level + 1}" + (f" ({level.name})" if level.name else "")
+
+
+def _count(levels: Sequence[object]) -> str:
+    return f"{len(levels)} level{'s' * (len(levels) != 1)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "nobody"
+
+
+def _shown(moment: datetime, zone: ZoneInfo) -> str:
+    return f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M}"

@@ -1,0 +1,119 @@
+"""What waits, by queue and by person, as the command line, the API and the page show it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from typing import Final
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import from_us
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.backlog import Waiting
+from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.directory.people import Directory
+
+ALL: Final = "all"
+"""What stands for everything that waits."""
+
+_MOST: Final = 1_000
+
+
+def names_of(directory: Directory) -> list[str]:
+    """Return what can be looked at: everything, each queue, and each person."""
+    return [ALL, *(QUEUE + one for one in directory.queues), *(one.id for one in directory)]
+
+
+def names_for(directory: Directory, person_id: str) -> list[str]:
+    """Return what is a person's to look at: the queues that they are in, and what waits for them.
+
+    Args:
+        directory: The people and the queues.
+        person_id: Who.
+    """
+    queues = directory.queues.values()
+    return [*(QUEUE + one.name for one in queues if person_id in one.members), person_id]
+
+
+def name_of(directory: Directory, name: str) -> str:
+    """Return how a queue or a person is called in the lists; "" where there is none of this name.
+
+    Args:
+        directory: The people and the queues.
+        name: ``all``, ``queue:finance`` or ``finance``, or the id or an address of a person.
+    """
+    plain = name.removeprefix(QUEUE)
+    if name == ALL:
+        return ALL
+    if plain in directory.queues:
+        return QUEUE + plain
+    person = None if name.startswith(QUEUE) else directory.find(name)
+    return "" if person is None else person.id
+
+
+def index_of(name: str) -> str:
+    """Return the index of what `name_of` has named."""
+    if name == ALL:
+        return "waiting"
+    return name if name.startswith(QUEUE) else f"inbox:{name}"
+
+
+async def summaries(
+    ledger: Ledger,
+    names: Collection[str],
+    *,
+    keep: Callable[[Approval], bool] | None = None,
+) -> tuple[list[Waiting], datetime]:
+    """Sum up what waits, and return the moment for which that holds (UTC).
+
+    How many wait and since when is exact, unless only some are to be kept; all else is read off
+    the 1,000 approvals that are due next.
+
+    Args:
+        ledger: The ledger.
+        names: As `name_of` returns them. Of a person for whom nothing waits there is no row.
+        keep: Says of an approval whether it is counted; all are where it is None.
+    """
+    everything = ALL in names
+    pending = await ledger.pending(limit=_MOST) if everything else await _together(ledger, names)
+    found: defaultdict[str, list[Approval]] = defaultdict(list)
+    for one in pending:
+        if keep is None or keep(one):
+            for name in {ALL, *one.queues, *one.approvers}:
+                found[name].append(one)
+    now = await ledger.now()
+    rows = [Waiting.of(name, found[name], now=now) for name in names]
+    if keep is None:
+        extents = await ledger.store.extents([index_of(one) for one in names])
+        rows = [_exact(row, *extent) for row, extent in zip(rows, extents, strict=True)]
+    shown = (row for row in rows if row.waiting or row.name == ALL or row.name.startswith(QUEUE))
+    return list(shown), now
+
+
+def _exact(row: Waiting, count: int, oldest: float | None) -> Waiting:
+    # What waits altogether is in the order of what is due.
+    if row.name == ALL:
+        return row.model_copy(update={"waiting": count})
+    since = None if oldest is None else from_us(oldest)
+    return row.model_copy(update={"waiting": count, "oldest": since})
+
+
+async def _together(ledger: Ledger, names: Iterable[str]) -> list[Approval]:
+    """Return what waits in several queues and for several people, each one once."""
+    ids: dict[str, None] = {}
+    for name in names:
+        ids.update(dict.fromkeys(await ledger.store.members(index_of(name), limit=_MOST)))
+    return await ledger.readable(list(ids))
+
+
+async def waiting(ledger: Ledger, name: str, *, limit: int) -> list[Approval]:
+    """Return what waits in a queue, for a person or altogether, the oldest first.
+
+    Args:
+        ledger: The ledger.
+        name: As `name_of` returns it.
+        limit: The most to return; altogether it is those that are due next.
+    """
+    found = await ledger.readable(await ledger.store.members(index_of(name), limit=limit))
+    return sorted(found, key=lambda one: one.opened_at)

@@ -1,0 +1,158 @@
+"""What follows from a move: who is told, which cards are rewritten, which work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.broker.rotation import TurnKeeper
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.run import Run, RunState, Watch
+from signoff.core.policies.policy import Resume
+
+Cards = Callable[[Change, Approval], tuple[Approval, tuple[Event, ...]]]
+"""Adds the cards of the present level to a change; returns the approval with them, and events."""
+
+
+def moved(
+    change: Change,
+    was: Approval,
+    after: Approval,
+    events: Iterable[Event],
+    run: Run,
+    *,
+    turns: TurnKeeper,
+    watched: Watch = Watch.NO,
+    cards: Cards | None = None,
+) -> Change:
+    """Add a move of an approval to a change, and what follows from it.
+
+    Args:
+        change: Added to.
+        was: The approval before.
+        after: The approval after.
+        events: What has happened.
+        run: Its run, before.
+        turns: The turns of the queues.
+        watched: How whoever answers looks on when the run goes on.
+        cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
+    """
+    if after.state is not State.PENDING:
+        change.put(after, was=was).note(events)
+        settle(change, after, run, watched=watched)
+        return change
+    here = cards is not None and after.turn != was.turn
+    _follow(change, was, after, route=not here)
+    if cards is not None and here:
+        after, asked = cards(change, after)
+        events = (*events, *asked)
+    return _take_turns(change.put(after, was=was).note(events), was, after, turns)
+
+
+def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper) -> Change:
+    """Add to a change that writes an approval what follows where it is still open.
+
+    The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
+    reminders; the cards of those who cannot answer any more say so.
+    """
+    return _take_turns(_follow(change, was, after, route=True), was, after, turns)
+
+
+def _take_turns(change: Change, was: Approval, after: Approval, turns: TurnKeeper) -> Change:
+    """Note whose turn it was in the queues of a level that begins; the approval is written first.
+
+    An entry of an index goes with the record that a change writes.
+    """
+    if after.turn != was.turn and after.since is not None:
+        here = (after.level, after.round)
+        begun = [one for one in after.seats if (one.level, one.round) == here]
+        turns.take(change, begun, now=after.since)
+    return change
+
+
+def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
+    body: dict[str, JsonValue] = {"approval": after.id, "turn": after.turn}
+    if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
+        item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
+        change.send(stages.ROUTE, item, body)
+    began, changed = after.turn != was.turn, _looks(after) != _looks(was)
+    could, may = was.approvers, after.approvers
+    for asked in after.asked:
+        left = asked.person in could - may if asked.person else asked.turn == was.turn
+        if began and left and not asked.problem:
+            _tell(change, after, asked, moved=True)
+            continue
+        stays = asked.person in may if asked.person else asked.turn == after.turn
+        if changed and stays and asked.receipt and not asked.problem:
+            rewrite(change, after, asked)
+    if after.reminded > was.reminded:
+        item = f"remind:{after.id}:{after.turn}:{after.reminded}"
+        change.send(stages.ROUTE, item, body | {"remind": after.reminded})
+    return change
+
+
+def _looks(approval: Approval) -> tuple[object, ...]:
+    """Return what an open card shows and what can change."""
+    ballot = approval.ballot
+    votes = (ballot.yes, ballot.no, ballot.awaited, ballot.need)
+    return approval.claimed, approval.comments, approval.deadline, approval.level, votes
+
+
+def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
+    """Add to a change that an open card is written anew, as it is then; once for each version."""
+    body: dict[str, JsonValue] = {"kind": "update", "approval": approval.id, "person": asked.key}
+    if asked.turn:
+        body["turn"] = asked.turn
+    item = f"update:{approval.id}:{asked.key}:{approval.version}"
+    change.send(stages.deliver(asked.channel), item, body)
+
+
+def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
+    """Add to a change what follows from the end of an approval.
+
+    Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
+    where the terms say so, with each answer.
+    """
+    each = approval.terms is not None and approval.terms.resume is Resume.EACH
+    after = run.answered(approval.id, each=each)
+    if watched:
+        after = after.model_copy(update={"watched": watched})
+    change.put(after, was=run)
+    send_work(change, after)
+    tell_outcome(change, approval)
+
+
+def tell_outcome(change: Change, approval: Approval) -> None:
+    """Add to a change that everybody who was asked is told how it ended."""
+    for asked in approval.asked:
+        if not asked.problem:
+            _tell(change, approval, asked)
+
+
+def _tell(change: Change, approval: Approval, asked: Asked, *, moved: bool = False) -> None:
+    body: dict[str, JsonValue] = {"kind": "outcome", "approval": approval.id, "person": asked.key}
+    item = f"outcome:{approval.id}:{asked.key}"
+    if moved:
+        body["moved"] = asked.turn
+        item = f"moved:{approval.id}:{asked.key}:{asked.turn}"
+    change.send(stages.deliver(asked.channel), item, body)
+
+
+def send_work(change: Change, run: Run) -> Change:
+    """Add to a change the work that a run in its present state waits for.
+
+    While the work is still there, this puts in nothing: its id is a function of the run.
+    """
+    match run.state:
+        case RunState.QUEUED:
+            change.send(stages.run(run.app), run.id, {"run": run.id})
+        case RunState.ANSWERED:
+            item = f"{run.id}:{run.pause}"
+            change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+        case _:
+            pass
+    return change

@@ -1,0 +1,1 @@
+"""The ledger: records in Redis, changed by one commit script."""

@@ -1,0 +1,314 @@
+"""A change: everything that one atomic commit does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar, cast
+
+from pydantic import JsonValue
+
+from signoff.broker.ledger.store import to_ms_after, to_us
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.parts import Origin
+from signoff.core.approvals.run import Run
+from signoff.core.directory.people import normal_address
+from signoff.core.grants.grant import Grant
+from signoff.core.payloads.digest import digest
+
+FAR = 32_503_680_000_000
+"""The score of what has no deadline: the year 3000, in milliseconds."""
+
+Entry = tuple[str, str, int]
+"""An index, a member of it, and its score."""
+
+Record = Approval | Run | Grant
+R = TypeVar("R", Approval, Run)
+
+_KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Work of a stage, leased to whoever claimed it.
+
+    Attributes:
+        stage: The stage.
+        id: A function of the cause, so that the same cause puts the same work in once.
+        body: What to do.
+        attempts: How many times it has been claimed, this time included.
+        token: The lease.
+    """
+
+    stage: str
+    id: str
+    body: Mapping[str, Any]
+    attempts: int
+    token: str
+
+
+def key_of(record: Record) -> str:
+    """Return the key of a record, without the prefix."""
+    return f"{_KINDS[type(record)]}:{record.id}"
+
+
+def entries(record: Record | None) -> set[Entry]:
+    """Return where a record stands in the indexes.
+
+    The indexes follow from the records alone, so they can be rebuilt at any time.
+    """
+    match record:
+        case None:
+            return set()
+        case Run():
+            where = f"{record.app}\0{record.user}\0{record.session}\0{record.id}"
+            return {("runs", record.id, to_us(record.submitted_at)), ("sessions", where, 0)}
+        case Grant():
+            given = ("grants", record.id, to_us(record.at))
+            if record.revoked_at is not None or not record.left:
+                return {given}
+            # By its end: what has expired is passed over without being read.
+            covers = scope_key(record.scope.app, record.scope.tool, record.scope.user)
+            return {given, (covers, record.id, to_ms_after(record.expires_at))}
+        case Approval():
+            at = to_us(record.opened_at)
+            asked = (requests_key(record.origin.user), record.id, at)
+            return {("approvals", record.id, at), asked, *_standing(record)}
+
+
+def _standing(record: Approval) -> set[Entry]:
+    """Return where an approval stands by its state."""
+    if record.state is not State.PENDING:
+        ended = record.decision.at if record.decision else record.opened_at
+        found = {("decided", record.id, to_us(ended)), *_proposals(record)}
+        if record.decision and record.decision.grant:
+            found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
+        return found
+    # Rounded up: whatever comes out of the index is really late.
+    due = FAR if record.next_due is None else to_ms_after(record.next_due)
+    inboxes = {
+        (f"inbox:{person}", record.id, to_us(record.opened_at)) for person in record.approvers
+    }
+    queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
+    return {("waiting", record.id, due), *inboxes, *queues}
+
+
+def scope_key(app: str, tool: str, user: str) -> str:
+    """Return the index of the grants that calls of a tool for a requester may be covered by."""
+    text = f"{app}\0{tool}\0{user}".encode("utf-8", "backslashreplace")
+    return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
+
+
+def requests_key(identity: str) -> str:
+    """Return the index of what somebody has asked for under one of their identities."""
+    text = normal_address(identity).encode("utf-8", "backslashreplace")
+    return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
+
+
+def proposal_key(origin: Origin, digest: str) -> str:
+    """Return how the index of proposals finds the rejections that proposed a call of a session."""
+    return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
+
+
+def _proposals(approval: Approval) -> set[Entry]:
+    if approval.decision is None or approval.decision.proposal is None or approval.superseded_by:
+        return set()
+    proposed = digest(approval.call.name, approval.decision.proposal)
+    return {("proposals", proposal_key(approval.origin, proposed) + approval.id, 0)}
+
+
+@dataclass(slots=True)
+class Change:
+    """What one commit does: all of it, or nothing if somebody else was first.
+
+    A change has a mark of its own, which the records it writes carry: sent a second time, because
+    the answer to the first was lost, it is recognised and not taken for somebody else's.
+    """
+
+    writes: list[dict[str, object]] = field(default_factory=list)
+    items: list[dict[str, object]] = field(default_factory=list)
+    acks: list[dict[str, object]] = field(default_factory=list)
+    audit: list[dict[str, object]] = field(default_factory=list)
+    fences: list[dict[str, object]] = field(default_factory=list)
+    until: int = 0
+    mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    _latest: dict[str, Record] = field(default_factory=dict, repr=False)
+
+    def copy(self) -> Change:
+        """Return a change that can be added to without touching this one."""
+        return Change(
+            list(self.writes),
+            list(self.items),
+            list(self.acks),
+            list(self.audit),
+            list(self.fences),
+            self.until,
+            _latest=dict(self._latest),
+        )
+
+    def put(self, new: Record, *, was: Record | None) -> Self:
+        """Write a record, on the condition that it is still at the version of `was`.
+
+        Raises:
+            ValueError: The change writes this record already, and `was` is not what it writes:
+                one of the two would be lost.
+        """
+        key = key_of(new)
+        if key in self._latest and self._latest[key] is not was:
+            raise ValueError(f"{key} is written twice in one change; build on the first write.")
+        self._latest[key] = new
+        before, after = entries(was), entries(new)
+        places = {entry[:2] for entry in after}
+        return self.put_raw(
+            key,
+            new.model_dump_json(exclude_defaults=True, exclude={"version"}),
+            was=0 if was is None else was.version,
+            add=after - before,
+            drop=[entry for entry in before if entry[:2] not in places],
+        )
+
+    def leaves(self, record: R) -> R:
+        """Return a record as it stands when this change is done, its version included.
+
+        Args:
+            record: As it was before the change, which may or may not write it.
+        """
+        new = self._latest.get(key_of(record))
+        if not isinstance(new, type(record)):
+            return record
+        return new.model_copy(update={"version": record.version + 1})
+
+    def upon(self, earlier: Change, record: Record) -> Self:
+        """Write a record only as an earlier change, which is sent just before, has left it.
+
+        The version alone does not say so: somebody else may have been faster than the earlier
+        change, and have written the same version.
+        """
+        for write in self.writes:
+            if write["key"] == key_of(record):
+                write["by"] = earlier.mark
+        return self
+
+    def put_raw(
+        self,
+        key: str,
+        data: str,
+        *,
+        was: int = 0,
+        ttl: timedelta | None = None,
+        add: Iterable[Entry] = (),
+        drop: Iterable[Entry] = (),
+    ) -> Self:
+        """Write a record of another kind; empty data deletes it, `was` 0 wants it to be new."""
+        self.writes.append(
+            {
+                "key": key,
+                "was": was,
+                "data": _utf8(data),
+                "ttl": 0 if ttl is None else max(ttl // timedelta(milliseconds=1), 1),
+                "add": [list(entry) for entry in add],
+                "drop": [list(entry) for entry in drop],
+            }
+        )
+        return self
+
+    @property
+    def new_records(self) -> list[str]:
+        """The keys of the records that must not be there before it is committed."""
+        return [str(one["key"]) for one in self.writes if one["was"] == 0]
+
+    def index(self, key: str, member: str, score: int) -> Self:
+        """Put an entry into an index beside the record that this change writes.
+
+        Raises:
+            ValueError: The change writes no record: it would not be done at all.
+        """
+        if not self.writes:
+            raise ValueError(f"{key}: an index entry goes with a record; write that first.")
+        added = self.writes[-1]["add"]
+        self.writes[-1] = {
+            **self.writes[-1],
+            "add": [*cast("list[Any]", added), [key, member, score]],
+        }
+        return self
+
+    def send(
+        self, stage: str, item_id: str, body: Mapping[str, JsonValue], *, after: float = 0
+    ) -> Self:
+        """Put work into the outbox of a stage, available after so many seconds.
+
+        An item with this id that is still there stays as it is.
+        """
+        self.items.append(
+            {
+                "stage": stage,
+                "id": item_id,
+                "body": json.dumps(body),
+                "after": max(int(after * 1000), 0),
+            }
+        )
+        return self
+
+    def ack(self, item: Item) -> Self:
+        """Take claimed work out of its outbox, if its lease is still ours."""
+        return self._ack(item, -1)
+
+    def retry(self, item: Item, *, after: float) -> Self:
+        """Put claimed work back, for so many seconds from now."""
+        return self._ack(item, max(int(after * 1000), 0))
+
+    def note(self, events: Iterable[Event]) -> Self:
+        """Append to the audit."""
+        for event in events:
+            text = event.model_dump_json(exclude_defaults=True)
+            self.audit.append(
+                {
+                    "text": text,
+                    "hash": hashlib.sha256(text.encode()).hexdigest(),
+                    "run": event.run,
+                }
+            )
+        return self
+
+    def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
+        """Commit only while this lease is held under this token, and maybe give it back then."""
+        self.fences.append({"key": key, "token": token, "free": give_back})
+        return self
+
+    def before(self, moment: datetime | None) -> Self:
+        """Commit only while the ledger's clock is before this moment; None sets no limit."""
+        if moment is not None:
+            limit = to_ms_after(moment)
+            self.until = min(self.until, limit) if self.until else limit
+        return self
+
+    def to_json(self) -> str:
+        """Return the change as the commit script reads it."""
+        return json.dumps(
+            {
+                "writes": self.writes,
+                "items": self.items,
+                "acks": self.acks,
+                "audit": self.audit,
+                "fences": self.fences,
+                "until": self.until,
+                "mark": self.mark,
+            },
+            ensure_ascii=False,
+        )
+
+    def _ack(self, item: Item, after_ms: int) -> Self:
+        self.acks.append(
+            {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
+        )
+        return self
+
+
+def _utf8(text: str) -> str:
+    """Write lone surrogates as JSON escapes them; UTF-8 has no bytes for them."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,77 @@
+"""Following the audit as it grows: a wait for something to happen that needs no polling."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.events import Event
+
+# Under the socket timeout of the client: a longer blocking read would be taken for a dead server.
+_BLOCK_MS = 2000
+
+Entry = tuple[str, Event]
+"""An entry of the audit, with its id in the stream."""
+
+
+async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncIterator[Event]:
+    """Yield the entries of the audit, the old ones first, then each as it is committed; forever.
+
+    Args:
+        store: The ledger's store.
+        subject: The id of an approval or a run; only its entries are yielded.
+        start: The stream id after which to begin; "$" begins with the next entry.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async for batch in batches(store, start=start):
+        for _, event in batch:
+            if not subject or subject in {event.approval, event.run}:
+                yield event
+
+
+async def batches(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
+    """Yield what `follow` yields as it is read: several entries at a time, or after a while none.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    key = f"{store.prefix}audit"
+    if start == "$":
+        # Resolved once: "$" in each call would skip what comes between two calls.
+        start = await latest(store)
+    while True:
+        async with store.translated_client() as client:
+            streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
+        read = [_entry(row) for _, rows in streams or [] for row in rows]
+        start = read[-1][0] if read else start
+        yield read
+
+
+async def latest(store: Store) -> str:
+    """Return the stream id of the last entry, "0" where there is none.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with store.translated_client() as client:
+        rows = await client.xrevrange(f"{store.prefix}audit", count=1)
+    return rows[0][0] if rows else "0"
+
+
+async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
+    """Return the entries behind a stream id that there are by now, at most so many.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with store.translated_client() as client:
+        rows = await client.xrange(f"{store.prefix}audit", f"({start}", "+", count=limit)
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: tuple[str, Any]) -> Entry:
+    entry_id, fields = row
+    return entry_id, Event.model_validate_json(fields["e"])

@@ -1,0 +1,180 @@
+"""Leases that are kept alive while work is done, and that end the work when they are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import LeaseLost, LedgerError
+
+log = structlog.get_logger(__name__)
+
+
+def session_key(app: str, user: str, session: str) -> str:
+    """Return the lease key of an ADK session: whoever holds it alone runs the session."""
+    return f"lease:{app}\0{user}\0{session}"
+
+
+@dataclass(slots=True)
+class Kept:
+    """A lease key that is held under a token.
+
+    Attributes:
+        ledger: Where.
+        key: The lease key.
+        token: The token.
+        ending: Whether a commit is under way that gives it back.
+        ended: Whether it was given back.
+    """
+
+    ledger: Ledger
+    key: str
+    token: str
+    ending: bool = field(default=False, kw_only=True)
+    ended: bool = field(default=False, kw_only=True)
+
+    @property
+    def leased(self) -> Item | None:
+        """The item that is held with it, if there is one."""
+        return None
+
+    @property
+    def name(self) -> str:
+        """What is held, for messages."""
+        return self.leased.id if self.leased else self.key
+
+    def fence(self, change: Change) -> Change:
+        """Add to a change the condition that the key is still ours."""
+        return change.fence(self.key, self.token)
+
+
+@dataclass(slots=True)
+class Hold(Kept):
+    """A lease key and an item that are held under one token.
+
+    Attributes:
+        item: The item.
+    """
+
+    item: Item
+
+    @property
+    def leased(self) -> Item | None:
+        """The item."""
+        return self.item
+
+    async def end(self, change: Change) -> None:
+        """Commit the last change, which acknowledges the item or puts it back, and the key with it.
+
+        Raises:
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; the hold goes on.
+        """
+        self.ending = True
+        try:
+            await self.ledger.commit(change.fence(self.key, self.token, give_back=True))
+            self.ended = True
+        finally:
+            self.ending = False
+
+
+HoldT = TypeVar("HoldT", bound=Kept)
+
+
+def held(
+    ledger: Ledger, item: Item, key: str, *, lease: float, alive_at: float
+) -> AbstractAsyncContextManager[Hold]:
+    """Keep an item and a lease key alive that were taken under one token.
+
+    A heartbeat prolongs both every third of the lease; if one of them is lost, the body is
+    cancelled, because somebody else is doing the work by then.
+
+    Args:
+        ledger: The ledger.
+        item: The item.
+        key: The lease key.
+        lease: For how many seconds both are held after each beat.
+        alive_at: From when on they were held so long, by the loop's clock.
+
+    Raises:
+        LeaseLost: One of the two was lost while the body ran. Whatever the body made of its
+            cancellation, this is what comes out.
+    """
+    return _holding(Hold(ledger, key, item.token, item), lease=lease, alive_at=alive_at)
+
+
+def kept(
+    ledger: Ledger, key: str, token: str, *, lease: float, alive_at: float
+) -> AbstractAsyncContextManager[Kept]:
+    """Keep a lease key alive that was taken under a token; otherwise the same as `held`."""
+    return _holding(Kept(ledger, key, token), lease=lease, alive_at=alive_at)
+
+
+@asynccontextmanager
+async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterator[HoldT]:
+    body = asyncio.current_task()
+    if body is None:
+        raise RuntimeError("a lease needs a task to cancel.")
+    cancelled_before = body.cancelling()
+    beating = asyncio.create_task(_beat(hold, lease=lease, alive_at=alive_at, body=body))
+    try:
+        yield hold
+    except BaseException:
+        lost = _loss(beating)
+        # As asyncio.timeout does: only our own cancellation is taken back, another one goes on.
+        if lost is None or body.uncancel() > cancelled_before:
+            raise
+        raise LeaseLost(f"The lease of {hold.name} was lost while it ran.") from lost
+    else:
+        if (lost := _loss(beating)) is not None:
+            body.uncancel()
+            raise LeaseLost(f"The lease of {hold.name} was lost while it ran.") from lost
+    finally:
+        beating.cancel()
+        await asyncio.wait([beating])
+        if not hold.ended:
+            await _release(hold)
+
+
+async def _beat(
+    hold: Kept, *, lease: float, alive_at: float, body: asyncio.Task[Any]
+) -> LedgerError:
+    """Prolong until a lease is lost or must be taken for lost; then cancel the body."""
+    loop, item = asyncio.get_running_loop(), hold.leased
+    stage = item.stage if item else ""
+    while True:
+        give_up_at = alive_at + lease * 0.9
+        await asyncio.sleep(min(lease / 3, max(give_up_at - loop.time(), 0)))
+        sent_at = loop.time()
+        try:
+            # A Redis that does not answer must not let the body work on into somebody else's lease.
+            async with asyncio.timeout_at(give_up_at):
+                await hold.ledger.extend(item, token=hold.token, lease=lease, keys=[hold.key])
+        except (LedgerError, TimeoutError) as error:
+            if not isinstance(error, LeaseLost) and loop.time() < give_up_at:
+                continue
+            if isinstance(error, LeaseLost) and (hold.ending or hold.ended):
+                # We have given it back ourselves, or the commit that tries to will say so.
+                alive_at = sent_at
+                continue
+            log.warning("lease.lost", item=hold.name, stage=stage, error=str(error))
+            body.cancel()
+            return error if isinstance(error, LedgerError) else LeaseLost("Redis did not answer.")
+        alive_at = sent_at
+
+
+def _loss(beating: asyncio.Task[LedgerError]) -> LedgerError | None:
+    return beating.result() if beating.done() and not beating.cancelled() else None
+
+
+async def _release(hold: Kept) -> None:
+    # What the body did is done: a key that cannot be given back now runs out by itself.
+    with contextlib.suppress(LedgerError):
+        await hold.ledger.release_lease(hold.key, hold.token)

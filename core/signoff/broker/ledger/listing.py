@@ -1,0 +1,216 @@
+"""Lists that are read piece by piece.
+
+Whoever goes on behind a place misses nothing and sees nothing twice, whatever is added meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, Self, TypeVar
+
+import structlog
+
+from signoff.broker.ledger.change import requests_key
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible_approval, legible_grant, legible_run
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.core.approvals.search_terms import Sort
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.directory.people import Person
+from signoff.core.grants.grant import Grant
+
+log = structlog.get_logger(__name__)
+
+APPROVALS: Final = "approvals"
+"""The index of all approvals, by when they were opened."""
+
+RUNS: Final = "runs"
+"""The index of all runs, by when they were submitted."""
+
+GRANTS: Final = "grants"
+"""The index of all grants, by when they were given."""
+
+SCANNED: Final = 500
+"""How many records one request looks at: a page with few that fit ends here, and goes on."""
+
+T = TypeVar("T", Approval, Grant, Run)
+One = TypeVar("One")
+
+_FORM: Final = re.compile(r"(\d{1,16}) ([A-Za-z0-9._:-]{1,128})")
+
+
+class Place(NamedTuple):
+    """Where in an index somebody stands: a score, and among equal ones the member."""
+
+    score: int
+    member: str
+
+    @property
+    def cursor(self) -> str:
+        """What stands for it in an address."""
+        text = f"{self.score} {self.member}".encode()
+        return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+    @classmethod
+    def of(cls, cursor: str) -> Self:
+        """Return the place that a cursor stands for.
+
+        Raises:
+            ValueError: It is none of ours.
+        """
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        form = _FORM.fullmatch(base64.b64decode(padded, altchars=b"-_", validate=True).decode())
+        if form is None:
+            raise ValueError("it names no place")
+        return cls(int(form[1]), form[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[One]):
+    """A page of a list.
+
+    Attributes:
+        found: What is on it.
+        then: The place behind which the next one begins; None at the end.
+        looked: How many records were looked at for it.
+    """
+
+    found: Sequence[One]
+    then: Place | None
+    looked: int
+
+
+List = Callable[[Place | None, int], Awaitable[list[tuple[Place, One | None]]]]
+"""Returns records with their places from behind a place on; None beside one that is gone."""
+
+
+async def part(
+    listed: List[One],
+    keep: Callable[[One], bool],
+    *,
+    before: Place | None,
+    limit: int,
+    most: int = SCANNED,
+) -> Part[One]:
+    """Return a page of what is to be kept, which looks at a limited number of records.
+
+    Args:
+        listed: The list.
+        keep: Says what is to be kept.
+        before: The place behind which it begins; None for the beginning.
+        limit: The most that are on the page.
+        most: How many records are looked at.
+    """
+    place, found, looked = before, list[One](), 0
+    while looked < most:
+        batch = min(most - looked, max(2 * limit, 50))
+        rows = await listed(place, batch)
+        for place, one in rows:
+            looked += 1
+            if one is not None and keep(one):
+                found.append(one)
+                if len(found) == limit:
+                    return Part(found, place, looked)
+        if len(rows) < batch:
+            return Part(found, None, looked)
+    return Part(found, place, looked)
+
+
+def ordered(index: str, sort: Sort) -> tuple[str, bool]:
+    """Return which index to read for approvals in some order, and whether from its lowest score.
+
+    By what is due next it is that of all that waits: whoever reads it leaves the others out.
+
+    Args:
+        index: The index whose scores are times of opening.
+        sort: What comes first.
+    """
+    return ("waiting", True) if sort is Sort.DUE else (index, sort is Sort.OLDEST)
+
+
+async def approvals(
+    ledger: Ledger,
+    *,
+    index: str = APPROVALS,
+    before: Place | None = None,
+    limit: int,
+    rising: bool = False,
+    by: str = "",
+) -> list[tuple[Place, Approval | None]]:
+    """Return approvals of an index with their places, the newest first.
+
+    Args:
+        ledger: The ledger.
+        index: One whose score is a time: `APPROVALS`, ``inbox:PERSON``, ``queue:NAME``,
+            ``uses:GRANT``.
+        before: Behind which place; None for the beginning.
+        limit: How many places.
+        rising: Whether the oldest comes first.
+        by: Another index to order them by; see `Store.behind`.
+
+    Returns:
+        As many places as there are up to the limit; None beside one whose record is gone, or
+        cannot be read.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found = await ledger.store.behind(index, before=before, limit=limit, rising=rising, by=by)
+    return await _listed(ledger, "approval", found, legible_approval)
+
+
+async def requests(
+    ledger: Ledger,
+    person: Person,
+    *,
+    before: Place | None = None,
+    limit: int,
+    rising: bool = False,
+) -> list[tuple[Place, Approval | None]]:
+    """Return what somebody has asked for under any identity, as `approvals` returns approvals."""
+    found: list[tuple[int, str]] = []
+    for key in {requests_key(one) for one in (person.id, person.email, *person.aliases)}:
+        found += await ledger.store.behind(key, before=before, limit=limit, rising=rising)
+    found.sort(reverse=not rising)
+    return await _listed(ledger, "approval", found[:limit], legible_approval)
+
+
+async def runs(
+    ledger: Ledger, *, before: Place | None = None, limit: int
+) -> list[tuple[Place, Run | None]]:
+    """Return runs as `approvals` returns approvals."""
+    found = await ledger.store.behind(RUNS, before=before, limit=limit)
+    return await _listed(ledger, "run", found, legible_run)
+
+
+async def grants(
+    ledger: Ledger, *, before: Place | None = None, limit: int
+) -> list[tuple[Place, Grant | None]]:
+    """Return grants as `approvals` returns approvals."""
+    found = await ledger.store.behind(GRANTS, before=before, limit=limit)
+    return await _listed(ledger, "grant", found, legible_grant)
+
+
+async def _listed(
+    ledger: Ledger,
+    kind: str,
+    found: Sequence[tuple[int, str]],
+    legible: Callable[[str, tuple[int, str]], T],
+) -> list[tuple[Place, T | None]]:
+    places = [Place(*one) for one in found]
+    records = await ledger.store.read([f"{kind}:{one.member}" for one in places])
+    listed: list[tuple[Place, T | None]] = []
+    for place, record in zip(places, records, strict=True):
+        one = None
+        if record is not None:
+            try:
+                one = legible(place.member, record)
+            except RecordUnreadable as error:
+                # One that cannot be read does not hide the others.
+                log.error("ledger.unreadable", record=place.member, error=str(error))  # noqa: TRY400 -- the message says it all
+        listed.append((place, one))
+    return listed

@@ -1,0 +1,162 @@
+"""The indexes, made anew from the records they follow from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+import structlog
+from pydantic import ValidationError
+
+from signoff.broker.effects import send_work
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change, Record, entries
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.broker.ledger.store import to_ms
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.run import Run
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 200
+_QUARANTINE = "quarantine"
+
+_READERS: dict[str, Callable[[int, str], Record]] = {
+    "approval": read_approval,
+    "run": read_run,
+    "grant": read_grant,
+}
+_INDEXES = {
+    "approvals": "approval",
+    "waiting": "approval",
+    "decided": "approval",
+    "proposals": "approval",
+    "runs": "run",
+    "sessions": "run",
+    "grants": "grant",
+}
+_MANY = {
+    "inbox": "approval",
+    "queue": "approval",
+    "requests": "approval",
+    "uses": "approval",
+    "scope": "grant",
+}
+"""Indexes of which there are many, by how their names begin."""
+
+
+async def rebuild(ledger: Ledger) -> int:
+    """Write every index entry anew, drop those that no record stands behind.
+
+    It may run beside normal work: each record is touched by a commit of its own, which gives way
+    to whoever changes the record at the same time (and writes its entries then). The outboxes are
+    indexed anew too, and a run whose work has vanished from them gets it back.
+
+    Returns:
+        How many records there are.
+    """
+    count = 0
+    async for record in _records(ledger):
+        change = Change().put(record, was=record)
+        change.writes[0]["add"] = [list(entry) for entry in entries(record)]
+        if isinstance(record, Run):
+            send_work(change, record)
+        await ledger.commit_all([change])
+        count += 1
+    await _drop_strays(ledger)
+    await _index_outboxes(ledger)
+    await _index_trails(ledger)
+    await _index_quarantine(ledger)
+    return count
+
+
+async def _records(ledger: Ledger) -> AsyncIterator[Record]:
+    for kind in _READERS:
+        for key in await ledger.store.keys(f"{kind}:", "string"):
+            record = await _read(ledger, key)
+            if record is not None:
+                yield record
+
+
+async def _read(ledger: Ledger, key: str) -> Record | None:
+    found = await ledger.raw(key)
+    if found is None:
+        return None
+    try:
+        return _READERS[key.partition(":")[0]](*found)
+    except ValidationError as error:
+        log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
+        return None
+
+
+async def _drop_strays(ledger: Ledger) -> None:
+    indexes = dict(_INDEXES)
+    for start, kind in _MANY.items():
+        indexes |= dict.fromkeys(await ledger.store.keys(f"{start}:", "zset"), kind)
+    for index, kind in indexes.items():
+        for member in await ledger.store.members(index):
+            key = f"{kind}:{member.rpartition(chr(0))[2]}"
+            record = await _read(ledger, key)
+            if (index, member) in {entry[:2] for entry in entries(record)}:
+                continue
+            stray = [(index, member, 0)]
+            if record is not None:
+                change = Change().put(record, was=record)
+                change.writes[0]["drop"] = stray
+            elif await ledger.raw(key) is None:
+                # Deletes what is not there, on the condition that it still is not.
+                change = Change().put_raw(key, "", drop=stray)
+            else:
+                continue  # unreadable: it stands where whoever can read it has put it
+            await ledger.commit_all([change])
+
+
+async def _index_outboxes(ledger: Ledger) -> None:
+    prefix = ledger.store.prefix
+    now = ledger.store.now_ms() or int((await ledger.now()).timestamp() * 1000)
+    for key in await ledger.store.keys("items:", "hash"):
+        stage = key.removeprefix("items:")
+        async with ledger.store.translated_client() as client:
+            await client.sadd(f"{prefix}stages", stage)
+            for item in await client.hkeys(f"{prefix}{key}"):
+                # An item that is acknowledged right now leaves an entry that the next claim drops.
+                await client.zadd(f"{prefix}outbox:{stage}", {item: now}, nx=True)
+
+
+async def _index_trails(ledger: Ledger) -> None:
+    calls: list[tuple[str, str]] = []
+    async for entry_id, text, _ in audit.entries(ledger.store):
+        try:
+            event = Event.model_validate_json(text)
+        except ValidationError:
+            continue  # `signoff audit verify` is there to complain
+        if event.run:
+            calls.append((event.run, entry_id))
+        if len(calls) == _BATCH:
+            await ledger.store.scripts("trail", calls)
+            calls.clear()
+    if calls:
+        await ledger.store.scripts("trail", calls)
+
+
+async def _index_quarantine(ledger: Ledger) -> None:
+    """Index the mails that the channels have laid aside, by when they did."""
+    prefix = ledger.store.prefix
+    for key in await ledger.store.keys(f"{_QUARANTINE}:", "string"):
+        found = await ledger.raw(key)
+        if found is None:
+            continue
+        try:
+            at = to_ms(datetime.fromisoformat(json.loads(found[1])["at"]))
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
+            continue
+        async with ledger.store.translated_client() as client:
+            # One that is dropped right now leaves an entry that the next look drops.
+            await client.zadd(prefix + _QUARANTINE, {key.removeprefix(f"{_QUARANTINE}:"): at})
+    for member in await ledger.store.members(_QUARANTINE):
+        key = f"{_QUARANTINE}:{member}"
+        if await ledger.raw(key) is None:
+            await ledger.commit_all([Change().put_raw(key, "", drop=[(_QUARANTINE, member, 0)])])

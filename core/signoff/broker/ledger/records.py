@@ -1,0 +1,58 @@
+"""Approvals, runs and grants as they are kept in the ledger, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.grants.grant import Grant
+
+T = TypeVar("T")
+
+
+def read_approval(version: int, data: str) -> Approval:
+    """Return the approval that a record holds."""
+    return Approval.model_validate_json(data).model_copy(update={"version": version})
+
+
+def read_run(version: int, data: str) -> Run:
+    """Return the run that a record holds."""
+    return Run.model_validate_json(data).model_copy(update={"version": version})
+
+
+def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
+    """Return the approval that a record holds.
+
+    Raises:
+        RecordUnreadable: It does not hold what this version can read.
+    """
+    return _legible(read_approval, f"approval:{approval_id}", record)
+
+
+def legible_run(run_id: str, record: tuple[int, str]) -> Run:
+    """Return the run that a record holds; see `legible_approval`."""
+    return _legible(read_run, f"run:{run_id}", record)
+
+
+def read_grant(version: int, data: str) -> Grant:
+    """Return the grant that a record holds."""
+    return Grant.model_validate_json(data).model_copy(update={"version": version})
+
+
+def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
+    """Return the grant that a record holds; see `legible_approval`."""
+    return _legible(read_grant, f"grant:{grant_id}", record)
+
+
+def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:
+    try:
+        return read(*record)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RecordUnreadable(key, f"{where}: {first['msg']}") from error

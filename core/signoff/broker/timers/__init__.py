@@ -1,0 +1,1 @@
+"""Timers: what has become due, done by whoever comes first."""

@@ -1,0 +1,75 @@
+"""How late the timers are: the first sign that nobody sweeps, or too few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible_approval
+from signoff.broker.ledger.store import to_ms
+from signoff.broker.timers.sweep import LEASE
+from signoff.core.approvals.approval import State
+from signoff.core.base.durations import format_duration
+from signoff.core.base.errors import RecordUnreadable
+
+BOUND: Final = timedelta(minutes=1)
+"""What is later than this is worth a warning: a sweep begins every half second."""
+
+_LOOK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How late the oldest thing is that is due.
+
+    Attributes:
+        late: How long ago it should have been done; zero where nothing waits to be done.
+        approval: The approval that it is about, "" where there is none.
+    """
+
+    late: timedelta = timedelta()
+    approval: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in words; "" up to `BOUND`."""
+        if self.late <= BOUND:
+            return ""
+        seconds = timedelta(seconds=round(self.late.total_seconds()))
+        return (
+            f"What should have happened to approval {self.approval} {format_duration(seconds)} ago "
+            "has not happened: reminders, escalations and deadlines wait. Is `signoff channels` "
+            "running, and are there enough of it?"
+        )
+
+
+async def lag(ledger: Ledger) -> Lag:
+    """Return how late the oldest thing is that is due, by the ledger's clock.
+
+    What has been claimed and not done is looked at too: a process may have died with it, or it
+    fails again and again. Records that nobody can read count for nothing here; whoever sweeps
+    writes an error about each.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    now = await ledger.now()
+    # A claim moves what it takes by its lease.
+    until = to_ms(now + timedelta(seconds=LEASE))
+    ids = await ledger.store.below("waiting", until, limit=_LOOK)
+    found = Lag()
+    for approval_id, record in zip(
+        ids, await ledger.store.read([f"approval:{one}" for one in ids]), strict=True
+    ):
+        if record is None:
+            continue
+        try:
+            approval = legible_approval(approval_id, record)
+        except RecordUnreadable:
+            continue
+        due = approval.next_due
+        if approval.state is State.PENDING and due is not None and now - due > found.late:
+            found = Lag(now - due, approval_id)
+    return found

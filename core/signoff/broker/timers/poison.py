@@ -1,0 +1,121 @@
+"""Approvals that cannot be moved on: counted, told, and put to others.
+
+Whatever is wrong with one of them, a directory that cannot be asked, a record that cannot be read,
+the timers come back to it again and again. It keeps nobody else waiting, and somebody has to know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import LedgerUnavailable, SignoffError
+from signoff.core.routing.escalation import is_due
+
+log = structlog.get_logger(__name__)
+
+PATIENCE: Final = 5
+"""Failures before it is told: with the lease of a sweep between them, most of a minute."""
+
+_KEY: Final = "stuck:"
+_KEPT: Final = timedelta(days=1)
+_LONGEST: Final = 500
+
+
+class Stuck(NamedTuple):
+    """An approval that cannot be moved on.
+
+    Attributes:
+        approval: Its id.
+        tries: How often that has failed.
+        problem: Why.
+    """
+
+    approval: str
+    tries: int
+    problem: str
+
+
+async def note_failures(
+    ledger: Ledger, failed: Mapping[str, tuple[Approval | None, Exception]]
+) -> None:
+    """Count failures, and tell of each approval that has failed too often.
+
+    It is told after `PATIENCE` failures, and after twice as many each time that follows: in the
+    audit, as a dead letter, and to the stage `route`, which asks others.
+
+    Args:
+        ledger: The ledger.
+        failed: By the id of the approval: as it stands, None where that cannot be read, and why.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    if not failed:
+        return
+    now = await ledger.now()
+    records = await ledger.store.read([_KEY + one for one in failed])
+    changes = []
+    for (approval_id, (approval, error)), record in zip(failed.items(), records, strict=True):
+        problem = f"{type(error).__name__}: {error}"[:_LONGEST]
+        tries = 1 + (json.loads(record[1])["tries"] if record is not None else 0)
+        version = record[0] if record is not None else 0
+        text = json.dumps({"tries": tries, "problem": problem})
+        change = Change().put_raw(_KEY + approval_id, text, was=version, ttl=_KEPT)
+        if _is_told(tries):
+            log.error("sweep.stuck", approval=approval_id, tries=tries, error=problem)
+            run = approval.origin.run if approval is not None else ""
+            why = f"what is due cannot be done, tried {tries} times: {problem}"
+            told = Event(what=What.STUCK, at=now, approval=approval_id, run=run, by="deadline")
+            change.note([told.model_copy(update={"why": why})])
+            item = f"stuck:{approval_id}:{tries}"
+            letter = {"stage": "timers", "id": approval_id, "problem": problem}
+            change.put_raw(f"dead:timers:{item}:{now:%Y%m%dT%H%M%S}", json.dumps(letter))
+            if approval is not None:
+                body = {"approval": approval_id, "stuck": problem}
+                change.send(stages.ROUTE, item, body)
+        changes.append(change)
+    # Somebody else who has counted the same failure was faster: once is enough.
+    await ledger.commit_all(changes)
+
+
+async def stuck(ledger: Ledger) -> list[Stuck]:
+    """Return what cannot be moved on and was told, as far as it still is to be.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found = []
+    now = await ledger.now()
+    keys = await ledger.store.keys(_KEY, "string")
+    for key, record in zip(keys, await ledger.store.read(keys), strict=True):
+        if record is None:
+            continue
+        approval_id, noted = key.removeprefix(_KEY), json.loads(record[1])
+        if noted["tries"] >= PATIENCE and await _is_still(ledger, approval_id, now):
+            found.append(Stuck(approval_id, noted["tries"], noted["problem"]))
+    return found
+
+
+async def _is_still(ledger: Ledger, approval_id: str, now: datetime) -> bool:
+    try:
+        return is_due(await ledger.approval(approval_id), now)
+    except LedgerUnavailable:
+        raise
+    except SignoffError:
+        # Gone, or nobody can read it: that is what has to be mended.
+        return True
+
+
+def _is_told(tries: int) -> bool:
+    rounds, rest = divmod(tries, PATIENCE)
+    return not rest and rounds & (rounds - 1) == 0

@@ -1,0 +1,66 @@
+"""The clockwork: what has become due, and bells that nobody heard.
+
+Any number of processes may run it and none is special: what is due is claimed under a lease, and
+every step is a compare-and-set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from signoff.broker.decisions import Desk
+from signoff.broker.timers.lag import lag
+from signoff.broker.timers.sweep import LEASE, Sweep
+from signoff.core.base.errors import LedgerError
+
+log = structlog.get_logger(__name__)
+
+_WARN = 30.0
+
+
+class Reconciler:
+    """Works through the due index and rings where work waits.
+
+    Args:
+        desk: Does what is due.
+        cycle: Seconds between two looks.
+        lease: Seconds after which others take up what a process that died had claimed.
+    """
+
+    def __init__(self, desk: Desk, *, cycle: float = 0.5, lease: float = LEASE) -> None:
+        self._ledger = desk.ledger
+        self._sweep = Sweep(desk, lease=lease)
+        self._cycle = cycle
+
+    async def run_forever(self) -> None:
+        """Look again and again until cancelled; a ledger that is away is waited for."""
+        async with asyncio.TaskGroup() as group:
+            # Apart: while very much is due, the bells of the other stages are rung all the same.
+            group.create_task(self._again_and_again(self._sweep.once))
+            group.create_task(self._again_and_again(self._ledger.ring_overdue))
+            group.create_task(self._again_and_again(self._warn, cycle=_WARN))
+
+    async def once(self) -> int:
+        """Do what is due now, ring where work waits, and return how many were due."""
+        count = await self._sweep.once()
+        await self._ledger.ring_overdue()
+        return count
+
+    async def _warn(self) -> None:
+        found = await lag(self._ledger)
+        if found.problem:
+            late = round(found.late.total_seconds())
+            log.warning("timers.late", seconds=late, approval=found.approval)
+
+    async def _again_and_again(
+        self, look: Callable[[], Awaitable[object]], *, cycle: float | None = None
+    ) -> None:
+        while True:
+            try:
+                await look()
+            except LedgerError as error:
+                log.warning("reconciler.ledger_unavailable", error=str(error))
+            await asyncio.sleep(self._cycle if cycle is None else cycle)

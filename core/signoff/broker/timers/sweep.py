@@ -1,0 +1,128 @@
+"""The sweep: everything that is due, in batches, each approval by a commit of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from signoff.broker.decisions import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.timers.poison import note_failures
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import SignoffError
+
+log = structlog.get_logger(__name__)
+
+BATCH: Final = 100
+"""Approvals in one claim: a few milliseconds of Redis, in which nobody else is served."""
+
+LEASE: Final = 10.0
+"""Seconds after which others take up what was claimed by a process that died."""
+
+_ROUNDS: Final = 20
+
+
+class Sweep:
+    """Does what is due.
+
+    Any number of processes may sweep the same ledger. Each claims a batch for itself, and whatever
+    it does is a compare-and-set: an approval that was claimed twice, because a lease ran out, is
+    moved once.
+
+    Args:
+        desk: Says what is to be done with an approval.
+        batch: How many approvals to claim at a time.
+        lease: For how many seconds nobody else gets them.
+    """
+
+    def __init__(self, desk: Desk, *, batch: int = BATCH, lease: float = LEASE) -> None:
+        self._desk = desk
+        self._ledger = desk.ledger
+        self._batch = batch
+        self._lease = lease
+
+    async def once(self) -> int:
+        """Work until nothing is due, and return how many approvals were claimed.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached; what was claimed comes back by itself.
+        """
+        count = 0
+        while due := await self._ledger.due(limit=self._batch, lease=self._lease):
+            await self._do(due)
+            count += len(due)
+        return count
+
+    async def _do(self, due: Sequence[str]) -> None:
+        await self._desk.look()
+        left = due
+        for round_ in range(_ROUNDS):
+            if not left:
+                return
+            # Processes that disturb each other at one run would go on doing so in step.
+            await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
+            left = await self._round(left)
+        log.warning("sweep.disturbed", approvals=list(left))
+
+    async def _round(self, ids: Sequence[str]) -> list[str]:
+        """Move these on, and return those that somebody else has changed meanwhile."""
+        runs = _Runs()
+        moves: list[tuple[Approval, Change]] = []
+        failed: dict[str, tuple[Approval | None, Exception]] = {}
+        for approval_id, standing in zip(ids, await self._ledger.standings(ids), strict=True):
+            approval = None
+            try:
+                if isinstance(standing, SignoffError):
+                    raise standing  # noqa: TRY301 -- it has been waiting in the place of a result
+                approval, read, now = standing
+                change = self._desk.tick(approval, runs.latest(read), now)
+            except Exception as error:
+                # One approval that cannot be moved does not keep the others from it.
+                log.exception("sweep.failed", approval=approval_id, error=str(error))
+                failed[approval_id] = (approval, error)
+                continue
+            if change is not None:
+                runs.follow(read, change)
+                moves.append((approval, change))
+        await note_failures(self._ledger, failed)
+        problems = await self._ledger.commit_all([change for _, change in moves])
+        disturbed = []
+        for (approval, change), problem in zip(moves, problems, strict=True):
+            if problem is None:
+                state = change.leaves(approval).state.value
+                log.info("approval.moved_on", approval=approval.id, state=state)
+            else:
+                disturbed.append(approval.id)
+        return disturbed
+
+
+class _Runs:
+    """The runs of one round as its changes leave them.
+
+    What waits for one run often falls due at once: each of these changes builds on the one before.
+    Those that were read at different moments do not, and one of them is disturbed.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, int], tuple[Run, Change]] = {}
+
+    def latest(self, read: Run) -> Run:
+        """Return a run that was read as the changes so far leave it."""
+        written = self._written.get((read.id, read.version))
+        return read if written is None else written[0]
+
+    def follow(self, read: Run, change: Change) -> None:
+        """Let a change count only upon the one before it that wrote the same run."""
+        before = self.latest(read)
+        after = change.leaves(before)
+        if after is before:
+            return
+        place = (read.id, read.version)
+        if place in self._written:
+            change.upon(self._written[place][1], before)
+        self._written[place] = (after, change)

@@ -1,0 +1,91 @@
+"""What happened to an approval or a run: the entries of the audit and of the timeline."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field, JsonValue
+
+from signoff.core.base.model import Value
+
+
+class What(StrEnum):
+    """The kinds of entries."""
+
+    SUBMITTED = "submitted"
+    OPENED = "opened"
+    ASKED = "asked"
+    UNROUTABLE = "unroutable"
+    DELIVERED = "delivered"
+    UNDELIVERED = "undelivered"
+    DELAYED = "delayed"
+    AWAY = "away"
+    CLAIMED = "claimed"
+    RELEASED = "released"
+    REASSIGNED = "reassigned"
+    EXTENDED = "extended"
+    COMMENTED = "commented"
+    ASKED_BACK = "asked_back"
+    ANSWERED_BACK = "answered_back"
+    FIRST_STEP = "first_step"
+    VOTED = "voted"
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
+    PASSED = "passed"
+    STUCK = "stuck"
+    GRANTED = "granted"
+    GRANT_USED = "grant_used"
+    GRANT_REVOKED = "grant_revoked"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    TIMED_OUT = "timed_out"
+    OVERDUE = "overdue"
+    WITHDRAWN = "withdrawn"
+    SUPERSEDED = "superseded"
+    REFUSED_ANSWER = "refused_answer"
+    NOT_UNDERSTOOD = "not_understood"
+    IGNORED_MAIL = "ignored_mail"
+    QUARANTINED = "quarantined"
+    MAIL_RETRIED = "mail_retried"
+    MAIL_DROPPED = "mail_dropped"
+    ANSWERED = "answered"
+    STARTED = "started"
+    FINISHED = "finished"
+    RESUMED = "resumed"
+    NOT_RESUMED = "not_resumed"
+    EXPIRED = "expired"
+    IN_DOUBT = "in_doubt"
+    ENROLLED = "enrolled"
+    UNENROLLED = "unenrolled"
+    INVITED = "invited"
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    LEFT = "left"
+    BACK = "back"
+    TOKEN_CREATED = "token_created"  # noqa: S105 -- a name
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105 -- the same
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Event(Value):
+    """One entry.
+
+    Attributes:
+        what: The kind.
+        at: When, by the ledger's clock (UTC).
+        approval: The id of the approval, or "" when it is about the run alone.
+        run: The id of the run, or "".
+        by: The id of the person, or the part of Signoff, that caused it.
+        why: The reason in words.
+        more: Details that are worth keeping: channel, digest, values, addresses.
+    """
+
+    what: What
+    at: datetime
+    approval: str = ""
+    run: str = ""
+    by: str = ""
+    why: str = ""
+    more: dict[str, JsonValue] = Field(default_factory=dict)

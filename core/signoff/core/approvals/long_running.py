@@ -1,0 +1,172 @@
+"""Long-running tools whose calls wait for a person: which they are, and what they are told then.
+
+A `LongRunningFunctionTool` returns something like ``{"status": "pending", "ticket": "t-17"}``, and
+its result comes later, as a function response with the id of the call. ADK does not say from whom;
+a tool that is named in ``[[long_running]]`` gets it from an approver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field, JsonValue
+
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import ConditionError, NotCanonical
+from signoff.core.base.model import Value
+from signoff.core.payloads.digest import require_canonical
+from signoff.core.policies import conditions
+
+WHEN_NAMES = ("app", "tool", "args", "result")
+"""What `when` can use: two strings and two maps."""
+
+RESPONSE_NAMES = (
+    "approved",
+    "status",
+    "reason",
+    "values",
+    "proposal",
+    "by",
+    "app",
+    "tool",
+    "args",
+    "result",
+)
+"""What `response` can use: `approved` is true or false; `values`, `proposal`, `args` and `result`
+are maps, empty where there is nothing; the others are strings."""
+
+_PROPOSED = (
+    "The approver would approve other arguments. If that serves the user, call the tool again with "
+    "exactly the arguments of the proposal."
+)
+
+
+class LongRunning(Value):
+    """[[long_running]]: a tool whose calls wait for an approval; the first that matches rules."""
+
+    tool: str = Field(
+        min_length=1, max_length=128, description="The name of the `LongRunningFunctionTool`."
+    )
+    app: str = Field("", max_length=64, description="Only in this app; in every app where not set.")
+    when: str = Field(
+        "",
+        description="CEL over app, tool, args and result (what the tool has returned so far): only "
+        "such a call waits. Every call where not set.",
+    )
+    payload: JsonValue = Field(
+        None, description="Values that the approver fills in, as `request_confirmation(payload=…)`."
+    )
+    response: str = Field(
+        "",
+        description="CEL that gives the result of the call, a map, over approved, status, reason, "
+        "values, proposal, by, app, tool, args and result. Where not set: what the tool has "
+        "returned so far, with `status` (approved, rejected, timed_out, …) and `reason`.",
+    )
+
+
+def check(rule: LongRunning) -> None:
+    """Refuse a rule that can never work.
+
+    Raises:
+        ConditionError: `when` or `response` does not parse, or uses a name that is not there;
+            `when` does not give true or false, or `response` not a map.
+        NotCanonical: The payload is no JSON.
+    """
+    require_canonical(rule.payload, f"The payload of {rule.tool}")
+    if rule.when:
+        conditions.check(rule.when, WHEN_NAMES)
+    if rule.response:
+        conditions.check(rule.response, RESPONSE_NAMES, gives=dict)
+
+
+def rule_for(
+    rules: Sequence[LongRunning],
+    *,
+    app: str,
+    tool: str,
+    args: Mapping[str, JsonValue],
+    result: JsonValue,
+) -> LongRunning | None:
+    """Return the rule by which a call waits for an approval; None where it is not ours.
+
+    A `when` that cannot be evaluated on this call holds, and so does one about the result of a
+    call that has none, because its worker died: to ask once too often does no harm.
+    """
+    facts: dict[str, JsonValue] = {
+        "app": app,
+        "tool": tool,
+        "args": dict(args),
+        "result": result if isinstance(result, dict) else {},
+    }
+    for rule in rules:
+        if rule.tool != tool or rule.app not in {"", app}:
+            continue
+        if not rule.when or (result is None and "result" in rule.when):
+            return rule
+        try:
+            if conditions.holds(rule.when, facts):
+                return rule
+        except ConditionError:
+            return rule
+    return None
+
+
+def result_of(
+    rule: LongRunning | None, approval: Approval, result: JsonValue
+) -> dict[str, JsonValue]:
+    """Return the final result of a call that was decided.
+
+    Args:
+        rule: The rule of the tool; None where it has been taken out of the settings since.
+        approval: The decided approval.
+        result: What the tool has returned so far, None where nothing.
+
+    Raises:
+        ConditionError: The expression cannot be evaluated on this decision, or gives no map.
+    """
+    so_far = dict(result) if isinstance(result, dict) else {}
+    if rule is None or not rule.response:
+        return _usual(approval, so_far)
+    decision = approval.decision
+    payload = decision.payload if decision is not None else None
+    facts: dict[str, JsonValue] = {
+        "approved": approval.state is State.APPROVED,
+        "status": approval.state.value,
+        "reason": decision.reason if decision is not None else "",
+        "values": payload if isinstance(payload, dict) else {},
+        "proposal": (decision.proposal if decision is not None else None) or {},
+        "by": decision.by if decision is not None else "",
+        "app": approval.origin.app,
+        "tool": approval.call.name,
+        "args": dict(approval.call.args),
+        "result": so_far,
+    }
+    try:
+        built = conditions.value(rule.response, facts)
+    except KeyError as error:
+        raise ConditionError(f"{rule.response!r} uses {error}, which is not there.") from error
+    if not isinstance(built, dict):
+        raise ConditionError(f"{rule.response!r} gives {type(built).__name__}, not a map.")
+    try:
+        require_canonical(built, f"What {rule.response!r} gives")
+    except NotCanonical as error:
+        raise ConditionError(str(error)) from error
+    return built
+
+
+def _usual(approval: Approval, so_far: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return what the tool has returned so far, with the decision put over it."""
+    told: dict[str, JsonValue] = {**so_far, "status": approval.state.value}
+    decision = approval.decision
+    if decision is None:
+        return told
+    if decision.reason:
+        told["reason"] = decision.reason
+    if decision.payload is not None:
+        told["values"] = decision.payload
+    if decision.by and approval.terms is not None and approval.terms.name_approver:
+        told["decided_by"] = decision.by
+    if decision.proposal is not None:
+        told["proposal"] = {"tool": approval.call.name, "args": decision.proposal}
+        told["what_to_do"] = _PROPOSED
+    return told

@@ -1,0 +1,169 @@
+"""The parts of an approval: the call, where it comes from, who is asked, what was decided."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pydantic import Field, JsonValue
+
+from signoff.core.base.model import Value
+
+INPUT: Final = "adk_request_input"
+"""What a request for input is called: by ADK in the session, and by us in policies and digests."""
+
+
+_LONGEST_WORDS: Final = 2_000
+
+
+class Kind(StrEnum):
+    """What is asked for."""
+
+    CONFIRMATION = "confirmation"
+    """A yes or a no to a tool call that has not run yet."""
+    INPUT = "input"
+    """Values for a workflow or a model; its `ToolCall` is the request: message, payload, schema."""
+    LONG_RUNNING = "long_running"
+    """The result of a tool call that has begun, and waits for a person's decision."""
+
+
+class Shown(StrEnum):
+    """How much of a call a channel has shown to somebody."""
+
+    UNKNOWN = ""
+    """The channel does not say, or the card is not known to be delivered."""
+    COMPLETE = "complete"
+    """All of it could be read there before a yes."""
+    CUT = "cut"
+    """Some of it was cut, folded or left out: a yes is possible elsewhere only."""
+
+
+class ToolCall(Value):
+    """The call that waits.
+
+    Attributes:
+        id: The id of the FunctionCall in the session (not of its confirmation request).
+        name: The tool.
+        args: Its arguments, as the tool gets them.
+    """
+
+    id: str
+    name: str
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Origin(Value):
+    """Where the call comes from, in the terms of ADK.
+
+    Attributes:
+        run: The id of Signoff's run.
+        app: The name of the agent's folder.
+        agent: The author of the event, the agent that called the tool.
+        user: The user id of the session: the requester.
+        session: The session id.
+        invocation: The invocation id, which the answer must carry.
+        confirmation: The id of the FunctionCall to answer: of the request for a confirmation or
+            for input, or of the long-running call itself.
+        again: How many times this call was asked about before, because it was in doubt.
+        nth: How many requests with this id came before it in the session: the nodes of a
+            workflow ask under the same id each time they run.
+        expired: How many times this call was asked about before, and the yes expired.
+        made: The digest of the call in the session, where the approval is about another one: code
+            is suspended at a call inside of it, or a callback has changed its arguments before
+            the tool got them. "" where it is about the call in the session itself.
+    """
+
+    run: str
+    app: str
+    agent: str = ""
+    user: str
+    session: str
+    invocation: str
+    confirmation: str
+    again: int = 0
+    nth: int = 0
+    expired: int = 0
+    made: str = ""
+
+
+class Asked(Value):
+    """One person who is asked through one channel, and how the delivery went.
+
+    Attributes:
+        person: The id of the person; "" for a place where all who are asked see the card, such as
+            a Slack channel.
+        channel: ``email``, ``slack``, or the name of a channel of one's own.
+        address: Where to, in the channel's terms.
+        receipt: What the channel returned, "" until it is delivered.
+        problem: Why it could not be delivered, "" while it may still be.
+        away: What an out-of-office reply to the card said, "" where none came.
+        copy_state: What became of the card since, where the channel can say: ``reconciled``,
+            ``updated``, ``lost``.
+        copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
+            earlier level at which the same person was asked.
+        turn: The level at which this was asked; see `Question.turn`.
+        shown: How much of the call the card shows.
+    """
+
+    person: str
+    channel: str
+    address: str
+    receipt: str = ""
+    problem: str = ""
+    away: str = ""
+    copy_state: str = ""
+    copies: tuple[str, ...] = ()
+    turn: str = ""
+    shown: Shown = Shown.UNKNOWN
+
+    @property
+    def key(self) -> str:
+        """Who this is, among those who are asked through one channel."""
+        return self.person or f"#{self.address}"
+
+
+class Decision(Value):
+    """The decision that ended an approval.
+
+    Attributes:
+        by: The id of the person, or "" when the deadline or the requester ended it.
+        at: When (UTC).
+        channel: How it came: ``email``, ``cli``, ...
+        reason: In the person's own words.
+        payload: The values for the tool, following the payload template; None where there is none.
+            For a request for input: the answer, as its schema wants it.
+        proposal: For a rejection that says what would be approved: the arguments of that call.
+        first_step: The channel of the first step, where it took two; "" where it took one.
+        grant: The id of the grant that it follows from; "" where the person was asked.
+    """
+
+    by: str = ""
+    at: datetime
+    channel: str = ""
+    reason: str = ""
+    payload: JsonValue = None
+    proposal: dict[str, JsonValue] | None = None
+    first_step: str = ""
+    grant: str = ""
+
+
+def words_of(agent: str) -> str:
+    """Return what an agent has said as it is kept: at most 2,000 characters, the rest left out."""
+    text = agent.encode("utf-8", "replace").decode().strip()
+    return text if len(text) <= _LONGEST_WORDS else f"{text[: _LONGEST_WORDS - 1]}…"
+
+
+def approval_id(origin: Origin) -> str:
+    """Return the id of the approval for one confirmation request: ``ap_`` and 16 letters."""
+    text = f"{origin.app}\0{origin.user}\0{origin.session}\0{origin.confirmation}"
+    if origin.again:
+        text += f"\0{origin.again}"
+    if origin.nth:
+        text += f"\0#{origin.nth}"
+    if origin.expired:
+        text += f"\0~{origin.expired}"
+    short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
+    return "ap_" + short.decode().lower()

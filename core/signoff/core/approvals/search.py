@@ -1,0 +1,110 @@
+"""What of the approvals is wanted: the same words on the page, in the API and at the terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.search_terms import Due, Standing
+from signoff.core.directory.people import Directory
+
+_WITHIN: Final = {
+    Due.OVERDUE: timedelta(),
+    Due.HOUR: timedelta(hours=1),
+    Due.DAY: timedelta(days=1),
+    Due.WEEK: timedelta(weeks=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is wanted; what is not said leaves it open.
+
+    Attributes:
+        q: Words that all have to be in it: in the id, the tool, the app, the requester, the hint or
+            the arguments.
+        state: Where it stands.
+        queue: A queue in which it waits, or did at the end.
+        tool: The tool.
+        app: The app.
+        person: The requester, or somebody whose answer is waited for, or who has decided.
+        due: When its level ends.
+    """
+
+    q: str = ""
+    state: Standing | None = None
+    queue: str = ""
+    tool: str = ""
+    app: str = ""
+    person: str = ""
+    due: Due | None = None
+
+    def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
+        """Say whether an approval is one of those that are wanted."""
+        return (
+            self._stands(one, now)
+            and self.queue in {"", *(name.removeprefix(QUEUE) for name in one.queues)}
+            and self.tool.casefold() in {"", one.call.name.casefold()}
+            and self.app.casefold() in {"", one.origin.app.casefold()}
+            and self._due_then(one, now)
+            and self._concerns(one, directory)
+            and self._says(one, directory)
+        )
+
+    def _stands(self, one: Approval, now: datetime) -> bool:
+        pending = one.state is State.PENDING
+        match self.state:
+            case None:
+                return True
+            case Standing.FREE:
+                return pending and one.claim_at(now) is None
+            case Standing.CLAIMED:
+                return pending and one.claim_at(now) is not None
+            case Standing.QUESTION:
+                return pending and one.open_question is not None
+            case _:
+                return one.state.value == self.state.value
+
+    def _due_then(self, one: Approval, now: datetime) -> bool:
+        if self.due is None:
+            return True
+        if one.state is not State.PENDING:
+            return False
+        if one.deadline is None:
+            # What stays open has none any more behind its end; what is not routed has none yet.
+            return self.due is Due.OVERDUE and one.terms is not None
+        return one.deadline <= now + _WITHIN[self.due]
+
+    def _concerns(self, one: Approval, directory: Directory) -> bool:
+        if not self.person:
+            return True
+        people = (one.origin.user, *one.ballot.awaited, *one.decided_by)
+        return any(directory.same(self.person, other) for other in people)
+
+    def _says(self, one: Approval, directory: Directory) -> bool:
+        if not self.q:
+            return True
+        text = words_of(one, directory)
+        return all(word in text for word in self.q.casefold().split())
+
+
+def words_of(approval: Approval, directory: Directory) -> str:
+    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded."""
+    call, origin = approval.call, approval.origin
+    requester = directory.find(origin.user)
+    parts = (
+        approval.id,
+        origin.run,
+        call.name,
+        origin.app,
+        origin.agent,
+        origin.user,
+        requester.shown if requester is not None else "",
+        approval.hint,
+        json.dumps(call.args, ensure_ascii=False),
+    )
+    return "\n".join(parts).casefold()

@@ -1,0 +1,1 @@
+"""What every room of the domain uses: errors, values, texts, times."""

@@ -1,0 +1,347 @@
+"""The card: what a person is shown, before any channel gives it a form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, Kind, State
+from signoff.core.approvals.collaboration import Sort
+from signoff.core.base.durations import format_duration
+from signoff.core.base.lookalikes import scripts_in_use
+from signoff.core.base.model import Value
+from signoff.core.base.shown_text import (
+    one_line,
+    shortened,
+    shown,
+    unbroken,
+    warnings_about,
+)
+from signoff.core.directory.people import Directory
+from signoff.core.grants.grant import givers
+from signoff.core.payloads.answer import form_of
+from signoff.core.payloads.payload import fields_of
+from signoff.core.policies.policy import Risk
+from signoff.core.replies.examples import example_of_grant, spans_within
+
+__all__ = [
+    "Card",
+    "Offer",
+    "Remark",
+    "Row",
+    "awaited",
+    "awaited_by",
+    "card",
+    "one_line",
+    "progress",
+    "shown",
+    "topic",
+    "unbroken",
+]
+
+_LONGEST_QUESTION = 120
+_MOST_COMMENTS = 10
+_LONGEST_COMMENT = 600
+_MOST_AWAITED = 5
+_VERBS = {
+    Kind.CONFIRMATION: "asks to run",
+    Kind.INPUT: "asks for",
+    Kind.LONG_RUNNING: "waits for your decision on",
+}
+
+
+class Row(Value):
+    """One argument of the call, or one field to fill.
+
+    Attributes:
+        name: Its name.
+        value: Its value as people read it; of a field, what it starts as.
+        note: What is to be known about a field: its choices, its description.
+        filled: Whether a field may stay as it starts, whatever that looks like.
+    """
+
+    name: str
+    value: str
+    note: str = ""
+    filled: bool = False
+
+
+class Remark(Value):
+    """What somebody has said about it; see `signoff.core.approvals.handling.Comment`.
+
+    Attributes:
+        who: The name of the person.
+        at: When (UTC).
+        text: As people read it, shortened.
+        asks: Whether it is a question to the requester.
+    """
+
+    who: str
+    at: datetime
+    text: str
+    asks: bool = False
+
+
+class Offer(Value):
+    """How calls like it may be approved beforehand.
+
+    Attributes:
+        who: The ids of the people who may do so.
+        example: An answer that does.
+        terms: How far that goes, in words.
+        spans: Durations to choose from.
+    """
+
+    who: tuple[str, ...] = ()
+    spans: tuple[str, ...] = ()
+    example: str = ""
+    terms: str = ""
+
+
+class Card(Value):
+    """Everything that a card shows; each channel renders the same one.
+
+    Attributes:
+        approval: The id of the approval.
+        kind: What is asked for.
+        title: One line: what the agent wants to do.
+        app: The agent's folder.
+        agent: The agent that called the tool.
+        tool: The tool.
+        rows: The arguments; of a request for input, what it comes with.
+        hint: The tool's own words, "" where ADK only put its standard text; of a request for
+            input, the question where the title is too short for it.
+        said: What the agent said before the call: its own words, which nobody has checked.
+        requester: Who asked.
+        policy: The name of the policy.
+        deadline: Until when (UTC), None when it stays open.
+        digest: Of the tool and the arguments.
+        fields: The payload template to fill, empty where there is none.
+        optional: Names of more fields, which may be given as well.
+        yes_or_no: Whether a no is an answer that the agent goes on with.
+        in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
+        risky: Whether a yes is worth a question back.
+        comments: What was said about it, the oldest first: the latest ten.
+        warnings: What in it is not what it looks like, in sentences: hidden characters, and letters
+            that look like others. Such characters are written as escapes in all of the above.
+        asks_back: Whether the requester can be asked something.
+        extends: Whether the deadline can be moved.
+        claims: Whether it waits in a queue, whose members claim what they decide.
+        claimed: The name of whoever has claimed it, "" for nobody.
+        claimed_until: When that ends by itself (UTC).
+        level: What the level that is asked is called, "" where there is only one.
+        progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
+            "" where one yes ends it.
+        awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
+            3 more"; "" elsewhere.
+        beforehand: How calls like it may be approved too.
+    """
+
+    approval: str
+    kind: Kind = Kind.CONFIRMATION
+    title: str
+    app: str
+    agent: str
+    tool: str
+    rows: tuple[Row, ...]
+    hint: str
+    said: str = ""
+    requester: str
+    policy: str
+    deadline: datetime | None
+    digest: str
+    fields: tuple[Row, ...] = ()
+    optional: tuple[str, ...] = ()
+    yes_or_no: bool = True
+    in_two_steps: bool = False
+    risky: bool = False
+    comments: tuple[Remark, ...] = ()
+    warnings: tuple[str, ...] = ()
+    asks_back: bool = False
+    extends: bool = False
+    claims: bool = False
+    claimed: str = ""
+    claimed_until: datetime | None = None
+    level: str = ""
+    progress: str = ""
+    awaited: str = ""
+    beforehand: Offer = Offer()
+
+
+def card(approval: Approval, directory: Directory) -> Card:
+    """Return the card of an approval."""
+    call, origin = approval.call, approval.origin
+    requester = directory.find(origin.user)
+    claim = approval.claimed if approval.state is State.PENDING else None
+    agent = one_line(origin.agent or origin.app)
+    verb = _VERBS[approval.kind]
+    hint = approval.own_hint
+    texts = (call.name, hint, *_texts(call.args), *_texts(fields_of(approval.template)))
+    in_use = scripts_in_use(texts)
+    about = (origin.app, origin.agent, *(() if requester else (origin.user,)))
+    open_still = approval.state is State.PENDING
+    basis = Card(
+        approval=approval.id,
+        kind=approval.kind,
+        title=f"{agent} {verb} {one_line(call.name, in_use)}",
+        app=one_line(origin.app),
+        agent=one_line(origin.agent),
+        tool=one_line(call.name, in_use),
+        rows=_rows(call.args, in_use),
+        hint=shown(hint, in_use),
+        said=shown(approval.said),
+        requester=one_line(requester.shown if requester else origin.user),
+        policy=approval.terms.policy if approval.terms else "",
+        deadline=approval.deadline,
+        digest=approval.digest,
+        fields=_starts(fields_of(approval.template), in_use),
+        in_two_steps=approval.in_two_steps,
+        level=one_line(approval.terms.called(approval.level)) if approval.terms else "",
+        progress=progress(approval, directory),
+        awaited=awaited(approval, directory),
+        risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
+        comments=tuple(
+            Remark(
+                who=_name(comment.by, directory),
+                at=comment.at,
+                text=shortened(shown(comment.text), _LONGEST_COMMENT),
+                asks=comment.sort is Sort.QUESTION,
+            )
+            for comment in approval.comments[-_MOST_COMMENTS:]
+        ),
+        warnings=warnings_about((*texts, *about), in_use),
+        asks_back=open_still and approval.may_be_asked_back(directory),
+        extends=open_still and approval.deadline is not None and bool(approval.time_to_add),
+        claims=bool(approval.queues),
+        claimed=_name(claim.by, directory) if claim is not None else "",
+        claimed_until=claim.until if claim is not None else None,
+        beforehand=_offer(approval),
+    )
+    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval, in_use)
+
+
+def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
+    """Yield names and values, as they were given."""
+    for name, value in values.items():
+        yield name
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | dict):
+            yield json.dumps(value, ensure_ascii=False)
+
+
+def _name(identity: str, directory: Directory) -> str:
+    person = directory.find(identity)
+    return one_line(person.shown if person else identity)
+
+
+def progress(approval: Approval, directory: Directory) -> str:
+    """Say how many of how many have approved what is pending, "" where one yes ends it."""
+    ballot, before = approval.ballot, [one.by for one in approval.given]
+    alone = ballot.need == 1 and not ballot.votes and not before
+    if approval.state is not State.PENDING or alone:
+        return ""
+    told = []
+    if ballot.yes:
+        told.append(f": {', '.join(_name(one, directory) for one in ballot.yes)}")
+    if ballot.no:
+        told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
+    if before:
+        told.append(f"; before that: {', '.join(_name(one, directory) for one in before)}")
+    return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
+
+
+def awaited(approval: Approval, directory: Directory) -> str:
+    """Say whose answer to what is pending is still waited for, "" where there is no progress."""
+    return awaited_by(approval, directory) if progress(approval, directory) else ""
+
+
+def awaited_by(approval: Approval, directory: Directory) -> str:
+    """Name those whose answer is waited for: "Tom Weber and 3 more"."""
+    people = approval.ballot.awaited
+    names = ", ".join(_name(one, directory) for one in people[:_MOST_AWAITED])
+    left = len(people) - _MOST_AWAITED
+    return f"{names} and {left} more" if left > 0 else names
+
+
+def _offer(approval: Approval) -> Offer:
+    """Return how calls like it may be approved beforehand; nothing where nobody may do so."""
+    rules = approval.terms.grants if approval.terms is not None else None
+    if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
+        return Offer()
+    vary = [one_line(name) for name in rules.vary if name in approval.call.args]
+    terms = f"{format_duration(rules.longest)} and {rules.most} calls at most"
+    return Offer(
+        who=who,
+        spans=tuple(format_duration(one) for one in spans_within(rules.longest)),
+        example=example_of_grant(rules.longest),
+        terms=f"{terms}; {', '.join(vary)} may differ" if vary else terms,
+    )
+
+
+def topic(approval: Approval) -> str:
+    """Name what an approval is about, to be put into a sentence."""
+    if approval.kind is Kind.INPUT:
+        return f"the question of {one_line(approval.origin.agent or approval.origin.app)}"
+    return one_line(approval.call.name)
+
+
+def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str]) -> Card:
+    """Return the card of a request for input: the question, what it comes with, what to fill."""
+    form, args = form_of(approval.call), approval.call.args
+    asked = args.get("message")
+    question = asked.strip() if isinstance(asked, str) else ""
+    short = bool(question) and len(question) <= _LONGEST_QUESTION and "\n" not in question
+    payload = args.get("payload")
+    return basis.model_copy(
+        update={
+            "title": f"{agent} asks: {one_line(question, in_use)}"
+            if short
+            else f"{agent} asks for input",
+            "hint": "" if short else shown(question, in_use),
+            "rows": ()
+            if payload is None
+            else _rows(payload if isinstance(payload, dict) else {"payload": payload}, in_use),
+            "fields": tuple(
+                Row(
+                    name=one_line(name),
+                    value=_start(form.fields[name]) if name in form.required else shown(start),
+                    note=one_line(form.note(name)),
+                    filled=name not in form.required,
+                )
+                for name, start in ((one, form.fields[one]) for one in form.shown)
+            ),
+            "optional": tuple(_optional(name, form.defaults.get(name)) for name in form.optional),
+            "yes_or_no": form.refuse("no") is not None,
+        }
+    )
+
+
+def _start(start: JsonValue) -> str:
+    # A zero says that a number is asked for; what else a field may start as says nothing.
+    return shown(start) if isinstance(start, int | float) and start is not False else ""
+
+
+def _optional(name: str, default: JsonValue) -> str:
+    """Name a field that may be left out, with what the answer then says."""
+    left_out = "" if default in (None, "") else f" (otherwise {one_line(shown(default))})"
+    return f"{one_line(name)}{left_out}"
+
+
+def _rows(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+    return tuple(
+        Row(name=one_line(name, in_use), value=shown(values[name], in_use)) for name in values
+    )
+
+
+def _starts(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+    """Return the fields of a template; what is shown with escapes is not to be sent back so."""
+    return tuple(
+        row.model_copy(update={"value": "", "note": f"it starts as {row.value}"})
+        if isinstance(start := values[name], str) and row.value != start
+        else row
+        for name, row in zip(values, _rows(values, in_use), strict=True)
+    )

@@ -1,0 +1,1 @@
+"""The organisation: people, queues, schedules, absences and working hours."""

@@ -1,0 +1,167 @@
+"""Calendars of people: time zones, working hours, public holidays and absences."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import zoneinfo
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Final, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from signoff.core.base.model import Value
+
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_SPELLED: Final = re.compile(
+    r"(?P<days>[a-z]{3}(?:-[a-z]{3})?(?:,[a-z]{3}(?:-[a-z]{3})?)*) "
+    r"(?P<start>[0-2][0-9]:[0-5][0-9])-(?P<end>[0-2][0-9]:[0-5][0-9])"
+)
+_DAY: Final = timedelta(days=1)
+_EXAMPLE: Final = "write them like Mon-Fri 09:00-17:00 or Sat,Sun 10:00-14:00"
+
+
+class Window(Value):
+    """Hours of some days of the week, by the clock on the wall.
+
+    Attributes:
+        days: Days of the week, Monday is 0.
+        start: Since midnight.
+        end: Since the same midnight; more than a day where it is on the next one.
+    """
+
+    days: frozenset[int]
+    start: timedelta
+    end: timedelta
+
+
+@functools.lru_cache(maxsize=1024)
+def window(text: str) -> Window:
+    """Read ``Mon-Fri 09:00-17:00``; an end that is not after the start is on the next day.
+
+    Raises:
+        ValueError: It is not written like that.
+    """
+    found = _SPELLED.fullmatch(re.sub(r"\s*([-,])\s*", r"\1", text.strip().lower()))
+    if found is None:
+        raise ValueError(f"{text!r} are not working hours: {_EXAMPLE}")
+    days: set[int] = set()
+    for part in found["days"].split(","):
+        first, _, last = part.partition("-")
+        if first not in _DAYS or (last and last not in _DAYS):
+            raise ValueError(f"{text!r} names no day of the week: {_EXAMPLE}")
+        begin = _DAYS.index(first)
+        length = (_DAYS.index(last or first) - begin) % 7
+        days |= {(begin + offset) % 7 for offset in range(length + 1)}
+    start, end = _since_midnight(found["start"]), _since_midnight(found["end"])
+    if start >= _DAY or end > _DAY:
+        raise ValueError(f"{text!r}: a day ends at 24:00")
+    return Window(days=frozenset(days), start=start, end=end if end > start else end + _DAY)
+
+
+def _since_midnight(text: str) -> timedelta:
+    hours, _, minutes = text.partition(":")
+    return timedelta(hours=int(hours), minutes=int(minutes))
+
+
+@functools.lru_cache(maxsize=1024)
+def zone(name: str) -> ZoneInfo:
+    """Return a time zone by its name in the IANA database.
+
+    Raises:
+        ValueError: There is none.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        close = difflib.get_close_matches(name, zoneinfo.available_timezones(), n=1)
+        like = close[0] if close else "Europe/Berlin"
+        raise ValueError(f"there is no time zone {name!r}: write it like {like}") from error
+
+
+def moment_of(day: date, since_midnight: timedelta, place: ZoneInfo) -> datetime:
+    """Return the moment (UTC) at which a clock on the wall shows this.
+
+    A time that the clocks skip is read by the offset before the gap, one that they show twice is
+    the first (RFC 5545, section 3.3.5).
+    """
+    shown = datetime.combine(day, time()) + since_midnight
+    return shown.replace(tzinfo=place).astimezone(UTC)
+
+
+@functools.lru_cache(maxsize=4096)
+def free_days(code: str, year: int) -> frozenset[date]:
+    """Return the public holidays of one year.
+
+    Args:
+        code: A country, ``DE``, or a part of it, ``DE-BY``, as the library `holidays` knows them.
+        year: Which.
+
+    Raises:
+        ValueError: The library has no such country or part.
+    """
+    import holidays  # noqa: PLC0415 -- slow to import, and not everybody has them
+
+    country, _, part = code.partition("-")
+    try:
+        return frozenset(holidays.country_holidays(country, subdiv=part or None, years=year))
+    except NotImplementedError as error:
+        parts = holidays.list_supported_countries().get(country)
+        known = f"parts of {country}: {', '.join(parts)}" if parts else "write it like DE or DE-BY"
+        raise ValueError(f"there are no holidays {code!r}; {known}") from error
+
+
+def _checked_window(text: str) -> str:
+    window(text)
+    return text
+
+
+def _checked_zone(name: str) -> str:
+    zone(name)
+    return name
+
+
+def _checked_holidays(code: str) -> str:
+    if code:
+        free_days(code, 2026)  # any year: what is unknown is so in each
+    return code
+
+
+Hours = Annotated[str, Field(max_length=200), AfterValidator(_checked_window)]
+TimeZone = Annotated[str, Field(max_length=64), AfterValidator(_checked_zone)]
+Holidays = Annotated[str, Field(max_length=16), AfterValidator(_checked_holidays)]
+
+
+class Absence(Value):
+    """Days on which somebody is away, and who stands in.
+
+    Attributes:
+        start: The first day, in the time zone of the person.
+        end: The last day.
+        delegate: The id or an address of whoever decides instead, "" for nobody.
+        second_factor: Of an absence that was reported since the settings were written: whether
+            with a second factor, or at the terminal of the installation. Without that it chooses
+            nobody for what takes a second factor: a mailbox or a token alone would name the
+            delegate who then decides. Absences of the settings need none.
+    """
+
+    model_config = ConfigDict(
+        validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+    start: date = Field(alias="from")
+    end: date = Field(alias="to")
+    delegate: str = ""
+    second_factor: bool = False
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.end < self.start:
+            raise ValueError(f"it ends on {self.end}, before it begins on {self.start}")
+        return self
+
+    def covers(self, day: date) -> bool:
+        """Say whether this day is one of them."""
+        return self.start <= day <= self.end

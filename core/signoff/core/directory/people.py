@@ -1,0 +1,313 @@
+"""The people of the organisation, and who is who across channels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, Protocol, Self
+
+from pydantic import Field, field_validator
+
+from signoff.core.base.model import Value
+from signoff.core.directory.hours import Absence, Holidays, Hours, TimeZone, zone
+from signoff.core.directory.identity import forms, known_as, mailbox
+from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
+
+_KELVIN: Final = "\N{KELVIN SIGN}"
+
+
+def normal_address(address: str) -> str:
+    """Return an email address in the form in which addresses are compared.
+
+    The domain is case-insensitive (RFC 5321, section 2.4); the local part is compared without
+    regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
+    ones: a look-alike domain stays different.
+    """
+    # The only letter of another script with an ASCII one in lower case.
+    return _KELVIN.join(part.lower() for part in address.strip().split(_KELVIN))
+
+
+class Role(StrEnum):
+    """What people may do beside deciding what they are asked and following what they asked for."""
+
+    OPERATOR = "operator"
+    """Sees everything, and moves what waits: hands over, withdraws, extends, reminds. An operator
+    decides nothing that they are not asked."""
+    AUDITOR = "auditor"
+    """Sees everything, and changes nothing of it."""
+
+
+class Person(Value):
+    """Somebody who can be asked, or who asks.
+
+    Attributes:
+        id: The name that policies use, unique in the directory.
+        name: The name that people read.
+        email: Where approvals are sent.
+        aliases: Further addresses from which this person answers.
+        slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
+            somebody of another organisation who answers in a shared channel.
+        addresses: Where this person is reached by channels of one's own, by the channel's name.
+        manager: The id or an address of the person's manager, whom ``requester.manager`` asks.
+        time_zone: Where the person works, ``Europe/Berlin``.
+        hours: When: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``. Times
+            in business hours count these; a person without any has none.
+        holidays: Public holidays, on which the person does not work: ``DE`` or ``DE-BY``, as the
+            library `holidays` knows countries and their parts.
+        away: When the person is away, in whole days, and who decides instead:
+            ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
+        roles: ``["operator"]`` or ``["auditor"]`` for those who see all that waits on the inbox
+            page. Everybody may be an approver.
+    """
+
+    id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = ""
+    email: str = Field(min_length=3, max_length=254, pattern=r"^[^@\s<>,;]+@[^@\s<>,;]+$")
+    aliases: tuple[str, ...] = ()
+    slack: str = Field(default="", max_length=64, pattern=r"^((T[A-Z0-9]+/)?[UW][A-Z0-9]+)?$")
+    addresses: dict[str, str] = Field(default_factory=dict)
+    manager: str = ""
+    time_zone: TimeZone = "UTC"
+    hours: tuple[Hours, ...] = ()
+    holidays: Holidays = ""
+    away: tuple[Absence, ...] = ()
+    roles: tuple[Role, ...] = ()
+
+    @field_validator("email", "aliases", mode="after")
+    @classmethod
+    def _printable(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for address in [value] if isinstance(value, str) else value:
+            if not address.strip() or not address.isprintable():
+                raise ValueError("an address is not empty and has no control characters")
+        return value
+
+    def __hash__(self) -> int:
+        """Hash by the id: addresses are a dict, which has no hash."""
+        return hash(self.id)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether they may see what they are neither asked about nor have asked for."""
+        return bool(self.roles)
+
+    @property
+    def shown(self) -> str:
+        """The name for people, or the id where there is none."""
+        return self.name or self.id
+
+    def day(self, moment: datetime) -> date:
+        """Return which day it is at a moment where the person works."""
+        return moment.astimezone(zone(self.time_zone)).date()
+
+    def absence(self, moment: datetime) -> Absence | None:
+        """Return the absence of a moment; of several the last one that was written down."""
+        if not self.away:
+            return None
+        day = self.day(moment)
+        return next((one for one in reversed(self.away) if one.covers(day)), None)
+
+    @property
+    def known_as(self) -> frozenset[str]:
+        """What may stand for this person where somebody chooses a user id; see `identity`."""
+        ids = (self.id, self.email, *self.aliases, self.slack, *self.addresses.values())
+        return known_as(ids, self.name)
+
+    def owns(self, identity: str) -> bool:
+        """Say whether an address, an alias or the id is this person's."""
+        wanted = normal_address(identity)
+        return wanted in {normal_address(own) for own in (self.id, self.email, *self.aliases)}
+
+
+class PeopleSource(Protocol):
+    """Where people come from who do not stand in the settings: a directory service, a database."""
+
+    def people(self) -> Iterable[Person]:
+        """Return everybody; called once when a process starts.
+
+        Whatever it raises keeps the process from starting, with its message as the reason.
+        """
+
+
+class Directory:
+    """All people, found by id or by address, with their queues and schedules.
+
+    Args:
+        people: Their ids and addresses must be unique; `signoff config check` sees to it.
+        queues: Groups of them, by unique names.
+        schedules: Who of them is on call, by unique names.
+        groups: Ids of people by the id of the Slack user group that they are in.
+        strangers: Whether somebody who is not in it may ask for approvals.
+    """
+
+    def __init__(
+        self,
+        people: Iterable[Person] = (),
+        *,
+        queues: Iterable[Queue] = (),
+        schedules: Iterable[Schedule] = (),
+        groups: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        strangers: bool = True,
+    ) -> None:
+        self._by_id = {person.id: person for person in people}
+        self._proven: dict[str, Person] = {}
+        self._accounts = _Accounts(self._by_id)
+        self.queues: Mapping[str, Queue] = MappingProxyType({one.name: one for one in queues})
+        self.schedules: Mapping[str, Schedule] = MappingProxyType(
+            {one.name: one for one in schedules}
+        )
+        self.groups = groups
+        self.strangers = strangers
+        # The first one rules, as it does in a list that is searched.
+        self._ids: dict[str, str] = {}
+        self._slack: dict[str, str] = {}
+        for person in self._by_id.values():
+            for identity in (person.id, person.email, *person.aliases):
+                self._ids.setdefault(normal_address(identity), person.id)
+            self._slack.setdefault(person.slack, person.id)
+
+    def __iter__(self) -> Iterator[Person]:
+        return iter(self._by_id.values())
+
+    def get(self, person_id: str) -> Person | None:
+        """Return the person with this id."""
+        return self._by_id.get(person_id)
+
+    def by_slack(self, identity: str) -> Person | None:
+        """Return the person with this Slack id, in exactly this form."""
+        return self._by_id[self._slack[identity]] if identity and identity in self._slack else None
+
+    def by_address(self, channel: str, address: str) -> Person | None:
+        """Return the person with this address in a channel of one's own, in exactly this form."""
+        return next(
+            (
+                one
+                for one in self._by_id.values()
+                if address and one.addresses.get(channel) == address
+            ),
+            None,
+        )
+
+    def find(self, identity: str) -> Person | None:
+        """Return the person whose id, address or alias this is."""
+        found = self._ids.get(normal_address(identity))
+        return self._by_id[found] if found is not None else None
+
+    def same(self, one: str, other: str) -> bool:
+        """Say whether two identities (ids, addresses, aliases) are one person."""
+        if normal_address(one) == normal_address(other):
+            return True
+        person = self.find(one)
+        return person is not None and person.owns(other)
+
+    def why_refused(self, requester: str) -> str:
+        """Say why somebody may not ask for approvals, "" where they may."""
+        if self.strangers or self.find(requester) is not None:
+            return ""
+        return (
+            "the user who asks is not in the directory, and only its people may ask for approvals "
+            "here"
+        )
+
+    def may_be(self, person: Person, identity: str) -> bool:
+        """Say whether an identity may be this person's, however it is written.
+
+        One that belongs to somebody of the directory is theirs alone. Any other may be written in
+        many ways, and this is meant to find too many rather than too few: it only ever bars
+        somebody from a decision, and never lets anybody do more.
+        """
+        if person.owns(identity):
+            return True
+        known = self.find(identity)
+        if known is not None:
+            return self.is_one(person.id, known.id)
+        return not forms(identity).isdisjoint(person.known_as)
+
+    def is_one(self, one: str, other: str) -> bool:
+        """Say whether two ids of the directory are one person's: they share a mailbox or account.
+
+        Somebody may be in it twice, when it is made of several sources.
+        """
+        return one == other or self.one_id(one) == self.one_id(other)
+
+    def one_id(self, person_id: str) -> str:
+        """Return the id that stands for all ids of one person; see `is_one`."""
+        return self._accounts.one_id(person_id)
+
+    def changed(self, people: Iterable[Person], *, proven: Iterable[Person] = ()) -> Self:
+        """Return a directory in which these stand for those with the same ids.
+
+        What they are called and reached at must be the same: only these indexes are shared.
+
+        Args:
+            people: Who is different.
+            proven: The same people as `proven` shall return them.
+        """
+        made = copy.copy(self)
+        known = {one.id: one for one in people if one.id in self._by_id}
+        made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
+        made._proven = {one.id: one for one in proven if one.id in known}  # noqa: SLF001 -- the same
+        return made
+
+    def proven(self) -> Self:
+        """Return the directory with the absences alone that count where a second factor is taken.
+
+        Those are the ones of the settings, and those that were reported with a second factor.
+        """
+        made = copy.copy(self)
+        made._by_id = self._by_id | self._proven  # noqa: SLF001 -- a copy of its own
+        return made
+
+    def with_groups(self, groups: Mapping[str, tuple[str, ...]]) -> Self:
+        """Return a directory with these Slack user groups."""
+        made = copy.copy(self)
+        made.groups = groups
+        return made
+
+
+class _Accounts:
+    """Who shares a mailbox or an account with whom; found out when it is asked for first."""
+
+    def __init__(self, people: Mapping[str, Person]) -> None:
+        self._people = people
+
+    def one_id(self, person_id: str) -> str:
+        """Return the same id for all who have an account in common, be it by way of others."""
+        return _end(self._joined, person_id)
+
+    @cached_property
+    def _joined(self) -> dict[str, str]:
+        """By an id another one of the same person's, in the end the same one for all of them."""
+        joined: dict[str, str] = {}
+        owners: dict[tuple[str, str], str] = {}
+        for person in self._people.values():
+            for account in accounts_of(person):
+                first = _end(joined, owners.setdefault(account, person.id))
+                here = _end(joined, person.id)
+                if here != first:
+                    joined[here] = first
+        return joined
+
+
+def _end(joined: Mapping[str, str], one: str) -> str:
+    while one in joined:
+        one = joined[one]
+    return one
+
+
+def accounts_of(person: Person) -> tuple[tuple[str, str], ...]:
+    """Return what only one person can have: mailboxes, and accounts in other channels.
+
+    Returns:
+        Pairs of a channel and an account in it.
+    """
+    mails = dict.fromkeys(mailbox(one) for one in (person.email, *person.aliases))
+    found = [("email", one) for one in mails if one]
+    if person.slack:
+        found.append(("slack", person.slack))
+    found += [(channel, one) for channel, one in person.addresses.items() if one]
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""Queues: groups of people, and who of them is asked in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from signoff.core.base.durations import Duration
+from signoff.core.base.model import Value
+
+Turns = Mapping[str, Mapping[str, float]]
+"""By queue and id of a member: a number that is larger, the later the member was last asked."""
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class Pick(StrEnum):
+    """Who of a queue is asked."""
+
+    EVERYONE = "everyone"
+    """All members."""
+    ROUND_ROBIN = "round-robin"
+    """One member, the next in the order of the members."""
+    LEAST_RECENT = "least-recent"
+    """One member, whoever was not asked for longest."""
+
+
+class Queue(Value):
+    """A group of people who decide the same things.
+
+    Attributes:
+        name: What policies call it: ``queue:finance``.
+        members: Ids of people.
+        pick: Who of them is asked: all of them, or one in turn who can be asked at that moment.
+        claim: How long one who has claimed an approval keeps it from the others.
+    """
+
+    name: Name
+    members: tuple[str, ...] = Field(min_length=1)
+    pick: Pick = Pick.EVERYONE
+    claim: Duration = timedelta(minutes=30)
+
+    def in_turn(self, turns: Mapping[str, float]) -> Sequence[str]:
+        """Return the members in the order in which they are tried.
+
+        Args:
+            turns: When each was last asked; who is missing never was.
+        """
+        never = float("-inf")
+        match self.pick:
+            case Pick.EVERYONE:
+                return self.members
+            case Pick.LEAST_RECENT:
+                return sorted(self.members, key=lambda one: turns.get(one, never))
+            case Pick.ROUND_ROBIN:
+                # Who has left the queue has no place in its order any more.
+                last = max(
+                    range(len(self.members)), key=lambda at: turns.get(self.members[at], never)
+                )
+                if self.members[last] not in turns:
+                    return self.members
+                return (*self.members[last + 1 :], *self.members[: last + 1])

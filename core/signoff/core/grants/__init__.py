@@ -1,0 +1,1 @@
+"""Grants: calls that are approved before they are made."""

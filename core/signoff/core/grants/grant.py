@@ -1,0 +1,314 @@
+"""Grants: "approve this and calls like it for 4 hours".
+
+A grant stands for one yes of whoever gave it, and only where that yes alone would decide: it never
+takes two steps, never answers a question in the place of a person, and never goes further than the
+policy allows at the moment of each call. Whatever it does not cover is asked about as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Self
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, Kind, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.durations import format_duration
+from signoff.core.base.errors import ConditionError, GrantRefused
+from signoff.core.base.model import Value
+from signoff.core.directory.people import Directory
+from signoff.core.grants.scope import Scope
+from signoff.core.policies import conditions
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.levels import Outcome
+from signoff.core.policies.policy import Terms
+
+
+class Grant(Value):
+    """One person's yes to calls like one that they have approved.
+
+    Attributes:
+        id: A function of the approval it came from, which can give one grant.
+        scope: What it covers.
+        by: The id of the person who has given it.
+        channel: How it came.
+        at: When it was given (UTC).
+        expires_at: From when on it covers nothing (UTC).
+        uses: How many calls it covers.
+        used: How many it has covered.
+        approval: The approval that it came from.
+        run: The run of that approval.
+        reason: Why, in the person's own words.
+        revoked_at: When it was revoked (UTC), None while it was not.
+        revoked_by: Who has revoked it.
+        revoked_why: Why.
+        version: Counts the commits; see `Approval`.
+    """
+
+    id: str
+    scope: Scope
+    by: str
+    channel: str
+    at: datetime
+    expires_at: datetime
+    uses: int
+    used: int = 0
+    approval: str
+    run: str
+    reason: str = ""
+    revoked_at: datetime | None = None
+    revoked_by: str = ""
+    revoked_why: str = ""
+    version: int = 0
+
+    @classmethod
+    def give(
+        cls,
+        approval: Approval,
+        *,
+        by: str,
+        channel: str,
+        now: datetime,
+        span: timedelta,
+        uses: int | None = None,
+        limit: str = "",
+        reason: str = "",
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Give a grant for calls like one that the same person has approved.
+
+        Args:
+            approval: The approval, decided.
+            by: The id of whoever gives it.
+            channel: How it came.
+            now: The present.
+            span: For how long.
+            uses: How many calls it covers; as many as the policy allows where it is None.
+            limit: A CEL expression, to cover less than the policy allows.
+            reason: Why.
+
+        Raises:
+            GrantRefused: The person may not give it, or not as far as that.
+            NotShownInFull: The channel has not shown them all of the call.
+        """
+        rules = may_grant(approval, by)
+        _check_decision(approval, by)
+        approval.must_be_shown(by, channel)
+        if not timedelta(0) < span <= rules.longest:
+            most = format_duration(rules.longest)
+            raise GrantRefused(f"A grant is for {most} at most here; give it for less.")
+        count = rules.most if uses is None else uses
+        if not 1 <= count <= rules.most:
+            raise GrantRefused(f"A grant is for 1 to {rules.most} calls here, not for {count}.")
+        scope = Scope.of(approval, rules, limit=limit)
+        _check_limit(scope, limit, approval)
+        grant = cls(
+            id=grant_id(approval.id),
+            scope=scope,
+            by=by,
+            channel=channel,
+            at=now,
+            # To the millisecond, as the commits of the ledger are timed.
+            expires_at=(now + span).replace(microsecond=now.microsecond // 1000 * 1000),
+            uses=count,
+            approval=approval.id,
+            run=approval.origin.run,
+            reason=reason,
+        )
+        more: dict[str, JsonValue] = {
+            "grant": grant.id,
+            "channel": channel,
+            "until": grant.expires_at.isoformat(),
+            "uses": count,
+        }
+        if scope.vary:
+            more["vary"] = list(scope.vary)
+        if scope.limits:
+            more["limits"] = list(scope.limits)
+        return grant, (approval.note(What.GRANTED, now=now, by=by, why=reason, more=more),)
+
+    def use(
+        self,
+        approval: Approval,
+        terms: Terms,
+        asked: Collection[str],
+        directory: Directory,
+        *,
+        now: datetime,
+    ) -> tuple[Self, Approval, tuple[Event, ...]]:
+        """Decide a call that has not been asked about.
+
+        Args:
+            approval: The call.
+            terms: By which rules people would be asked about it now.
+            asked: The ids of those who would be asked first.
+            directory: The people.
+            now: The present.
+
+        Returns:
+            The grant with one use less, the approval that it has approved, and the events.
+
+        Raises:
+            GrantRefused: It does not cover this call, or not any more. Nothing is wrong with the
+                call: it is asked about.
+        """
+        if why := self.why_not(approval, terms, asked, directory, now=now):
+            raise GrantRefused(f"Grant {self.id} does not decide approval {approval.id}: {why}.")
+        reason = self.reason or f"calls like {self.approval} were approved beforehand"
+        approved, events = approval.take_grant(
+            terms, by=self.by, grant=self.id, reason=reason, now=now
+        )
+        grant = self.model_copy(update={"used": self.used + 1})
+        more: dict[str, JsonValue] = {"grant": self.id, "left": grant.left}
+        event = approval.note(What.GRANT_USED, now=now, by=self.by, more=more)
+        return grant, approved, (*events, event)
+
+    def revoke(self, *, by: str, why: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Take it back: it covers nothing from now on. What it has decided stays.
+
+        Raises:
+            GrantRefused: It has ended already.
+        """
+        if (state := self.state(now)) != "open":
+            raise GrantRefused(f"Grant {self.id} is {state} already; there is nothing to revoke.")
+        grant = self.model_copy(update={"revoked_at": now, "revoked_by": by, "revoked_why": why})
+        event = Event(
+            what=What.GRANT_REVOKED,
+            at=now,
+            approval=self.approval,
+            run=self.run,
+            by=by,
+            why=why,
+            more={"grant": self.id, "left": self.left},
+        )
+        return grant, (event,)
+
+    @property
+    def left(self) -> int:
+        """How many calls it still covers, as far as the count goes."""
+        return max(self.uses - self.used, 0)
+
+    def state(self, now: datetime) -> str:
+        """Return ``open``, ``revoked``, ``used up`` or ``expired``."""
+        if self.revoked_at is not None:
+            return "revoked"
+        if not self.left:
+            return "used up"
+        return "expired" if now >= self.expires_at else "open"
+
+    def why_not(
+        self,
+        approval: Approval,
+        terms: Terms,
+        asked: Collection[str],
+        directory: Directory,
+        *,
+        now: datetime,
+    ) -> str:
+        """Say why it does not decide a call; "" where it does. Arguments as for `use`."""
+        if (state := self.state(now)) != "open":
+            return f"it is {state}"
+        if terms.policy != self.scope.policy:
+            return f"it falls under {terms.policy}"
+        if why := self._giver_cannot(approval, terms, asked, directory):
+            return why
+        try:
+            rules = _rules(approval, terms, self.by)
+        except GrantRefused as error:
+            return str(error).rstrip(".")
+        # The policy of today, too: what was narrowed since the grant was given stays narrow.
+        if not set(self.scope.vary) <= set(rules.vary):
+            return "the policy lets fewer arguments vary by now"
+        return self.scope.why_not(approval) or Scope.of(approval, rules).why_not(approval)
+
+    def _giver_cannot(
+        self, approval: Approval, terms: Terms, asked: Collection[str], directory: Directory
+    ) -> str:
+        person, user = directory.get(self.by), approval.origin.user
+        if person is None or self.by not in asked:
+            return f"{self.by} would not be asked"
+        if directory.may_be(person, user):
+            return f"{self.by} asks for it"
+        unsaid = not self.reason and Outcome.APPROVE in terms.asking(0).reasons
+        return "a yes needs a reason, and it was given without one" if unsaid else ""
+
+
+def grant_id(approval_id: str) -> str:
+    """Return the id of the grant that an approval can give: ``gr_`` and 16 letters."""
+    return "gr_" + approval_id.removeprefix("ap_")
+
+
+def may_grant(approval: Approval, person: str) -> GrantRules:
+    """Return how far a person may approve calls like this one beforehand.
+
+    Raises:
+        GrantRefused: Nobody may, or not this person.
+    """
+    if approval.terms is None:
+        raise GrantRefused(f"Approval {approval.id} is not routed yet; try again in a moment.")
+    rules = _rules(approval, approval.terms, person)
+    seats = [seat for seat in approval.seats if seat.level >= 0]
+    begun = min((seat.level for seat in seats), default=0)
+    own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
+    if seats and person not in own:
+        raise GrantRefused(
+            "Only who is asked first, and for himself, can approve calls beforehand: a grant that "
+            f"{person} gave would decide nothing."
+        )
+    return rules
+
+
+def givers(approval: Approval) -> tuple[str, ...]:
+    """Return the ids of those who may approve calls like this one beforehand."""
+    named = approval.terms.grants.who if approval.terms and approval.terms.grants else ()
+    able = []
+    for person in named:
+        with suppress(GrantRefused):
+            may_grant(approval, person)
+            able.append(person)
+    return tuple(able)
+
+
+def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
+    rules = terms.grants
+    if rules is None:
+        raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls beforehand.")
+    if person not in rules.who:
+        raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
+    if len(terms.stages) > 1 or any(level.quorum != 1 for level in terms.ladder):
+        raise GrantRefused("What takes more than one yes is approved one by one.")
+    if terms.second_step or approval.in_two_steps:
+        raise GrantRefused("A call that takes two steps is approved one by one.")
+    if approval.kind is Kind.INPUT or approval.template is not None:
+        raise GrantRefused("What has to be filled in is answered one by one.")
+    if approval.origin.again:
+        raise GrantRefused("A call that is in doubt is decided by somebody who has looked.")
+    return rules
+
+
+def _check_decision(approval: Approval, by: str) -> None:
+    decision = approval.decision
+    if approval.state is State.PENDING:
+        raise GrantRefused(
+            f"Your yes alone does not decide approval {approval.id}, so it can give no grant."
+        )
+    if approval.state is not State.APPROVED or decision is None or decision.by != by:
+        raise GrantRefused(
+            f"Approval {approval.id} is {approval.outcome()}; a grant is for whoever has approved."
+        )
+    if decision.grant:
+        raise GrantRefused(
+            f"Approval {approval.id} was decided by the grant {decision.grant}, and gives none."
+        )
+
+
+def _check_limit(scope: Scope, limit: str, approval: Approval) -> None:
+    try:
+        if limit.strip():
+            conditions.check(limit)
+    except ConditionError as error:
+        raise GrantRefused(f"The limit cannot be used: {error}") from error
+    if why := scope.why_not(approval):
+        raise GrantRefused(f"No grant can be given for calls like this: {why}.")

@@ -1,0 +1,1 @@
+"""What a call has and what an approver fills in: payloads, forms, digests."""

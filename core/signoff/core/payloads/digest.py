@@ -1,0 +1,89 @@
+"""The digest that ties together what is shown, what is approved and what is executed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+
+import rfc8785
+from pydantic import JsonValue
+
+from signoff.core.base.errors import NotCanonical
+
+_MAX_SAFE_INTEGER = 2**53 - 1
+_ESCAPE = "\x00"
+_DEEPEST = 100
+"""Levels of nesting; what reads the records back stops at 200."""
+
+
+def digest(tool: str, args: Mapping[str, JsonValue]) -> str:
+    """Return ``sha256:`` and 64 hex digits over the canonical form of a tool call.
+
+    The canonical form is JSON Canonicalization Scheme (RFC 8785) of
+    ``{"args": args, "tool": tool}``. RFC 8785 has no integers beyond 2^53-1; agents do pass such
+    numbers (account numbers), so they are written as marked strings that no real string can equal.
+    As in JSON, a number is its value: 1 and 1.0 have one digest, and 1 and true have two. RFC 8785
+    writes −0 as 0; a tool can tell them apart, so they have two digests here.
+
+    Raises:
+        NotCanonical: The arguments hold something that JSON cannot say (NaN, infinity, a
+            lone surrogate, a tuple), or are nested too deeply.
+    """
+    canonical = require_canonical({"args": dict(args), "tool": tool}, f"The arguments of {tool}()")
+    return "sha256:" + hashlib.sha256(canonical).hexdigest()
+
+
+def require_canonical(value: JsonValue, what: str) -> bytes:
+    """Return the canonical form of a value.
+
+    Args:
+        value: The value.
+        what: What it is, to begin a sentence with.
+
+    Raises:
+        NotCanonical: It has none.
+    """
+    try:
+        return rfc8785.dumps(_injective(value, 0))
+    # ValueError: what rfc8785 refuses, lone surrogates, and integers of over 4,300 digits.
+    except (ValueError, RecursionError) as error:
+        raise NotCanonical(
+            f"{what} cannot be brought into canonical JSON: {error}. "
+            "Pass plain JSON values (no NaN, no infinity) to tools that need an approval."
+        ) from error
+
+
+def _injective(value: JsonValue, depth: int) -> JsonValue:
+    """Rewrite numbers that RFC 8785 cannot hold, without letting two values meet."""
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    match value:
+        case bool() | None:
+            return value
+        case int() | float():
+            return _number(value)
+        case str():
+            return _escaped(value)
+        case list():
+            return [_injective(item, depth + 1) for item in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {_escaped(key): _injective(item, depth + 1) for key, item in value.items()}
+        case _:
+            # Never passed over in silence: two values that are left out would look the same.
+            raise ValueError(f"{type(value).__name__} is not a JSON value")
+
+
+def _number(value: float) -> JsonValue:
+    if isinstance(value, float):
+        if value == 0 and math.copysign(1, value) < 0:
+            return f"{_ESCAPE}-0"
+        if not value.is_integer():
+            return value
+    # The same for 1e20 and for 10**20: a database of sessions may turn one into the other.
+    whole = int(value)
+    return value if abs(whole) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{whole}"
+
+
+def _escaped(text: str) -> str:
+    return _ESCAPE + text if text.startswith(_ESCAPE) else text

@@ -1,0 +1,129 @@
+"""The expressions in the settings: CEL over the facts of one tool call or one decision.
+
+The language is Google's Common Expression Language (https://cel.dev), evaluated by the
+`common-expression-language` package: it terminates, does no I/O and is pure, which is why the
+core may use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import cel
+from pydantic import JsonValue
+
+from signoff.core.base.errors import ConditionError
+from signoff.core.policies.condition_cost import MOST, cost
+
+if TYPE_CHECKING:
+    from cel import Program
+
+NAMES = ("app", "agent", "tool", "args", "user")
+"""The names that the `when` of a policy can use: four strings, and `args`, a map."""
+
+_MAPS = frozenset({"args", "result", "values", "proposal"})
+_FLAGS = frozenset({"approved"})
+
+_TYPES = frozenset(
+    {"bool", "bytes", "double", "int", "list", "map", "null_type", "optional", "string", "uint"}
+)
+"""Names that CEL itself gives a meaning, as in ``type(args.amount) == int``."""
+
+_BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
+
+
+@lru_cache(maxsize=1024)
+def _compiled(source: str) -> Program:
+    try:
+        return cel.compile(source)
+    except ValueError as error:
+        first = str(error).splitlines()[0]
+        raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
+
+
+def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> None:
+    """Refuse an expression that can never be evaluated.
+
+    Args:
+        source: The expression.
+        names: What it can use.
+        gives: What it has to give: true or false, or a map.
+
+    Raises:
+        ConditionError: It does not parse, uses a name that is not one of these, or gives
+            something else.
+    """
+    program = _compiled(source)
+    if unknown := _unknown_names(source, program, names):
+        raise ConditionError(
+            f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(names)}."
+        )
+    sample: dict[str, JsonValue] = {
+        name: {} if name in _MAPS else name in _FLAGS or "" for name in names
+    }
+    try:
+        result = program.execute(sample)
+    except KeyError:
+        return  # an argument that only some tools have: decided when a call is there
+    except (RuntimeError, NameError) as error:
+        if "ndefined variable" in str(error) or "ndeclared reference" in str(error):
+            raise ConditionError(
+                f"{source!r}: {error}. The names are {', '.join(names)}."
+            ) from error
+        return
+    except (TypeError, ValueError, ArithmeticError, IndexError):
+        return  # depends on the types of real arguments
+    if not isinstance(result, gives):
+        wanted = "true or false" if gives is bool else "a map"
+        raise ConditionError(f"{source!r} gives {type(result).__name__}, not {wanted}.")
+
+
+def _unknown_names(source: str, program: Program, names: Sequence[str]) -> list[str]:
+    """Return what an expression reads and no call has.
+
+    Running it on a sample does not find all of them: `x == 1 && args.y` ends at `args.y`.
+    """
+    # `args.items.exists(item, item > 1)`: the macros bind their first argument.
+    bound = set(_BOUND.findall(source))
+    return sorted(set(program.variables()) - {*names, *bound, *_TYPES})
+
+
+def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
+    """Say whether an expression is true of these facts.
+
+    An argument that this tool does not have makes it false.
+
+    Raises:
+        ConditionError: It cannot be evaluated on these facts, for instance because an argument
+            has another type; the caller then asks the default approver rather than guess.
+    """
+    try:
+        result = value(source, facts)
+    except KeyError:
+        return False
+    if not isinstance(result, bool):
+        raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    return result
+
+
+def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
+    """Return what an expression gives.
+
+    Raises:
+        KeyError: It uses an argument that is not there.
+        ConditionError: It cannot be evaluated on these facts, or would take too long on them.
+    """
+    if cost(source, facts) > MOST:
+        raise ConditionError(
+            f"{source!r} is not evaluated on this call: with so many values it would take too long."
+        )
+    try:
+        result: JsonValue = _compiled(source).execute(dict(facts))
+    except KeyError:
+        raise
+    except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:
+        raise ConditionError(f"{source!r} cannot be evaluated on this call: {error}") from error
+    return result

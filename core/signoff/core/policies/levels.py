@@ -1,0 +1,200 @@
+"""The levels of a policy: whom to ask, one after the other, and how many of them it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from signoff.core.base.durations import Span, SpanText
+from signoff.core.base.model import Value
+
+Share = Annotated[str, Field(pattern=r"^([1-9][0-9]?|100)%$")]
+"""A part of those who are asked: ``"60%"``."""
+
+Quorum = Annotated[int, Field(ge=1, le=1000)] | Literal["all", "majority"] | Share
+"""How many yeses it takes: so many, one of each who is asked, more than half, or a share."""
+
+
+class Order(StrEnum):
+    """When each of those who are asked gets the question."""
+
+    ANY = "any"
+    """All of them at once, and they answer in any order."""
+    SEQUENCE = "sequence"
+    """One after the other, in the order of `ask`."""
+
+
+class Earlier(StrEnum):
+    """What becomes of those who were asked at earlier levels."""
+
+    LEAVE = "leave"
+    """They cannot answer any more."""
+    STAY = "stay"
+    """They may still answer, and what they have said goes on counting."""
+
+
+class Outcome(StrEnum):
+    """What a person says."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class Asking(Value):
+    """How people are asked, and what their answers come to.
+
+    Attributes:
+        within: Time from the asking to the end: ``"30m"``, ``"4h"``, ``"2d"``; with ``business``
+            behind it, ``"4h business"``, only working time of those who are asked counts, and in
+            ``"2d business"`` a day is a working day.
+        remind: When those who have not answered are reminded, counted from the asking.
+        quorum: How many yeses it takes: a number, ``"all"``, ``"majority"`` or a share, ``"60%"``,
+            of those who are asked. A number stays what it is where fewer can be asked.
+        order: Whether all are asked at once, or one after the other.
+        veto: Whether one no ends it. Otherwise it is rejected when so many have said no that the
+            quorum cannot be reached any more.
+        reasons: The answers that need a reason.
+        channels: How people are asked: ``email``, ``slack``, or by the name of a channel of one's
+            own; all of those that are named. Where it is empty, a person with a Slack id is asked
+            in Slack, if it is set up, and everybody else by mail.
+        slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
+            asked is posted instead of one to each of them.
+        slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
+    """
+
+    within: SpanText = Span(timedelta(hours=24))
+    remind: tuple[SpanText, ...] = Field(default=(), max_length=20)
+    quorum: Quorum = 1
+    order: Order = Order.ANY
+    veto: bool = True
+    reasons: tuple[Outcome, ...] = ()
+    channels: tuple[str, ...] = ()
+    slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
+    slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
+
+
+class Level(Asking):
+    """One level. What it does not say is as the policy itself says.
+
+    Attributes:
+        name: Shown on the card; without one it is counted: "level 2".
+        ask: Whom to ask: ids of people, ``requester.manager``, ``requester.manager.manager``,
+            ``queue:NAME``, ``schedule:NAME``, ``slack-group:S012AB3CD``. Who that is, is found when
+            the level begins.
+        earlier: Whether those of earlier levels may still answer here.
+        stage: Which approval it is that this level is asked for, where it takes several one after
+            the other: ``"manager"``, then ``"board"``. Levels of one stage stand together and are
+            asked in each other's place; every stage has to approve before the next is asked.
+    """
+
+    name: str = Field(default="", max_length=64)
+    ask: tuple[str, ...] = Field(min_length=1)
+    earlier: Earlier = Earlier.LEAVE
+    stage: str = Field(default="", max_length=64)
+
+    def over(self, base: Asking) -> Level:
+        """Return the level with what it does not say filled in from its policy."""
+        unset = Asking.model_fields.keys() - self.model_fields_set
+        return self.model_copy(update={name: getattr(base, name) for name in unset})
+
+
+class Seat(Value):
+    """One who may decide at a level.
+
+    Attributes:
+        level: The index of the level.
+        round: How often the levels had been gone through when it began.
+        person: The id of whoever acts.
+        instead_of: The id of the person for whom a delegate stands; "" for oneself.
+        via: The reference in `ask` that led here: ``queue:finance``.
+    """
+
+    level: int = 0
+    round: int = 0
+    person: str
+    instead_of: str = ""
+    via: str = ""
+
+    @property
+    def stands_for(self) -> str:
+        """The id of the person whose seat it is."""
+        return self.instead_of or self.person
+
+
+STAYS: Final = -1
+"""The level of those who could not be reached: they may still answer, wherever it went on to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The beginning of a level.
+
+    Attributes:
+        level: Its index.
+        round: How often the levels have been gone through before.
+        seats: Who may decide there.
+        deadline: When it ends (UTC).
+        reminders: When those who have not answered are reminded (UTC).
+    """
+
+    level: int
+    round: int
+    seats: tuple[Seat, ...]
+    deadline: datetime
+    reminders: tuple[datetime, ...] = ()
+
+    @property
+    def turn(self) -> str:
+        """See `turn_of`."""
+        return turn_of(self.level, self.round)
+
+    def without(self, people: Collection[str]) -> Start:
+        """Return the same level without the seats of some people."""
+        return replace(self, seats=tuple(one for one in self.seats if one.person not in people))
+
+    def in_round(self, round_: int) -> Start:
+        """Return the same level as another going."""
+        seats = tuple(one.model_copy(update={"round": round_}) for one in self.seats)
+        return replace(self, round=round_, seats=seats)
+
+
+def turn_of(level: int, round_: int) -> str:
+    """Return what stands for one going of one level: "" for the first level at the beginning."""
+    return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
+
+
+class Vote(Value):
+    """An answer that by itself has not ended an approval.
+
+    Attributes:
+        by: The id of the person.
+        stands_for: The id of the person whose seat it fills.
+        level: The index of the level at which it was given.
+        round: How often the levels had been gone through then.
+        verdict: A yes or a no.
+        at: When (UTC).
+        channel: How it came.
+        reason: In the person's own words.
+        payload: The values for the tool.
+        proposal: For a no that says what would be approved: the arguments of that call.
+        first_step: The channel of the first step, where it took two.
+        grant: The id of the grant that gave it, "" where a person did.
+    """
+
+    by: str
+    stands_for: str = ""
+    level: int = 0
+    round: int = 0
+    verdict: Outcome
+    at: datetime
+    channel: str = ""
+    reason: str = ""
+    payload: JsonValue = None
+    proposal: dict[str, JsonValue] | None = None
+    first_step: str = ""
+    grant: str = ""

@@ -1,0 +1,335 @@
+"""Policies: which call needs whom, within what time, and what happens when nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from itertools import groupby
+from typing import ClassVar, Self
+
+from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from signoff.core.base.durations import Duration
+from signoff.core.base.errors import ConditionError
+from signoff.core.policies import conditions
+from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.levels import Asking, Earlier, Level
+
+Facts = Mapping[str, JsonValue]
+"""What is known of a call: app, agent, tool, args and user."""
+
+
+class OnTimeout(StrEnum):
+    """What a deadline means when nobody has answered."""
+
+    REJECT = "reject"
+    """The call is rejected, and the agent is told that nobody answered in time."""
+    STAY = "stay"
+    """The approval is marked overdue and stays open."""
+    APPROVE = "approve"
+    """It is approved, where the `ceiling` of the policy is true of the call; else rejected."""
+
+
+class OnOutOfOffice(StrEnum):
+    """What the out-of-office reply of somebody who is asked means."""
+
+    WAIT = "wait"
+    """It is noted, and the answer is waited for."""
+    DEFAULT = "default"
+    """The person counts as not reached: when that leaves nobody, the default is asked at once."""
+
+
+class InDoubt(StrEnum):
+    """What happens to a call whose worker died while the tool ran."""
+
+    ASK = "ask"
+    """The approver is asked whether to run it again: it may or may not have happened."""
+    RETRY = "retry"
+    """It is run again, up to three times: for tools that do no harm when they run twice."""
+    FAIL = "fail"
+    """The run ends in doubt, for a person to look."""
+
+
+class Edits(StrEnum):
+    """What an approval with other values is worth, when the agent proposes exactly those."""
+
+    ASK = "ask"
+    """The new call is asked about like any other."""
+    APPROVE = "approve"
+    """The new call is approved by whoever wrote the values, without being asked again."""
+
+
+class Resume(StrEnum):
+    """When a pause that waits for several approvals goes on."""
+
+    TOGETHER = "together"
+    """When all of them are decided."""
+    EACH = "each"
+    """At each decision, where the app is resumable; another app goes on when all are decided."""
+
+
+class EmailProof(StrEnum):
+    """What must be proven about an answer by mail before it counts."""
+
+    TOKEN = "token"  # noqa: S105 -- the name of a level
+    """It came to the secret address of the card. The sender may be anybody, but no other person
+    of the directory."""
+    TOKEN_FROM = "token+from"  # noqa: S105 -- the same
+    """Its From besides is an address of the person who was asked, which can be forged."""
+    TOKEN_FROM_DMARC = "token+from+dmarc"  # noqa: S105 -- the same
+    """The domain of that address besides vouches for the mail, and for where it was sent."""
+
+
+class Risk(StrEnum):
+    """How bad a wrong yes would be."""
+
+    NORMAL = "normal"
+    HIGH = "high"
+    """A button asks once more before it counts."""
+
+
+class Rules(Asking):
+    """What policies, the default and the snapshot of an approval have in common.
+
+    Attributes:
+        on_timeout: What it means when nobody has answered to the end.
+        repeat: How often the levels are gone through again.
+        on_out_of_office: What an out-of-office reply of somebody who is asked means.
+        in_doubt: What happens when a worker died while the tool ran.
+        edits: What an approval with other values is worth.
+        resume: When a pause that waits for several approvals goes on.
+        name_approver: Whether the model is told who rejected its call.
+        email: What must be proven about an answer by mail; None leaves it to
+            ``[email.authentication] require``.
+        risk: How bad a wrong yes would be.
+        valid_for: How long a yes is good for, counted from the decision. A call that could not be
+            started by then is asked about again. None leaves it to ``[agents] valid_for``.
+        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+    """
+
+    on_timeout: OnTimeout = OnTimeout.REJECT
+    repeat: int = Field(default=0, ge=0, le=10)
+    on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
+    in_doubt: InDoubt = InDoubt.ASK
+    edits: Edits = Edits.ASK
+    resume: Resume = Resume.TOGETHER
+    name_approver: bool = False
+    email: EmailProof | None = None
+    risk: Risk = Risk.NORMAL
+    valid_for: Duration | None = None
+    grants: GrantRules | None = None
+
+
+class Routing(Rules):
+    """What policies and the default have in common.
+
+    Attributes:
+        levels: Who is asked one after the other, until somebody has decided.
+        ask: Whom to ask, where there is one level; see the `ask` of a level.
+        ceiling: A CEL expression over the same names as `when`: only where it is true does
+            ``on_timeout = "approve"`` approve.
+        second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
+            or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is
+            always, empty is never; what cannot be evaluated is true.
+    """
+
+    must_ask: ClassVar[bool] = False
+
+    levels: tuple[Level, ...] = Field(default=(), max_length=20)
+    ask: tuple[str, ...] = Field(default=(), validate_default=True)
+    ceiling: str = ""
+    second_step: str = ""
+
+    @field_validator("ask", mode="after")
+    @classmethod
+    def _one_form(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        levels = info.data.get("levels", ())
+        if value and levels:
+            raise ValueError("it stands beside levels: ask for these people in a level")
+        if cls.must_ask and not value and not levels and "levels" in info.data:
+            raise PydanticCustomError("missing", "nobody is asked")
+        return value
+
+    @model_validator(mode="after")
+    def _stages_in_order(self) -> Self:
+        names = [stage for stage, _ in groupby(level.stage for level in self.levels)]
+        if len(names) > len(set(names)):
+            raise ValueError("the levels of a stage stand together: move them next to each other")
+        if len(names) > 1 and self.on_timeout is OnTimeout.APPROVE:
+            raise ValueError(
+                'silence approves nothing where several stages have to: set on_timeout = "reject" '
+                'or "stay"'
+            )
+        return self
+
+    def _terms(self, policy: str, facts: Facts) -> Terms:
+        rules = {name: getattr(self, name) for name in Rules.model_fields}
+        return Terms(
+            policy=policy,
+            ask=self.ask,
+            levels=tuple(level.over(self) for level in self.levels),
+            under_ceiling=_under(self.ceiling, facts),
+            second_step=second_step_needed(self.second_step, facts),
+            **rules,
+        )
+
+
+class Terms(Rules):
+    """Whom to ask, and by which rules. A snapshot of it rules one approval to its end.
+
+    Attributes:
+        policy: The name of the policy it was taken from.
+        ask: Whom to ask, where there is one level.
+        levels: Who is asked one after the other, where there are several.
+        under_ceiling: Whether the end may approve.
+        second_step: Whether a yes by mail counts only when the person has confirmed it.
+        batch: Whether a yes may be given together with others.
+        at_least: How many yeses it takes in any case: the default that is asked in place of a
+            policy is no easier to win over than the easiest of its levels.
+    """
+
+    policy: str
+    ask: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    under_ceiling: bool = False
+    second_step: bool = False
+    batch: bool = False
+    at_least: int = 1
+
+    @property
+    def fewest(self) -> int:
+        """How many yeses it takes at the least, as far as that is a number.
+
+        Of a stage that is as many as the easiest of its levels takes; every stage has to approve.
+        """
+        return self.fewest_from(0)
+
+    def fewest_from(self, level: int) -> int:
+        """Return how many yeses it takes at the least from the stage of a level on."""
+        wanted = 0
+        for stage in self._stages:
+            if stage[-1] >= level:
+                quorums = [self.ladder[one].quorum for one in stage]
+                wanted += min(one if isinstance(one, int) else 1 for one in quorums)
+        return max(self.at_least, wanted, 1)
+
+    @property
+    def ladder(self) -> tuple[Level, ...]:
+        """The levels, whichever way they are written; empty when nobody is to be asked."""
+        if self.levels or not self.ask:
+            return self.levels
+        asking = {name: getattr(self, name) for name in Asking.model_fields}
+        return (Level(ask=self.ask, **asking),)
+
+    def asking(self, level: int) -> Asking:
+        """Return how a level asks."""
+        return self.levels[level] if level < len(self.levels) else self
+
+    def stays(self, level: int) -> bool:
+        """Say whether those of earlier levels may still answer at this one."""
+        return level < len(self.levels) and self.levels[level].earlier is Earlier.STAY
+
+    def called(self, level: int) -> str:
+        """Return what a level is called, "" where there is only one."""
+        if len(self.levels) < 2:
+            return self.levels[0].name if self.levels else ""
+        name = self.levels[level].name if level < len(self.levels) else ""
+        return name or f"level {level + 1}"
+
+    def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
+        """Yield the levels of the same stage that are asked when one is over, and did not approve.
+
+        Each with how often they were gone through before.
+        """
+        mine = next((one for one in self._stages if level <= one[-1]), [])
+        yield from ((index, round_) for index in mine if index > level)
+        for again in range(round_ + 1, self.repeat + 1):
+            yield from ((index, again) for index in mine)
+
+    def behind(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
+        """Yield the levels of the next stage, which are asked when that of a level has approved."""
+        if (stage := self.stage_of(level) + 1) < len(self._stages):
+            yield from ((index, round_) for index in self._stages[stage])
+
+    def same_stage(self, one: int, other: int) -> bool:
+        """Say whether two levels are of the same stage."""
+        levels = self.levels
+        if not (0 <= one < len(levels) and 0 <= other < len(levels)):
+            return True
+        return levels[one].stage == levels[other].stage
+
+    def stage_of(self, level: int) -> int:
+        """Return which stage a level belongs to, 0 for the first."""
+        found = (number for number, one in enumerate(self._stages) if level <= one[-1])
+        return next(found, max(len(self._stages) - 1, 0))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages, one "" where there is only one."""
+        return tuple(self.ladder[one[0]].stage for one in self._stages)
+
+    @property
+    def _stages(self) -> list[list[int]]:
+        """The indexes of the levels of each stage."""
+        ladder = self.ladder
+        grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].stage)
+        return [list(indexes) for _, indexes in grouped]
+
+
+class Policy(Routing):
+    """One entry of the ordered list in signoff.toml; the first that matches wins.
+
+    Attributes:
+        name: Shown on the card and in the audit.
+        when: A CEL expression over app, agent, tool, args and user; empty matches every call.
+        batch: Whether these calls are so harmless that people may approve several of them at once
+            on the inbox page. Not together with a second step, or with ``risk = "high"``.
+    """
+
+    must_ask: ClassVar[bool] = True
+
+    name: str = Field(min_length=1, max_length=64)
+    when: str = ""
+    batch: bool = False
+
+    @model_validator(mode="after")
+    def _harmless(self) -> Self:
+        if self.batch and self.second_step not in {"", "false"}:
+            raise ValueError(
+                "batch says that these calls are harmless, and second_step that they are not: "
+                "take one of them out"
+            )
+        if self.batch and self.risk is Risk.HIGH:
+            raise ValueError('batch stands beside risk = "high": take one of them out')
+        return self
+
+    def terms(self, facts: Facts) -> Terms:
+        """Return the snapshot that rules an approval of a call with these facts."""
+        return self._terms(self.name, facts).model_copy(update={"batch": self.batch})
+
+
+class Fallback(Routing):
+    """Who is asked when no policy matches, or when nobody of the policy can be asked."""
+
+    def terms(self, facts: Facts) -> Terms:
+        """Return the snapshot that rules an approval; nobody is in it when none is configured."""
+        return self._terms("default", facts)
+
+
+def second_step_needed(second_step: str, facts: Facts) -> bool:
+    """Say whether a call needs a second step; one that cannot be evaluated needs it."""
+    if not second_step:
+        return False
+    try:
+        return conditions.value(second_step, facts) is not False
+    except (KeyError, ConditionError):
+        return True
+
+
+def _under(ceiling: str, facts: Facts) -> bool:
+    """Say whether a call is under a ceiling; what cannot be evaluated is above it."""
+    try:
+        return bool(ceiling) and conditions.holds(ceiling, facts)
+    except ConditionError:
+        return False

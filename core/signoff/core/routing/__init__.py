@@ -1,0 +1,1 @@
+"""Routing: who is asked at a level, and what becomes due."""

@@ -1,0 +1,104 @@
+"""What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
+
+Whether a sweeper has run makes no difference to what an answer is worth: whoever takes an answer
+moves the approval on first, to where it stands at that moment.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import Event
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import Turns
+from signoff.core.policies.selection import NO_TURNS, first
+
+Moved = tuple[Approval, tuple[Event, ...]]
+
+
+def is_due(approval: Approval, now: datetime) -> bool:
+    """Say whether there is anything to do by now, whatever people do."""
+    due = approval.next_due
+    return approval.state is State.PENDING and due is not None and due <= now
+
+
+def advance(
+    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+) -> Moved:
+    """Move an approval on to where it stands by now.
+
+    A level that is over is followed by the next one that has anybody to ask, which begins now; the
+    last one by what the policy says about the end. Moments that were missed are not made up for:
+    of several reminders there is one.
+
+    Returns:
+        The approval as it is where nothing is due, and no events then.
+    """
+    if not is_due(approval, now):
+        return approval, ()
+    here, ended = approval.end_claim(now=now)
+    if not is_due(here, now):
+        return here, ended
+    if not here.is_late(now):
+        after, events = here.remind(now=now)
+    else:
+        why = "nobody decided in time"
+        moved = move_on(here, directory, now=now, why=why, turns=turns)
+        after, events = moved or here.time_out(now=now)
+    return after, (*ended, *events)
+
+
+def move_on(
+    approval: Approval,
+    directory: Directory,
+    *,
+    now: datetime,
+    why: str,
+    turns: Turns = NO_TURNS,
+    unreached: bool = False,
+) -> Moved | None:
+    """Go on to the next level that has anybody to ask, now; None where there is none.
+
+    Those of a level of whom nobody is reached may still answer at the next one.
+    """
+    if approval.terms is None:
+        return None
+    notes = [why]
+    start = first(
+        approval.terms,
+        directory,
+        approval.facts,
+        now=now,
+        barred=approval.barred,
+        turns=turns,
+        notes=notes,
+        behind=(approval.level, approval.round),
+    )
+    if start is None:
+        return None
+    return approval.escalate(start, now=now, notes=notes, unreached=unreached)
+
+
+def pass_on(
+    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+) -> Moved | None:
+    """Ask the next stage of what its stage has approved; None where there is nobody to ask.
+
+    Returns:
+        The approval as it is, and no events, where there is nothing to pass on.
+    """
+    if not approval.passed or approval.terms is None:
+        return approval, ()
+    notes: list[str] = []
+    start = first(
+        approval.terms,
+        directory,
+        approval.facts,
+        now=now,
+        barred=approval.barred,
+        turns=turns,
+        notes=notes,
+        among=approval.terms.behind(approval.level, approval.round),
+    )
+    return None if start is None else approval.pass_on(start, now=now, notes=notes)

@@ -1,0 +1,219 @@
+"""Finding who is asked at a level: what its references mean, who is away, who never decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.base.model import Value
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Turns
+from signoff.core.policies.levels import Level, Seat
+
+REQUESTERS_MANAGER: Final = "requester.manager"
+_ABOVE: Final = re.compile(r"requester(\.manager)+")
+QUEUE: Final = "queue:"
+SCHEDULE: Final = "schedule:"
+SLACK_GROUP: Final = "slack-group:"
+
+_NOBODY: Final[Turns] = {}
+
+
+def is_managers(reference: str) -> bool:
+    """Say whether a reference means somebody above the requester: ``requester.manager.manager``."""
+    return _ABOVE.fullmatch(reference) is not None
+
+
+class Found(Value):
+    """Who is asked at a level.
+
+    Attributes:
+        seats: One for each who may decide, in the order of the level's `ask`; nobody has two
+            for the same person.
+        notes: In words: who was left out, who stands in for whom, and why.
+    """
+
+    seats: tuple[Seat, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find(
+    level: Level,
+    directory: Directory,
+    *,
+    facts: Mapping[str, JsonValue],
+    barred: Collection[str],
+    now: datetime,
+    turns: Turns = _NOBODY,
+) -> Found:
+    """Find who is asked at a level that starts now.
+
+    Who is away is stood in for by the delegate of that absence, or by the delegate's delegate;
+    where there is none, nobody is asked in their place. Who is barred is never asked, for others
+    neither: a barred manager's manager is asked, and a barred delegate's delegate.
+
+    Args:
+        level: Whom to ask, by references.
+        directory: The people, with the absences that are known now.
+        facts: What is known of the call; ``user`` is who asks.
+        barred: Identities (ids, addresses, aliases) of those who never decide.
+        now: The present, in UTC.
+        turns: When the members of queues were last asked.
+    """
+    search = _Search(directory, str(facts.get("user", "")), barred, now, turns)
+    for reference in level.ask:
+        search.look(reference)
+    return Found(seats=tuple(search.seats.values()), notes=tuple(dict.fromkeys(search.notes)))
+
+
+@dataclass
+class _Search:
+    directory: Directory
+    requester: str
+    barred: Collection[str]
+    now: datetime
+    turns: Turns
+    seats: dict[tuple[str, str], Seat] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def look(self, reference: str) -> None:
+        """Take in whom one reference means."""
+        if is_managers(reference):
+            self._take(self._manager(reference.count(".")), reference)
+        elif reference.startswith(QUEUE):
+            self._queue(reference)
+        elif reference.startswith(SCHEDULE):
+            self._take(self._on_call(reference.removeprefix(SCHEDULE)), reference)
+        elif reference.startswith(SLACK_GROUP):
+            members = self.directory.groups.get(reference.removeprefix(SLACK_GROUP))
+            if members is None:
+                self.notes.append(f"nobody is known of {reference}")
+            self._take(self._people(members or (), reference), reference)
+        else:
+            self._take(self._people([reference], ""), reference)
+
+    def _take(self, people: Iterable[Person], via: str) -> bool:
+        """Give seats to those who can be asked, and say whether anybody got one."""
+        found = [seat for one in people if (seat := self._seat(one, via)) is not None]
+        for seat in map(self._under_one_id, found):
+            self.seats.setdefault((seat.person, seat.instead_of), seat)
+        return bool(found)
+
+    def _under_one_id(self, seat: Seat) -> Seat:
+        """Return a seat under the first id of somebody who is in the directory under several."""
+        person, instead_of = self._id_of(seat.person), self._id_of(seat.instead_of)
+        if person == instead_of:
+            instead_of = ""
+        return seat.model_copy(update={"person": person, "instead_of": instead_of})
+
+    def _id_of(self, person: str) -> str:
+        first = self.ids.setdefault(self.directory.one_id(person), person)
+        if first != person:
+            self.notes.append(f"{person} is {first} under another id, and is asked once")
+        return first
+
+    def _seat(self, person: Person, via: str) -> Seat | None:
+        """Return the seat of a person, or of whoever stands in; None where nobody does."""
+        if self._is_barred(person):
+            self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")
+            return None
+        acting, way = person, [person.id]
+        while (absence := acting.absence(self.now)) is not None:
+            following = self.directory.find(absence.delegate)
+            if following is None:
+                known = f"; {absence.delegate} is not in the directory" * bool(absence.delegate)
+                self.notes.append(f"{acting.shown} is away until {absence.end}{known}")
+                return None
+            if following.id in way:
+                circle = " → ".join([*way, following.id])
+                self.notes.append(f"{person.shown} is away, and so is everybody in {circle}")
+                return None
+            acting = following
+            way.append(acting.id)
+            if not self._is_barred(acting):
+                continue
+            if acting.absence(self.now) is None:
+                self.notes.append(
+                    f"{person.shown} is away; {acting.shown}, who stands in, may not decide this"
+                )
+                return None
+        if acting is person:
+            return Seat(person=person.id, via=via)
+        self.notes.append(f"{person.shown} is away; {acting.shown} stands in")
+        return Seat(person=acting.id, instead_of=person.id, via=via)
+
+    def _is_barred(self, person: Person) -> bool:
+        return any(self.directory.may_be(person, one) for one in self.barred)
+
+    def _why_barred(self, person: Person) -> str:
+        if self.directory.same(person.id, self.requester):
+            return "asked for this"
+        if self.directory.may_be(person, self.requester):
+            return "may have asked for this under another name"
+        return "may not decide this"
+
+    def _people(self, ids: Iterable[str], of: str) -> Iterator[Person]:
+        where = f" ({of})" if of else ""
+        for one in ids:
+            person = self.directory.get(one)
+            if person is None:
+                self.notes.append(f"{one}{where} is not in the directory")
+            else:
+                yield person
+
+    def _manager(self, nth: int) -> Iterator[Person]:
+        """Yield the nth manager above the requester, of those who are not barred."""
+        person, seen = self.directory.find(self.requester), set[str]()
+        if person is None:
+            self.notes.append(f"{self.requester or 'nobody'} is not in the directory: no manager")
+        while person is not None:
+            seen.add(person.id)
+            manager = self.directory.find(person.manager)
+            if manager is None:
+                self.notes.append(f"{person.shown} has no manager in the directory")
+            elif manager.id in seen:
+                self.notes.append(f"{manager.shown} is a manager of their own manager")
+                return
+            elif not self._is_barred(manager):
+                nth -= 1
+                if not nth:
+                    yield manager
+                    return
+            else:
+                self.notes.append(f"{manager.shown} may not decide this; the next manager is asked")
+            person = manager
+
+    def _queue(self, reference: str) -> None:
+        queue = self.directory.queues.get(reference.removeprefix(QUEUE))
+        if queue is None:
+            self.notes.append(f"there is no queue {reference.removeprefix(QUEUE)!r}")
+            return
+        turns = self.turns.get(queue.name, {})
+        for person in self._people(queue.in_turn(turns), reference):
+            if self._take([person], reference) and queue.pick is not Pick.EVERYONE:
+                return
+
+    def _on_call(self, name: str) -> Iterator[Person]:
+        schedule = self.directory.schedules.get(name)
+        if schedule is None:
+            self.notes.append(f"there is no schedule {name!r}")
+            return
+        try:
+            on_call = schedule.on_call(self.now)
+        except ValueError as error:
+            self.notes.append(f"schedule {name}: {error}")
+            return
+        if not on_call:
+            self.notes.append(f"nobody is on call in the schedule {name}")
+        for one in on_call:
+            person = self.directory.find(one)
+            if person is None:
+                self.notes.append(f"{one} (schedule:{name}) is not in the directory")
+            else:
+                yield person

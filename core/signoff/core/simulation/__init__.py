@@ -1,0 +1,1 @@
+"""Simulation: what would happen to a call, without anything happening."""

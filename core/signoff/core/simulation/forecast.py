@@ -1,0 +1,175 @@
+"""What is foreseen of a call: the levels that are asked, what happens at each, and the end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.events import What
+from signoff.core.base.model import Value
+from signoff.core.policies.levels import Seat
+from signoff.core.policies.matching import Considered
+from signoff.core.policies.policy import Terms
+
+
+class End(StrEnum):
+    """What the end of a timeline means; the words are those of `on_timeout`."""
+
+    REJECT = "reject"
+    """The call is rejected, and the agent is told that nobody answered in time."""
+    STAY = "stay"
+    """It stays open until somebody answers."""
+    APPROVE = "approve"
+    """It is approved: by a grant, by those who answer, or because the ceiling of its policy allows
+    that."""
+
+
+class Said(Value):
+    """An answer that somebody would give.
+
+    Attributes:
+        by: The id of the person.
+        at: When (UTC).
+        yes: Whether it is a yes.
+    """
+
+    by: str
+    at: datetime
+    yes: bool = True
+
+
+class Turn(Value):
+    """One card: to a person, or to a place where all who are asked see it.
+
+    Attributes:
+        person: The id; "" for a place.
+        channel: By which channel.
+        address: Where to, in its terms.
+    """
+
+    person: str
+    channel: str
+    address: str
+
+
+class Step(Value):
+    """One thing that happens.
+
+    Attributes:
+        at: When (UTC).
+        what: What kind of event it is in the audit.
+        level: The index of the level at which it happens.
+        round: How often the levels have been gone through before.
+        name: What the level is called, "" where it has no name.
+        seats: Who may decide from now on and could not before.
+        asked: Who gets a card, in the order in which they are asked.
+        need: How many yeses it takes then.
+        reminded: The ids of those who are reminded.
+        until: The moment up to which those who are asked may answer (UTC); None where there is
+            none.
+        why: In words: who was left out and why, or what the end means.
+        by: The id of whoever answers.
+    """
+
+    at: datetime
+    what: What
+    level: int = 0
+    round: int = 0
+    name: str = ""
+    seats: tuple[Seat, ...] = ()
+    asked: tuple[Turn, ...] = ()
+    need: int = 1
+    reminded: tuple[str, ...] = ()
+    until: datetime | None = None
+    why: str = ""
+    by: str = ""
+
+
+class Rung(Value):
+    """One level as it would be asked.
+
+    Attributes:
+        level: Its index.
+        round: How often the levels have been gone through before.
+        name: What it is called, "" where it has no name.
+        at: When it begins (UTC).
+        until: When it ends (UTC); None where it does not.
+        need: How many yeses it takes.
+        seats: Who may decide.
+        asked: The cards.
+    """
+
+    level: int
+    round: int
+    name: str
+    at: datetime
+    until: datetime | None
+    need: int
+    seats: tuple[Seat, ...]
+    asked: tuple[Turn, ...]
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The ids of those who may decide, each once."""
+        return tuple(dict.fromkeys(one.person for one in self.seats))
+
+
+class Timeline(Value):
+    """What happens to one call if nobody answers.
+
+    Attributes:
+        facts: The call: app, agent, tool, args and user.
+        start: When it waits for the first time (UTC).
+        considered: The policies that were looked at, and what came of each.
+        terms: The snapshot that would rule it.
+        steps: What happens, in order.
+        end: What the end means.
+        end_at: When that is (UTC); None where it never ends by itself.
+    """
+
+    facts: dict[str, JsonValue]
+    start: datetime
+    considered: tuple[Considered, ...]
+    terms: Terms
+    steps: tuple[Step, ...]
+    end: End
+    end_at: datetime | None
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """The levels that are asked, in the order in which they are; also one without anybody."""
+        found: dict[tuple[int, int], Rung] = {}
+        for step in self.steps:
+            if step.what not in ASKING:
+                continue
+            key = (step.round, step.level)
+            before = found.get(key)
+            seats, asked = (before.seats, before.asked) if before else ((), ())
+            found[key] = Rung(
+                level=step.level,
+                round=step.round,
+                name=step.name,
+                at=before.at if before else step.at,
+                until=step.until,
+                need=step.need,
+                seats=tuple(dict.fromkeys((*seats, *step.seats))),
+                asked=(*asked, *step.asked),
+            )
+        return tuple(found.values())
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The ids of those whose answer would not count, in the order in which they give it."""
+        return tuple(step.by for step in self.steps if step.what is What.REFUSED_ANSWER)
+
+    @property
+    def reminders(self) -> int:
+        """How often people are reminded."""
+        return sum(step.what is What.REMINDED for step in self.steps)
+
+
+ASKING: Final = frozenset({What.ASKED, What.ESCALATED, What.PASSED, What.UNROUTABLE})
+"""What stands in the audit where people are asked, or should have been."""

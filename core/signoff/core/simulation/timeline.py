@@ -1,0 +1,301 @@
+"""What will happen if nobody answers, or these people do: who is asked, when and how, to the end.
+
+A timeline is not computed beside the rules but by them: an approval is opened in memory, routed and
+ticked as the router and the clockwork do it, only that the clock jumps from one due moment to the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import DecisionRefused, GrantRefused, PayloadError
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Turns
+from signoff.core.grants.grant import Grant
+from signoff.core.policies.levels import Asking, Order, Start
+from signoff.core.policies.matching import consider
+from signoff.core.policies.policy import Facts, Fallback, Policy
+from signoff.core.policies.selection import NO_TURNS, Choice, choose
+from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.rotation import take
+from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Step, Timeline, Turn
+
+__all__ = ["ASKING", "End", "Rung", "Said", "Step", "Timeline", "Turn", "foresee"]
+
+MOST_STEPS: Final = 10_000
+"""A timeline with more steps is refused: no policy that ends has as many."""
+
+Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
+"""By which channels people are asked; the channels know."""
+
+
+_SAID: Final = frozenset({What.VOTED, What.APPROVED, What.REJECTED, What.REFUSED_ANSWER})
+_END: Final = {
+    State.TIMED_OUT: End.REJECT,
+    State.REJECTED: End.REJECT,
+    State.APPROVED: End.APPROVE,
+}
+
+
+def foresee(
+    policies: Sequence[Policy],
+    fallback: Fallback,
+    directory: Directory,
+    facts: Facts,
+    *,
+    start: datetime,
+    reach: Reach,
+    barred: tuple[str, ...] = (),
+    turns: Turns = NO_TURNS,
+    grants: Sequence[Grant] = (),
+    answers: Sequence[Said] = (),
+) -> Timeline:
+    """Return what happens to a call that waits from a moment on, if nobody else answers.
+
+    Every card is taken to arrive.
+
+    Args:
+        policies: In order; the first that matches rules.
+        fallback: Who is asked when no policy matches, or nobody of it can be asked.
+        directory: The people.
+        facts: The call.
+        start: When it is routed (UTC).
+        reach: By which channels people are asked.
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+        grants: Those that may cover the call, in the order in which they are tried.
+        answers: What people say; one that does not count is a step that says why.
+
+    Raises:
+        NotCanonical: The arguments have no digest.
+    """
+    known = _turns(directory, turns)
+    choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
+    approval, steps = _opened(facts, start), list[Step]()
+    world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
+    granted = _granted(approval, choice, directory, grants, start)
+    if choice.refused:
+        granted = [approval.refuse(reason=choice.refused, now=start)]
+    for after, events in granted or _moves(approval, choice, world, start):
+        steps += _steps(events, approval, after)
+        approval = after
+    return Timeline(
+        facts=dict(facts),
+        start=start,
+        considered=consider(policies, facts),
+        terms=choice.terms,
+        steps=tuple(steps),
+        end=_END.get(approval.state, End.STAY),
+        end_at=approval.decision.at if approval.decision is not None else None,
+    )
+
+
+def foresee_rest(
+    approval: Approval,
+    directory: Directory,
+    *,
+    turns: Turns = NO_TURNS,
+    most: int = MOST_STEPS,
+) -> tuple[tuple[Step, ...], Approval]:
+    """Return what happens to an approval from where it stands, if nobody answers.
+
+    Args:
+        approval: One that waits.
+        directory: The people.
+        turns: When the members of queues were last asked.
+        most: How many moves to look ahead.
+
+    Returns:
+        The steps, and how it then stands: ended, open without an end, or waiting for more to come
+        than was looked at.
+    """
+    world = _World(directory, lambda _people, _rules: (), (), _turns(directory, turns))
+    steps = list[Step]()
+    for after, events in islice(_onward(approval, world), most):
+        steps += _steps(events, approval, after)
+        approval = after
+    return tuple(steps), approval
+
+
+def _opened(facts: Facts, start: datetime) -> Approval:
+    app, agent, tool, user = (str(facts.get(one, "")) for one in ("app", "agent", "tool", "user"))
+    args = facts.get("args")
+    origin = Origin(
+        run="",
+        app=app,
+        agent=agent,
+        user=user,
+        **dict.fromkeys(("session", "invocation", "confirmation"), ""),
+    )
+    call = ToolCall(id="", name=tool, args=args if isinstance(args, dict) else {})
+    return Approval.open(origin, call, hint="", template=None, now=start)[0]
+
+
+def _granted(
+    approval: Approval,
+    choice: Choice,
+    directory: Directory,
+    grants: Sequence[Grant],
+    start: datetime,
+) -> list[tuple[Approval, tuple[Event, ...]]]:
+    """Return the one move of a call that a grant covers, and nothing where none does."""
+    if choice.terms.grants is None:
+        return []
+    asked = [person.id for person in choice.people]
+    for grant in grants:
+        try:
+            _, after, events = grant.use(approval, choice.terms, asked, directory, now=start)
+        except GrantRefused:
+            continue
+        return [(after, events)]
+    return []
+
+
+def _turns(directory: Directory, turns: Turns) -> dict[str, dict[str, float]]:
+    """Return the turns of the queues that ask one member at a time, to be gone on with."""
+    queues = (one for one in directory.queues.values() if one.pick is not Pick.EVERYONE)
+    return {one.name: dict(turns.get(one.name, {})) for one in queues}
+
+
+class _World(NamedTuple):
+    """What the moves of one approval depend on."""
+
+    directory: Directory
+    reach: Reach
+    barred: tuple[str, ...]
+    turns: dict[str, dict[str, float]]
+    answers: tuple[Said, ...] = ()
+
+
+def _moves(
+    approval: Approval, choice: Choice, world: _World, start: datetime
+) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
+    """Route an approval, and do whatever is due until nothing is."""
+    begun = choice.start or Start(0, 0, (), start + choice.terms.within.by_the_clock)
+    rules = choice.terms.asking(begun.level)
+    people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+    after, events = approval.ask(
+        choice.terms,
+        approval.also_asked(world.reach(people, rules), begun.turn),
+        now=start,
+        notes=choice.notes,
+        start=begun,
+        barred=world.barred,
+        stranded=choice.stranded,
+    )
+    yield _taken(approval, after, world, start), events
+    yield from _onward(after, world)
+
+
+def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
+    """Do whatever becomes due, and is answered, one after the other, until nothing is."""
+    left, begun = list(world.answers), approval.since or approval.opened_at
+    for _ in range(MOST_STEPS):
+        due = approval.next_due
+        if approval.state is not State.PENDING or (due is None and not left):
+            return
+        if due is not None and not (left and left[0].at < due):
+            now = due
+            after, events = advance(approval, world.directory, now=now, turns=world.turns)
+        else:
+            said = left.pop(0)
+            now = max(said.at, begun)
+            after, events = _answered(approval, said, world, now)
+        yield _taken(approval, after, world, now), events
+        if after.state is State.PENDING and (fresh := _cards(after, world)):
+            after, events = after.asked_too(fresh, now=now)
+            yield after, events
+        approval = after
+    raise AssertionError("A policy has no end.")
+
+
+def _answered(
+    approval: Approval, said: Said, world: _World, now: datetime
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Return what an answer makes of an approval; where it does not count, why."""
+    person, directory = world.directory.get(said.by), world.directory
+    if person is None:
+        why = f"there is nobody called {said.by}"
+        return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
+    # Nothing is sent in a simulation, so nothing is cut.
+    cards = (one.model_copy(update={"shown": Shown.COMPLETE}) for one in approval.asked)
+    approval = approval.model_copy(update={"asked": tuple(cards)})
+    move = approval.approve if said.yes else approval.reject
+    try:
+        after, events = move(person, directory, channel="email", now=now, reason="in this case")
+    except (DecisionRefused, PayloadError) as error:
+        why = str(error)
+        return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
+    went = pass_on(after, directory, now=now, turns=world.turns)
+    if went is None:
+        why = "nobody of the next stage can be asked; the default would be"
+        return after, (*events, after.note(What.UNROUTABLE, now=now, by="router", why=why))
+    return went[0], (*events, *went[1])
+
+
+def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
+    """Note whose turn it was in the queues of a level that has begun."""
+    if was.terms is None or after.turn != was.turn:
+        here = [one for one in after.seats if (one.level, one.round) == (after.level, after.round)]
+        for _ in take(world.turns, here, int(now.timestamp() * 1_000_000)):
+            pass
+    return after
+
+
+def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
+    """Return the cards of those whose answer is awaited at a level that has begun."""
+    ballot = approval.ballot
+    here = {one.person for one in approval.asked if one.turn == approval.turn}
+    if "" in here:
+        return ()
+    people = [
+        person
+        for one in ballot.awaited
+        if one in ballot.own
+        and one not in here
+        and (person := world.directory.get(one)) is not None
+    ]
+    return world.reach(people, ballot.rules)
+
+
+def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[Step]:
+    """Yield what events of one move have changed."""
+    before = {(one.key, one.channel, one.turn) for one in was.asked}
+    fresh = [one for one in now.asked if (one.key, one.channel, one.turn) not in before]
+    here = (now.level, now.round)
+    seats = tuple(one for one in now.seats if (one.level, one.round) == here)
+    order = [one.person for one in seats]
+    # In the order in which they are asked for; a place is before all of them.
+    fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)
+    cards = tuple(
+        Turn(person=one.person, channel=one.channel, address=one.address) for one in fresh
+    )
+    ladder = now.terms.ladder if now.terms is not None else ()
+    for event in events:
+        asking = event.what in ASKING
+        yield Step(
+            at=event.at,
+            what=event.what,
+            level=now.level,
+            round=now.round,
+            name=ladder[now.level].name if now.level < len(ladder) else "",
+            seats=seats if asking else (),
+            asked=cards if event.what is What.ASKED else (),
+            need=now.ballot.need if asking else 1,
+            reminded=_ids(event.more.get("people")) if event.what is What.REMINDED else (),
+            until=now.deadline if asking else None,
+            why=event.why,
+            by=event.by if event.what in _SAID else "",
+        )
+
+
+def _ids(value: JsonValue) -> tuple[str, ...]:
+    return tuple(str(one) for one in value) if isinstance(value, list) else ()

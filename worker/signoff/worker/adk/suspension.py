@@ -1,0 +1,110 @@
+"""The guard's part in code that is suspended inside of a tool call.
+
+Such a tool call comes to as many approvals as its code stops at calls that need one. Each approval
+stands for one stretch of the code: from the call that it is about to the next one, or to the end.
+So all that holds for the call of a tool holds for a stretch: it is started once, on one approval,
+and a stretch that was started and not seen to finish is in doubt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from google.adk.events.event import Event
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.adk.tools.tool_context import ToolContext
+
+from signoff.broker import snapshots
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import State
+from signoff.core.payloads.digest import digest
+from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.history import asked_for, original_call
+from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
+
+_ASKS: Final = "signoff_asks"
+"""Where the result of a stretch of code keeps the question that it ended with."""
+
+
+def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Suspended | None:
+    """Return where the code is that an approval is about, None where it is about the call itself.
+
+    That such code is there, and stands at this very call, only its seal says: `CesTool` holds it
+    against the approval before anything is done.
+    """
+    if not isinstance(tool, CarriesCode):
+        return None
+    call = original_call(events, approval.call.id)
+    if not approval.origin.made and (
+        call is None or digest(call.name or "", call.args or {}) == approval.digest
+    ):
+        return None
+    asked = asked_for(events, approval.origin.confirmation)
+    return claimed(asked.payload) if asked is not None else None
+
+
+async def set_aside(ledger: Ledger, tool: BaseTool, context: ToolContext) -> None:
+    """Put the snapshot of code that has just stopped into the ledger; the session gets its name.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    asked = asked_by(context)
+    code = claimed(asked.payload) if asked is not None else None
+    if asked is not None and code is not None and code.sealed and isinstance(tool, CarriesCode):
+        ref = await snapshots.keep(ledger, code.sealed)
+        asked.payload = replace(code, sealed="", ref=ref).payload()
+
+
+async def hand_over(
+    ledger: Ledger, approval: Approval, code: Suspended, context: ToolContext
+) -> None:
+    """Give the tool its snapshot, and the answer to the call that it has stopped at.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    sealed = await snapshots.fetch(ledger, code.ref) if code.ref else code.sealed
+    why = None
+    if approval.state is not State.APPROVED:
+        told = refusal(approval)
+        why = " ".join(str(told[key]) for key in ("error", "reason") if key in told)
+    if context.tool_confirmation is not None:
+        call = approval.call
+        context.tool_confirmation.payload = Resumption(sealed, call.name, dict(call.args), why)
+
+
+def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
+    """Return what is kept of a call: its result, and of a stretch of code its question too."""
+    if not isinstance(tool, CarriesCode):
+        return result
+    asked = asked_by(context)
+    if asked is not None:
+        return {_ASKS: {"hint": asked.hint, "payload": asked.payload}, "result": result}
+    # What the code returns is its own, and may look the same.
+    ambiguous = isinstance(result, dict) and _ASKS in result
+    return {_ASKS: None, "result": result} if ambiguous else result
+
+
+def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str, Any]:
+    """Return the result that a call or a stretch of code came to, and ask again what it asked."""
+    result = json.loads(approval.result) if approval.result else {}
+    if not isinstance(result, dict):
+        return {"result": result}
+    if not isinstance(tool, CarriesCode) or set(result) != {_ASKS, "result"}:
+        return result
+    told: dict[str, Any] = result["result"]
+    if asked := result[_ASKS]:
+        context.request_confirmation(hint=asked["hint"], payload=asked["payload"])
+        context.actions.skip_summarization = True
+    return told
+
+
+def asked_by(context: ToolContext) -> ToolConfirmation | None:
+    """Return the confirmation that a call has asked for."""
+    return context.actions.requested_tool_confirmations.get(context.function_call_id or "")

@@ -1,0 +1,360 @@
+"""The crew: takes runs and resumes out of their outboxes, and commits what comes of each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from signoff.broker import live, stages
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.lease import Hold, held
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.runs import PUT_OFF, Taken, claim_runs, read_again
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import (
+    ApprovalNotFound,
+    Conflict,
+    LeaseLost,
+    LedgerError,
+    LedgerUnavailable,
+    RecordUnreadable,
+    RemoteUnavailable,
+    RunNotFound,
+    SignoffError,
+)
+from signoff.core.payloads.digest import digest
+from signoff.worker import turn_results
+from signoff.worker.port import Pause, Runtime, Turn
+
+log = structlog.get_logger(__name__)
+
+_MAX_TRIES = 12
+_BATCH = 8
+"""The most items in one claim: other processes come for the rest."""
+_UNREADABLE_AGAIN = 60.0
+"""Seconds until a record that cannot be read is looked at again: a newer version may read it."""
+_TRANSIENT = frozenset(
+    {
+        "ConnectionError",  # of redis-py, which is not the builtin
+        "InterfaceError",
+        "OperationalError",
+        "ServerError",
+        "StaleSessionError",
+        "TimeoutError",
+    }
+)
+"""Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
+
+
+Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
+"""Makes a change of a run, its approvals and the present; None if there is nothing to do."""
+
+
+@dataclass(slots=True)
+class Crew:
+    """Works on the `run` and `resume` stages.
+
+    Attributes:
+        ledger: The truth.
+        runtime: Runs the agents.
+        lease: Seconds after which a worker that shows no sign of life is taken for dead.
+        slots: How many items may be in work at once, whichever stages they are of.
+        valid_for: How long a yes is good for whose policy does not say.
+        closing: Set when the process is to stop: what is in work is finished, and no more begun.
+    """
+
+    ledger: Ledger
+    runtime: Runtime
+    lease: float = 30.0
+    slots: int = 128
+    valid_for: timedelta = turn_results.VALID_FOR
+    closing: bool = False
+    _free: asyncio.Semaphore = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._free = asyncio.Semaphore(self.slots)
+
+    def begin_nothing_more(self) -> None:
+        """Let what is in work be finished, and leave the rest to others; for signal handlers."""
+        self.closing = True
+
+    async def drain(self, stage: str) -> int:
+        """Work on a stage until nothing waits and all is done; return how many items there were.
+
+        As many items are in work at once as there are free slots. Stages that wait for a slot get
+        one in turn. An item that fails in an unforeseen way stops none of the others.
+        """
+        working: set[asyncio.Task[bool]] = set()
+        try:
+            count = await self._begin_all(stage, working)
+            while working:
+                ended, left = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+                working.intersection_update(left)
+                again = [one.result() for one in ended]
+                if any(again):
+                    count += await self._begin_all(stage, working)
+        finally:
+            for one in working:
+                one.cancel()
+            if working:
+                await asyncio.wait(working)
+        return count
+
+    async def _begin_all(self, stage: str, working: set[asyncio.Task[bool]]) -> int:
+        """Begin on all that waits; each has a slot until it is done."""
+        count = 0
+        while True:
+            slots = await self._take_slots()
+            try:
+                if self.closing:
+                    return count
+                claim = await claim_runs(
+                    self.ledger, stage, limit=slots, lease=self.lease, opening=not count
+                )
+                for taken in claim.taken:
+                    task = asyncio.create_task(self._work(taken), name=f"item {taken.item.id}")
+                    task.add_done_callback(lambda _: self._free.release())
+                    working.add(task)
+                    slots -= 1
+            finally:
+                for _ in range(slots):
+                    self._free.release()
+            if claim.waiting and not count:
+                await self.ledger.bell.ring(stage)
+            count += len(claim.taken)
+            if claim.put_off:
+                # The reconciler rings when they are due; this only shortens the wait.
+                await asyncio.sleep(PUT_OFF)
+            elif not claim.waiting:
+                return count
+
+    async def _take_slots(self) -> int:
+        """Wait for a free slot, and take a few more if there are any; return how many."""
+        await self._free.acquire()
+        count = 1
+        while count < _BATCH and not self._free.locked():
+            await self._free.acquire()
+            count += 1
+        return count
+
+    async def _work(self, taken: Taken) -> bool:
+        """Work on an item; return whether it was put back to be taken up at once."""
+        item, key = taken.item, taken.lease_key
+        try:
+            run, approvals = taken.read()
+            with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
+                async with held(
+                    self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
+                ) as hold:
+                    again = await self._advance(run, approvals, hold)
+                    await live.look_up(self.ledger, run)
+                    return again
+        except RunNotFound as error:
+            log.error("work.without_run", item=item.id, error=str(error))  # noqa: TRY400 -- says all
+            await self._drop(item)
+        except (RecordUnreadable, ApprovalNotFound) as error:
+            log.error("work.unreadable", item=item.id, error=str(error))  # noqa: TRY400 -- says all
+            change = Change().retry(item, after=_UNREADABLE_AGAIN)
+            with contextlib.suppress(LedgerError):
+                await self.ledger.commit(
+                    change.fence(key, item.token, give_back=True) if key else change
+                )
+        except (LeaseLost, Conflict) as error:
+            log.warning("work.taken_over", item=item.id, error=str(error))
+        except LedgerUnavailable as error:
+            # The lease will run out, and whoever claims the item then goes on from here.
+            log.warning("work.interrupted", item=item.id, error=str(error))
+        except Exception:
+            # It must not stop the others; by its lease it comes again.
+            log.exception("work.broken", item=item.id)
+        return False
+
+    async def _drop(self, item: Item) -> None:
+        with contextlib.suppress(LedgerError):
+            await self.ledger.commit(Change().ack(item))
+
+    async def _advance(self, run: Run, approvals: Sequence[Approval], hold: Hold) -> bool:
+        """Take a run to its next pause or its end; return whether it goes on at once."""
+        item = hold.item
+        resuming = item.stage.startswith(f"{stages.RESUME}.")
+        expected = RunState.ANSWERED if resuming else RunState.QUEUED
+        if run.state is not expected or (resuming and run.pause != item.body["pause"]):
+            await hold.end(Change().ack(item))
+            return False
+        if turn_results.started_and_not_finished(approvals):
+            # Whoever started it held this session's lease, and has lost it.
+            return await self._in_doubt(run, hold)
+        if resuming and await self._ask_about_expired(run, hold):
+            return False
+        answered = [one for one in approvals if one.id not in run.waiting]
+        log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
+        try:
+            if run.waiting and not await self.runtime.resumes_each(run, approvals):
+                return await self._wait_for_the_rest(run, hold)
+            turn = await (
+                self.runtime.resume(run, answered, hold.fence)
+                if resuming
+                else self.runtime.start(run, hold.fence)
+            )
+            return await self._turn_ended(run, hold, turn, {one.id for one in answered})
+        except (LeaseLost, Conflict):
+            raise
+        except Exception as error:  # noqa: BLE001 -- an agent may raise anything
+            return await self._failed(run, hold, error)
+
+    async def _ask_about_expired(self, run: Run, hold: Hold) -> bool:
+        """Ask again about calls whose yes is too old to start them; say whether there are any."""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = turn_results.expired(run, approvals, self.valid_for, now=now)
+            return None if change is None else change.ack(hold.item)
+
+        if not await self._settle(run, hold, build):
+            return False
+        log.warning("run.approval_expired", approvals=run.approvals)
+        return True
+
+    async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
+        """Put a run that was answered in part back into its pause, unless it is whole by now."""
+        whole = False
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            nonlocal whole
+            whole = not run.waiting
+            if whole:
+                return Change().retry(hold.item, after=0)
+            return turn_results.waits_for_the_rest(run, approvals).ack(hold.item)
+
+        await self._settle(run, hold, build)
+        return whole
+
+    async def _turn_ended(self, run: Run, hold: Hold, turn: Turn, handed: set[str]) -> bool:
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            if turn_results.started_and_not_finished(approvals):
+                return None
+            proposers = {
+                index: found
+                for index, pause in enumerate(turn.pauses)
+                if (found := await self._proposer(pause))
+            }
+            change = turn_results.turn_ended(run, turn, approvals, handed, proposers, now=now)
+            return change.ack(hold.item)
+
+        if turn.left_open:
+            log.warning("run.left_open", calls=turn.left_open)
+        if not await self._settle(run, hold, build):
+            return await self._in_doubt(run, hold)
+        if turn.pauses:
+            log.info("run.paused", calls=[pause.call.name for pause in turn.pauses])
+        else:
+            log.info("run.completed")
+        return False
+
+    async def _proposer(self, pause: Pause) -> Approval | None:
+        return await self.ledger.proposer(pause.origin, digest(pause.call.name, pause.call.args))
+
+    async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
+        problem = _in_words(error)
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            if turn_results.started_and_not_finished(approvals):
+                return None
+            return turn_results.failed(run, problem, approvals, now=now).ack(hold.item)
+
+        approvals = await self.ledger.approvals(run.approvals)
+        if turn_results.started_and_not_finished(approvals):
+            return await self._in_doubt(run, hold)
+        if not await self._try_later(hold, error):
+            log.error("run.failed", problem=problem, exc_info=error)
+            if not await self._settle(run, hold, build):
+                return await self._in_doubt(run, hold)
+        return False
+
+    async def _in_doubt(self, run: Run, hold: Hold) -> bool:
+        """Mark what was started and not seen to finish, and do what its policy says then.
+
+        Returns:
+            Whether the run goes on at once.
+        """
+        goes_on = False
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            nonlocal goes_on
+            change = turn_results.in_doubt(run, approvals, now=now)
+            if change is None:
+                return None
+            goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)
+            return change.retry(hold.item, after=0) if goes_on else change.ack(hold.item)
+
+        log.error("run.in_doubt", approvals=run.approvals)
+        return await self._settle(run, hold, build) and goes_on
+
+    async def _settle(self, run: Run, hold: Hold, build: Build) -> bool:
+        """Build a change from the approvals as they are, commit it, and again if they have moved.
+
+        Others write to an approval too, also after its end: a delivery that is noted late must not
+        cost what a turn has come to.
+
+        Returns:
+            False if `build` has found that there is nothing to commit.
+
+        Raises:
+            LeaseLost: Somebody else has taken the run on.
+        """
+
+        async def attempt() -> bool:
+            stands, approvals, now = await read_again(self.ledger, run)
+            # Answers may have come meanwhile; whoever takes the run on changes more than that.
+            if (stands.state, stands.pause) != (run.state, run.pause):
+                raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
+            change = await build(stands, approvals, now)
+            if change is None:
+                return False
+            await hold.end(change)
+            return True
+
+        return await self.ledger.decide_again(attempt)
+
+    async def _try_later(self, hold: Hold, error: Exception) -> bool:
+        cause = _cause(error)
+        if isinstance(cause, LedgerError):
+            raise cause
+        item = hold.item
+        if item.attempts >= _MAX_TRIES or not _is_transient(error):
+            return False
+        after = min(0.5 * 2**item.attempts, 60) * random.uniform(0.5, 1)  # noqa: S311 -- jitter
+        log.warning("work.again", item=item.id, after=round(after, 1), error=_in_words(error))
+        # The reconciler rings when it is due.
+        await hold.end(Change().retry(item, after=after))
+        return True
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the error of ours that ADK wrapped into one of its own, or the error itself."""
+    step: BaseException | None = error
+    while step is not None:
+        if isinstance(step, SignoffError):
+            return step
+        step = step.__cause__
+    return error
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError | ConnectionError | RemoteUnavailable):
+        return True
+    names = {kind.__name__ for kind in type(error).__mro__}
+    busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}
+    return bool(names & _TRANSIENT) or busy
+
+
+def _in_words(error: BaseException) -> str:
+    cause = _cause(error)
+    return str(cause) if isinstance(cause, SignoffError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,263 @@
+"""What a turn of an agent comes to, as one change: all of it is committed, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from pydantic import JsonValue
+
+from signoff.broker import stages
+from signoff.broker.effects import send_work, tell_outcome
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
+from signoff.core.approvals.run import Run
+from signoff.core.policies.policy import InDoubt
+from signoff.worker.port import Pause, Turn
+
+VALID_FOR = timedelta(days=7)
+"""How long a yes is good for where neither its policy nor the settings say."""
+
+LONGEST_WORD = 4_000
+"""How much of the agent's last word an approver is told."""
+
+MAX_STARTS = 3
+"""How often a tool is started on one approval whose policy says that it may be retried."""
+
+
+def turn_ended(
+    run: Run,
+    turn: Turn,
+    approvals: Sequence[Approval],
+    handed: Container[str],
+    proposers: Mapping[int, Approval],
+    *,
+    now: datetime,
+) -> Change:
+    """Return the change for a turn that came to its end.
+
+    Args:
+        run: The run.
+        turn: The approvals it opens, or the agent's last word.
+        approvals: All those of the pause that it was resumed from.
+        handed: The ids of those whose answers it was resumed with.
+        proposers: By the index of a pause: the rejection that proposed this very call.
+        now: The present.
+
+    Raises:
+        NotCanonical: The arguments of a call that waits have no digest.
+    """
+    change = Change()
+    before = {one.id: one for one in approvals}
+    after: dict[str, Approval] = {}
+    for approval in approvals:
+        if approval.id in handed:
+            after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
+            change.note(noted)
+            _tell_end(change, after[approval.id], turn)
+    others = [one for one in approvals if one.id not in handed]
+    known = {(one.origin.confirmation, one.origin.nth) for one in others}
+    opened = []
+    for index, pause in enumerate(turn.pauses):
+        if (pause.origin.confirmation, pause.origin.nth) in known:
+            continue
+        proposer = proposers.get(index)
+        if proposer is not None:
+            # The rejection may be the very answer that this turn was resumed with.
+            before.setdefault(proposer.id, proposer)
+            proposer = after.get(proposer.id, proposer)
+        approval = _open(change, pause, proposer, now=now)
+        opened.append(approval.id)
+        if proposer is not None and approval.supersedes:
+            after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
+    for approval_id, approval in after.items():
+        change.put(approval, was=before[approval_id])
+    waiting = [one.id for one in others if one.state is State.PENDING] + opened
+    decided = [one.id for one in others if one.state is not State.PENDING]
+    if decided:
+        # They were decided while the run was resumed with the first of them.
+        run_after = run.goes_on(decided, waiting)
+        return send_work(change.put(run_after, was=run), run_after)
+    if waiting:
+        return change.put(run.paused(waiting), was=run)
+    run_after, ended = run.completed(turn.text, now=now, why=_remark(turn))
+    return change.put(run_after, was=run).note(ended)
+
+
+def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
+    """Return the change for a run that was answered in part, and can only go on with everything."""
+    decided = [one.id for one in approvals if one.id not in run.waiting]
+    return Change().put(run.paused(run.waiting, decided=decided), was=run)
+
+
+def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datetime) -> Approval:
+    """Open the approval of a call that waits, linked to the rejection that proposed it."""
+    # A proposal is taken up once, also by two calls of one turn.
+    linked = proposer is not None and not proposer.superseded_by
+    approval, noted = Approval.open(
+        pause.origin,
+        pause.call,
+        kind=pause.kind,
+        hint=pause.hint,
+        template=pause.template,
+        now=now,
+        supersedes=proposer.id if proposer is not None and linked else "",
+        said=pause.said,
+    )
+    _route(change.put(approval, was=None).note(noted), approval)
+    return approval
+
+
+def _remark(turn: Turn) -> str:
+    if not turn.left_open:
+        return turn.note
+    names = ", ".join(f"{name}()" for name in dict.fromkeys(turn.left_open))
+    return (
+        f"it left a long-running call open: {names}. Nobody is asked about it; name the tool in "
+        "[[long_running]] if an approver is to give its result"
+    )
+
+
+def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetime) -> Change:
+    """Return the change for a run that failed: its answers did not get into the agent."""
+    change = Change()
+    for waiting in answered:
+        approval = _given_up(change, waiting, problem, now=now)
+        if Handoff.FAILED in HANDOFFS[approval.handoff]:
+            after, noted = approval.hand_on(Handoff.FAILED, now=now, why=problem)
+            change.put(after, was=waiting).note(noted)
+        _tell(change, approval, problem)
+    run_after, ended = run.failed(problem, now=now)
+    return change.put(run_after, was=run).note(ended)
+
+
+def expired(
+    run: Run, approvals: Sequence[Approval], valid_for: timedelta, *, now: datetime
+) -> Change | None:
+    """Return the change that asks again about calls whose yes has expired, unstarted.
+
+    Args:
+        run: The run.
+        approvals: All those of its pause.
+        valid_for: How long a yes is good for whose policy does not say.
+        now: The present.
+
+    Returns:
+        None if there is no such call.
+    """
+    change, replaced = Change(), dict[str, str]()
+    for one in approvals:
+        if one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for):
+            after, question, noted = one.expire(now=now, valid_for=valid_for)
+            _route(change.put(after, was=one).put(question, was=None).note(noted), question)
+            replaced[one.id] = question.id
+    if not replaced:
+        return None
+    decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
+    return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+
+
+def started_and_not_finished(approvals: Sequence[Approval]) -> bool:
+    """Say whether a tool of these was started and not seen to finish."""
+    return any(one.handoff is Handoff.STARTED for one in approvals)
+
+
+def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Change | None:
+    """Return the change for tools that were started and not seen to finish, by their policies.
+
+    Returns:
+        The change; where it leaves the run as it is, the run has to be resumed once more. None if
+        there is no such tool.
+    """
+    doubtful = [one for one in approvals if one.handoff is Handoff.STARTED]
+    if not doubtful:
+        return None
+    change = Change()
+    marked = [_mark(change, one, now=now) for one in doubtful]
+    if any(_rule(one) is InDoubt.FAIL for one in marked):
+        names = ", ".join(f"{one.call.name}()" for one in marked)
+        problem = (
+            f"{names} was started by a worker that was not seen to finish it: it may or may not "
+            "have happened. Look, and then ask the agent anew."
+        )
+        for one in marked:
+            _tell(change, one, problem)
+        for one in approvals:
+            given_up = _given_up(change, one, problem, now=now)
+            if given_up is not one:
+                change.put(given_up, was=one)
+        return change.put(run.in_doubt(problem), was=run)
+    asked = []
+    for one in marked:
+        if _asks(one):
+            question, noted = one.ask_again(now=now)
+            _route(change.put(question, was=None).note(noted), question)
+            asked.append((one.id, question.id))
+    if asked:
+        replaced = dict(asked)
+        decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
+        change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+    return change
+
+
+def _mark(change: Change, approval: Approval, *, now: datetime) -> Approval:
+    """Mark an approval in doubt; where it is to be retried, make it ready to be started again."""
+    why = f"{approval.call.name}() was started and not seen to finish: it may have happened or not"
+    marked, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
+    change.note(noted)
+    after = marked
+    if _rule(marked) is InDoubt.RETRY and not _asks(marked):
+        after, _ = marked.hand_on(Handoff.RECORDED, now=now)
+    change.put(after, was=approval)
+    return marked
+
+
+def _rule(approval: Approval) -> InDoubt:
+    return approval.terms.in_doubt if approval.terms is not None else InDoubt.ASK
+
+
+def _asks(approval: Approval) -> bool:
+    """Whether a person is asked: by policy, or because retrying has not helped."""
+    rule = _rule(approval)
+    return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
+
+
+def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime) -> Approval:
+    """Withdraw what nobody has decided yet and nobody need decide any more."""
+    if approval.state is not State.PENDING:
+        return approval
+    withdrawn, noted = approval.withdraw(by="", reason=problem, now=now)
+    change.note(noted)
+    tell_outcome(change, withdrawn)
+    return withdrawn
+
+
+def _tell(change: Change, approval: Approval, problem: str) -> None:
+    """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
+    _tell_decider(change, approval, "unheard", {"problem": problem})
+
+
+def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
+    """Tell whoever decided what the agent did with it, where there is anything to tell."""
+    said = turn.text[:LONGEST_WORD]
+    if approval.result or said:
+        _tell_decider(change, approval, "end", {"end": True, "said": said})
+
+
+def _tell_decider(
+    change: Change, approval: Approval, cause: str, more: Mapping[str, JsonValue]
+) -> None:
+    if approval.decision is None or not approval.decision.by:
+        return
+    for asked in approval.asked:
+        if asked.person in {approval.decision.by, ""} and not asked.problem:
+            change.send(
+                stages.deliver(asked.channel),
+                f"{cause}:{approval.id}:{asked.key}",
+                {"kind": "outcome", "approval": approval.id, "person": asked.key, **more},
+            )
+
+
+def _route(change: Change, approval: Approval) -> None:
+    change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
