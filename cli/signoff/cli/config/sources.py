@@ -36,9 +36,10 @@ class DirectorySettings(Value):
     csv: str = Field(
         "",
         description="A CSV file of people, relative to the settings file: one row for each, with "
-        "the columns " + ", ".join(f"`{one}`" for one in COLUMNS) + " in any order. Several values "
-        "of one field have `|` between them. Addresses in channels of your own have a column each, "
-        f"`{ADDRESS}NAME`.",
+        "the columns "
+        + ", ".join(f"`{one}`" for one in COLUMNS)
+        + " in any order. Separate several "
+        f"values by `|`. Addresses in your own channels have the columns `{ADDRESS}NAME`.",
     )
     factory: str = Field(
         "",
