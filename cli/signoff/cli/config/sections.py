@@ -90,7 +90,7 @@ class GatewaySettings(Value):
     """[gateway]: the HTTP server."""
 
     host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: int = Field(8080, ge=0, le=65535, description="0 lets the system choose.")
+    port: int = Field(8080, ge=0, le=65535, description="The port; 0 lets the system choose.")
     api: bool = Field(
         True,
         description="Serve the REST API under /api/v1, for those to whom `signoff tokens create` "
