@@ -25,7 +25,7 @@ def test_a_card_says_all_that_a_decision_needs(sent: Message):
         "amount: 2500",
         "purpose: conference",
         "How many?",
-        "Asked for by: Riley Voss",
+        "Requested by: Riley Voss",
         "Answer until: Mon 2 Mar 2026, 16:00 UTC",
         "To be filled in: approved_days",
         f"Digest: {sent.card.digest}",

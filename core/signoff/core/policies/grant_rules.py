@@ -11,16 +11,16 @@ from signoff.core.base.model import Value
 
 
 class GrantRules(Value):
-    """Who may approve calls like one that is asked about beforehand, and how far that goes.
+    """Who may approve similar calls in advance, and how many.
 
     Attributes:
-        who: Ids of the people who may give a grant; they have to be asked by the policy too.
-        longest: The longest time for which one can be given: ``"8h"``.
-        most: The most calls that one covers.
-        vary: Names of arguments whose values may differ from those of the call that was approved;
-            all others have to be the same.
-        limit: A CEL expression over app, agent, tool, args and user, which has to be true of each
-            call that a grant covers; empty is no further limit.
+        who: The ids of the people who may give a grant. They must be approvers of the policy.
+        longest: The longest duration of a grant: ``"8h"``.
+        most: The most calls that a grant covers.
+        vary: The arguments that may differ from those of the approved call. All others must be
+            equal.
+        limit: A CEL expression over app, agent, tool, args and user that must be true for each
+            call. Empty means no further limit.
     """
 
     who: tuple[str, ...] = Field(min_length=1)
