@@ -38,7 +38,7 @@ async def test_the_whole_way(browser, office):
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     page = (await browser.get(PATH)).text
     assert f"away until <strong>{UNTIL}</strong>" in page
-    assert f"<strong>{CLEO.name}</strong> decides instead" in page
+    assert f"<strong>{CLEO.name}</strong> is your delegate" in page
     entries = [
         Event.model_validate_json(one) async for _, one, _ in audit.entries(office.ledger.store)
     ]

@@ -127,7 +127,7 @@ async def test_no_longer_mine(browser, office):
 
     assert "1 of 5 recorded" in done.text
     assert "Cleo Park has claimed approval" in done.text
-    assert done.text.count("There is no such request, or it is not for you.") == 3
+    assert done.text.count("There is no such request, or you may not see it.") == 3
     assert await states(office, [*found, other]) == [
         State.PENDING,
         State.APPROVED,

@@ -77,11 +77,11 @@ async def test_for_me(browser, office):
         "1 waits for you.",
         "asks to run reimburse",
         "amount: 250, purpose: train",
-        "Asked for by Riley Voss",
+        "Requested by Riley Voss",
         '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (just now)',
         '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
-        "Waits on Mara Lind",
-        'aria-current="page">For me</a>',
+        "Waiting for Mara Lind",
+        'aria-current="page">Your approvals</a>',
     ):
         assert text in page.text
     assert ">All</a>" not in page.text
@@ -159,7 +159,7 @@ async def test_filters(browser, office, query, found):
     opened = [first.id, second.id, third.id]
     assert set(ids(page)) == {opened[at] for at in found}
     assert '<details class="filter" open>' in page.text
-    assert found or "Nothing here fits." in page.text
+    assert found or "No matches." in page.text
 
 
 async def test_an_address_that_asks_for_what_there_is_not(browser):
@@ -212,7 +212,7 @@ async def test_too_many_to_sort(browser, office, monkeypatch):
     await browser.sign_in()
     page = await browser.get("/inbox/?sort=due")
     assert ids(page) == opened
-    assert "More than 2 wait: they are shown in the order “Oldest first”." in page.text
+    assert "More than 2 are pending, so they are sorted by “Oldest first”." in page.text
 
 
 async def test_my_queues(browser, office):
@@ -264,12 +264,12 @@ async def test_all_is_for_those_who_see_all(browser, office):
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/all")
     assert ids(page) == [approval.id]
-    assert "1 waits altogether." in page.text
+    assert "1 pending." in page.text
     assert ids(await browser.get("/inbox/")) == []
 
 
 async def test_ended(browser, office):
-    """What has ended, for those who were asked, who asked, and who see all; for nobody else."""
+    """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
     for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):

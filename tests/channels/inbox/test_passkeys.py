@@ -256,7 +256,7 @@ async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device
 async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, office, csrf):
     """The page asks for a second factor first, and then for none."""
     page = await browser.get(PAGE)
-    assert "Show that it is you" in page.text
+    assert "Confirm your identity" in page.text
     assert REMOVE not in forms_of(page)
     form = forms_of(page)["/inbox/security/proof"]
     refused = await browser.post("/inbox/security/proof", form | {"code": "000000"})
@@ -265,7 +265,7 @@ async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, 
     right = form | {"code": await browser.code()}
     assert (await browser.post("/inbox/security/proof", right)).headers["Location"] == PAGE
     page = await browser.get(PAGE)
-    assert "Show that it is you" not in page.text
+    assert "Confirm your identity" not in page.text
     assert "invitation" not in forms_of(page)[ADD]
     assert REMOVE in forms_of(page)
 

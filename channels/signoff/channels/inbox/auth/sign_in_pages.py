@@ -16,8 +16,8 @@ from signoff.channels.inbox.settings import ROOT
 from signoff.channels.web.forms import own_path
 
 _WRONG: Final = (
-    "That did not work. Check the address and the code, and take the next code: each counts once. "
-    "If you have no authenticator app for Signoff yet, ask whoever runs it."
+    "That did not work. Check the address, and use the next code; each works once. "
+    "If you have no authenticator app for Signoff yet, ask your operator."
 )
 
 
