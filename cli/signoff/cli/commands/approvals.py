@@ -287,7 +287,7 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
         turns = desk.turns.known
         shows.console().print(shows.approvals_table(found, desk.directory, now, turns=turns))
     else:
-        say("Nothing waits.")
+        say("No pending approvals.")
 
 
 def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:

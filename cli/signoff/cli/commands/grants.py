@@ -105,7 +105,7 @@ def list_(
         elif found:
             _print_list(found, desk.directory, now)
         else:
-            say("There are no grants." if everything else "No grant is open.")
+            say("There are no grants." if everything else "There are no open grants.")
 
     with_desk(ctx, work)
 

@@ -213,7 +213,7 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "enrolled": False})
     else:
-        say(f"{person} has no second factor any more.")
+        say(f"All second factors of {person} were removed.")
 
 
 @app.command("sign-out")
@@ -234,7 +234,7 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "signed_in": False})
     else:
-        say(f"{person} is signed out everywhere.")
+        say(f"All sessions of {person} were ended.")
 
 
 def _words(absence: Absence | None) -> str:

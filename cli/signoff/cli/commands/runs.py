@@ -55,7 +55,7 @@ def run(
         except TimeoutError as error:
             now = await desk.ledger.run(submitted.id)
             raise RunUnfinished(
-                f"Run {now.id} is still {now.state} after {timeout:g} s, and goes on. "
+                f"Run {now.id} is still {now.state} after {timeout:g} s and continues. "
                 f"`signoff runs show {now.id}` says where it stands."
             ) from error
 
@@ -88,7 +88,7 @@ def list_(
 
         shows.console().print(shows.runs_table(found))
     else:
-        say("No agent was asked anything yet.")
+        say("There are no runs.")
 
 
 @app.command()

@@ -80,7 +80,7 @@ def create(
         write_json({"token": token, **_as_json(access)})
     else:
         say(token)
-        say(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+        say(f"Store it now: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
 
 
 @app.command("list")
@@ -124,7 +124,7 @@ def revoke(
     if as_json:
         write_json(_as_json(gone))
     else:
-        say(f"{gone.shown} is worth nothing any more.")
+        say(f"{gone.shown} was revoked.")
 
 
 def _scope(text: str) -> Scope:
