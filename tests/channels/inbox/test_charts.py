@@ -75,7 +75,7 @@ async def test_of_ones_own_queues(browser, office):
     assert ["finance", "1", "0", "0"] in found
     assert ["finance", "3", "2h", "3h"] in found
     assert ["2026-03-02", "reimburse", "2", "1", "0", "0", "0"] in found
-    assert "of the 3 requests of your queues among the 4 that ended last." in page.text
+    assert "covers 3 requests of your queues among the 4 that ended last." in page.text
     assert "legal" not in page.text
     assert "sign<" not in page.text
 

@@ -74,7 +74,7 @@ async def test_for_me(browser, office):
     page = await browser.get("/inbox/")
     assert ids(page) == [approval.id]
     for text in (
-        "1 waits for you.",
+        "1 pending for you.",
         "asks to run reimburse",
         "amount: 250, purpose: train",
         "Requested by Riley Voss",
@@ -185,11 +185,11 @@ async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypa
     await browser.sign_in()
     page = await browser.get("/inbox/?tool=refund")
     assert ids(page) == []
-    assert "50 were looked at for this page" in page.text
+    assert "Searched 50 requests for this page" in page.text
     more = re.search(r'href="([^"]*)" rel="next"', page.text)
     page = await browser.get(more[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
-    assert "were looked at" not in page.text
+    assert "Searched" not in page.text
 
 
 async def test_the_first_page_is_small(browser, office):
@@ -222,7 +222,13 @@ async def test_my_queues(browser, office):
     await browser.sign_in()
     page = await browser.get("/inbox/queues")
     assert page.status_code == 200
-    for text in ("<strong>3</strong> wait", "on Mara Lind", "Oldest:", "(2 h ago)", "Next due:"):
+    for text in (
+        "<strong>3</strong> pending",
+        "waiting for Mara Lind",
+        "Oldest:",
+        "(2 h ago)",
+        "Next due:",
+    ):
         assert text in page.text
     assert ids(await browser.get("/inbox/queues/finance")) == opened
     assert (await browser.get("/inbox/queues/other")).status_code == 404
@@ -236,7 +242,7 @@ async def test_queues_of_others(browser, office):
     assert (await browser.get("/inbox/queues/finance")).status_code == 404
     browser.session = ""
     await browser.sign_in(CLEO)
-    assert "<strong>1</strong> waits" in (await browser.get("/inbox/queues")).text
+    assert "<strong>1</strong> pending" in (await browser.get("/inbox/queues")).text
     assert len(ids(await browser.get("/inbox/queues/finance"))) == 1
 
 
@@ -252,7 +258,7 @@ async def test_asked_by_me(browser, office):
     assert "Rejected by Mara Lind" in page.text
     assert ids(await browser.get("/inbox/asked?state=pending")) == [mine.id]
     assert ids(await browser.get("/inbox/")) == []
-    assert "Nothing waits for you." in (await browser.get("/inbox/")).text
+    assert "No requests for you." in (await browser.get("/inbox/")).text
 
 
 async def test_all_is_for_those_who_see_all(browser, office):

@@ -101,7 +101,7 @@ async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
     assert (await add(browser, csrf, device, invitation=code.upper())).status_code == 303
     again = Authenticator(ORIGIN, "approvals.example.com")
     refused = await add(browser, csrf, again, invitation=code)
-    assert "used or too old" in refused.json()["problem"]
+    assert "used or expired" in refused.json()["problem"]
     late = await invite(office.ledger, "mara", by="op")
     office.clock.advance(timedelta(days=1))
     csrf = await signed_in(browser, office)
@@ -325,7 +325,7 @@ async def test_the_page_shows_where_one_is_signed_in_and_ends_it(browser, office
     there = await sessions.begin("mara", how=How.OIDC, browser="Safari on iPhone", also=Change())
     page = await browser.get(PAGE)
     assert "Safari on iPhone" in page.text
-    assert "This one" in page.text
+    assert "This browser" in page.text
     form = forms_of(page)["/inbox/security/sessions/end"]
     assert (await browser.post("/inbox/security/sessions/end", form)).status_code == 303
     assert await sessions.find(there) is None

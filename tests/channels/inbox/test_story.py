@@ -151,7 +151,7 @@ async def test_the_agents_words_and_long_arguments(browser, office):
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     assert "I checked \\u202ethe budget." in page.text
-    assert "Nobody has checked them" in page.text
+    assert "Nobody has checked this text" in page.text
     assert len(approval.said) == 2000
     long, _ = await office.ask(text="word " * 50_000)
     page = await browser.get(page_of(long.id))
