@@ -1,5 +1,4 @@
-"""Commands, notes, grants and small print as people write them in French, Spanish, Italian,
-Portuguese and Dutch."""
+"""Commands, notes, grants and small print as people write them in Romance languages and Dutch."""
 
 from __future__ import annotations
 
@@ -138,8 +137,10 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Approuvé\n\nCe message et ses pièces jointes sont confidentiels. Si vous avez reçu ce "
-        "message par erreur, merci de le détruire.",
+        (
+            "Approuvé\n\nCe message et ses pièces jointes sont confidentiels. Si vous avez reçu ce "
+            "message par erreur, merci de le détruire."
+        ),
         "Aprobado\n\nEste mensaje y sus archivos adjuntos son confidenciales.",
         "Approvato\n\nQuesto messaggio e i suoi allegati sono riservati.",
         "Aprovado\n\nEsta mensagem e seus anexos são confidenciais.",
@@ -149,7 +150,7 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
         "Approvato\nInviato da Outlook per iOS",
         "Aprovado\nEnviado a partir do meu smartphone Samsung Galaxy",
         "Akkoord\nVerstuurd vanaf mijn Samsung Galaxy",
-        "Approuvé\n\nCordialement,\nMara Lind\nDirectrice administrative et financière\nTél. 01 23 45",
+        "Approuvé\n\nCordialement,\nMara Lind\nDirectrice administrative et financière\nTél. 01 23",
         "Aprobado\n\nSaludos,\nMara Lind\nDirectora de Administración y Finanzas",
         "Approvato\n\nCordiali saluti\nMara Lind\nResponsabile amministrazione e controllo",
         "Aprovado\n\nAtenciosamente,\nMara Lind\nDiretora de Finanças",
