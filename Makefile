@@ -4,6 +4,8 @@
 #   make demo REPLY="reject over budget"   the same, without asking at the terminal
 #   make demo APP=time_off REPLY="approve 3" MESSAGE="I need 5 days off"
 #   make test [ARGS="-k mail"]             the tests
+#   make soak                              the tests that take long: many deaths, browsers, peers
+#   make test-bare                         the tests, without the programs that some of them use
 #   make check                             format, lint, types, layers
 #   make bench                             the measurements
 #   make format                            put the code into shape
@@ -24,7 +26,7 @@ demo: export DEMO_MESSAGE := $(value MESSAGE)
 demo: export DEMO_APP := $(value APP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench clean constraints
+.PHONY: help demo test soak test-bare check format docs bench clean constraints
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -44,8 +46,16 @@ demo: $(VENV)/.runtime
 	if [ -n "$$DEMO_REPLY" ]; then set -- "$$@" --reply "$$DEMO_REPLY"; fi; \
 	exec $(BIN)/signoff "$$@"
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) -m "not soak" $(ARGS)
+
+soak: $(VENV)/.dev
+	@$(PYTEST) -m soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them
+
+test-bare: $(VENV)/.dev
+	@.ci/bare $(PYTEST) -m "not soak" $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ from signoff.broker.change import Change
 from signoff.core.approval import Approval
 from signoff.core.durations import Span
 from signoff.core.levels import Level
-from signoff.core.parts import Origin, ToolCall
+from signoff.core.parts import Kind, Origin, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
 from signoff.core.run import Run
@@ -78,7 +78,10 @@ def open_pause(now: datetime, *, route: bool = True) -> Opened:
         name="reimburse",
         args={"amount": 2500.0, "purpose": "the conference"},
     )
-    approval, events = Approval.open(origin, call, hint=HINT, template=None, now=now)
+    # No agent runs, so no tool does: of this kind nobody expects a result.
+    approval, events = Approval.open(
+        origin, call, kind=Kind.LONG_RUNNING, hint=HINT, template=None, now=now
+    )
     run = submitted.paused([approval.id])
     change = Change().put(run, was=None).note(submitted.submitted())
     change.put(approval, was=None).note(events)

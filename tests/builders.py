@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.ledger import Ledger
-from signoff.core.approval import Approval, Asked, Origin, ToolCall
+from signoff.core.approval import Approval, Asked, Origin, Shown, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnTimeout, Terms
 from signoff.core.run import Run
@@ -77,7 +77,10 @@ def ask(
     on_timeout: OnTimeout = OnTimeout.REJECT,
     second_step: bool = False,
 ) -> Approval:
-    """Return the approval with these people asked by email; Mara and Cleo, unless it says whom."""
+    """Return the approval with these people asked by email; Mara and Cleo, unless it says whom.
+
+    Their cards show all of the call.
+    """
     asked = people or (MARA, CLEO)
     terms = Terms(
         policy="expenses",
@@ -87,7 +90,8 @@ def ask(
         second_step=second_step,
     )
     entries = tuple(
-        Asked(person=person.id, channel="email", address=person.email) for person in asked
+        Asked(person=person.id, channel="email", address=person.email, shown=Shown.COMPLETE)
+        for person in asked
     )
     return approval.ask(terms, entries, now=now)[0]
 

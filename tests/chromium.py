@@ -34,7 +34,7 @@ _FLAGS = (
     "--window-size=1400,1000",
     "--remote-debugging-port=0",
 )
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 _KEYS = {"Tab": 9, "Enter": 13, " ": 32}
 _TOLD = (
     "Log.entryAdded",

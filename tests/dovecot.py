@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import smtplib
 import socket
 import subprocess
 import tempfile
@@ -27,7 +26,7 @@ from signoff.broker.embedded import free_port
 
 PASSWORD: Final = "secret"
 KEY: Final = b"a key that only the tests and their Dovecot know"
-_PATIENCE = 30.0
+_PATIENCE = 300.0
 
 _CONFIG = """
 protocols = imap lmtp
@@ -168,14 +167,6 @@ class Dovecot:
         for child in _children(self.process.pid):
             if _command(child).startswith("dovecot/imap") and "login" not in _command(child):
                 _end(child)
-
-    def deliver(
-        self, recipient: str, raw: bytes, *, sender: str = "mara@example.com", times: int = 1
-    ) -> None:
-        """Deliver a mail by LMTP, as a mail server would."""
-        with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
-            for _ in range(times):
-                client.sendmail(sender, [recipient], raw)
 
     def mailbox(self, name: str) -> Path:
         """Return the maildir of a mailbox."""

@@ -20,7 +20,7 @@ from signoff.broker.embedded import free_port
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="Postfix is started by root alone")
 
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 300.0
 _SERVICES = """\
 {port} inet n - n - - smtpd
 cleanup unix n - n - 0 cleanup

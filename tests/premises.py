@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyotp
-import uvicorn
 from aiosmtpd.smtp import SMTP
 from pydantic import SecretStr
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
+from served import listening
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
@@ -32,7 +32,6 @@ from signoff.channels.inbox.link_mails import LinkMails
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.cli.http import Server
 from signoff.core.approval import Approval
 from signoff.core.people import Directory, Person, Role
 from signoff.core.policy import Policy
@@ -212,23 +211,19 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
 async def _browser(folder: Path) -> AsyncIterator[Tab]:
     async with chromium(folder, scripts=True) as tab:
         await tab.listen()
-        yield tab
-        # What a page listens to ends before the server does.
-        await tab.do("Page.navigate", url="about:blank")
+        try:
+            yield tab
+        finally:
+            # What a page listens to ends before the server does.
+            await tab.do("Page.navigate", url="about:blank")
 
 
 @asynccontextmanager
 async def _served(office: Channels, inbox: InboxSettings, port: int) -> AsyncIterator[None]:
     gateway = make_gateway(office.ledger)
     gateway.include_router(make_inbox_router(office.desk, inbox))
-    listening = asyncio.Event()
-    config = uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off")
-    server = Server(config, lambda _: listening.set())
-    serving = asyncio.create_task(server._serve())
-    await listening.wait()
-    yield
-    server.should_exit = True
-    await serving
+    async with listening(gateway, port):
+        yield
 
 
 @asynccontextmanager
@@ -242,9 +237,11 @@ async def _mail_server() -> AsyncIterator[Sink]:
 
     server = await loop.create_server(session, "127.0.0.1", 0)
     sink.port = server.sockets[0].getsockname()[1]
-    yield sink
-    server.close()
-    for one in sessions:
-        if one.transport is not None:
-            one.transport.close()
-    await asyncio.sleep(0)
+    try:
+        yield sink
+    finally:
+        server.close()
+        for one in sessions:
+            if one.transport is not None:
+                one.transport.close()
+        await asyncio.sleep(0)

@@ -1,13 +1,14 @@
-"""A gateway with the REST API on a port of this machine, as others reach it."""
+"""A gateway on a port of this machine, as others reach it."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from builders import people
 from signoff.broker.desk import Desk
@@ -15,6 +16,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.cli.http import Server
 
 
 class _Server(uvicorn.Server):
@@ -47,3 +49,18 @@ def gateway(redis_url: str, prefix: str) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp, port: int, host: str = "127.0.0.1") -> AsyncIterator[None]:
+    """Serve an app from this loop, and stop also where a browser is missing and the test skips."""
+    up = asyncio.Event()
+    config = uvicorn.Config(app, host=host, port=port, log_config=None, lifespan="off")
+    server = Server(config, lambda _: up.set())
+    serving = asyncio.create_task(server._serve())
+    try:
+        await up.wait()
+        yield
+    finally:
+        server.should_exit = True
+        await serving

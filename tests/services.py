@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
-from signoff.broker.embedded import free_port
+from signoff.broker.embedded import find_server, free_port
 
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 def missing(what: str, remedy: str) -> NoReturn:
@@ -26,6 +29,28 @@ def missing(what: str, remedy: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@contextmanager
+def plain_redis(folder: Path, **settings: str) -> Iterator[str]:
+    """Start a Redis as others set it up, without a password, and yield its URL.
+
+    Args:
+        folder: Where its data lives.
+        settings: What is set otherwise than by default, with ``_`` for ``-``.
+    """
+    port = free_port()
+    lines = {"port": str(port), "bind": "127.0.0.1", "dir": f'"{folder}"', "save": '""', **settings}
+    file = folder / "redis.conf"
+    file.write_text("".join(f"{key.replace('_', '-')} {one}\n" for key, one in lines.items()))
+    process = subprocess.Popen([str(find_server()), str(file)], stdout=subprocess.DEVNULL)
+    try:
+        with redis.Redis(port=port, retry=Retry(ConstantBackoff(0.05), 400)) as client:
+            client.ping()
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @contextmanager

@@ -62,10 +62,24 @@ def test_each_setting_in_the_environment_is_a_real_setting(
     for name, value in OURS[service]["environment"].items():
         if name.startswith("SIGNOFF_"):
             monkeypatch.setenv(name, re.sub(r"\$\{\w+:\?[^}]*\}", "pw", value))
-    settings = load_settings(ROOT / "examples" / "signoff.toml")
-    require(settings)
+    kind = OURS[service]["command"][1]
+    settings = load_settings(ROOT / "examples" / "signoff.toml", kind)
+    require(settings, kind)
     assert settings.redis.url == "redis://redis:6379/0"
-    assert settings.sessions.url == "postgresql+asyncpg://signoff:pw@postgres:5432/signoff"
+    sessions = "postgresql+asyncpg://signoff:pw@postgres:5432/signoff"
+    assert (settings.sessions.url == sessions) == (kind == "worker")
+
+
+@pytest.mark.parametrize("service", list(OURS))
+def test_no_service_is_given_a_secret_of_another(service: str) -> None:
+    """Those that a process would drop are not handed to it in the first place."""
+    from signoff.cli.credentials import own_environment
+
+    given = OURS[service]["environment"]
+    secrets = {name for name, value in given.items() if "PASSWORD" in value or "KEY" in name}
+    kind = OURS[service]["command"][1]
+    assert secrets <= set(own_environment(kind, given))
+    assert secrets == ({"SIGNOFF_SESSIONS__URL", "GOOGLE_API_KEY"} if kind == "worker" else set())
 
 
 def test_every_service_says_whether_it_is_well() -> None:

@@ -153,10 +153,11 @@ def letter(
     to: str = "approvals+token@signoff.example",
     text: str = "approve\r\n",
     more: str = "",
+    subject: str = "Re: Approval needed",
 ) -> bytes:
     """Return an answer as a mail program writes it."""
     return (
-        f"{more}From: {sender}\r\nTo: {to}\r\nSubject: Re: Approval needed\r\n"
+        f"{more}From: {sender}\r\nTo: {to}\r\nSubject: {subject}\r\n"
         "Date: Sat, 21 Nov 2026 11:00:00 +0000\r\nMessage-ID: <one@example.com>\r\n"
         f'Content-Type: text/plain; charset="utf-8"\r\n\r\n{text}'
     ).encode()

@@ -12,7 +12,9 @@ from fastapi import APIRouter, HTTPException, Request
 from signoff.broker.desk import Desk
 from signoff.channels.http import read_body
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
-from signoff.channels.texts import take_text, text_of
+from signoff.channels.texts import shown_in, take_text, text_of
+
+MOST = 3_000  # characters of a message; a post has 16,383, and each line is indented by four
 
 
 class Mattermost:
@@ -30,8 +32,11 @@ class Mattermost:
 
     async def _one(self, http: httpx.AsyncClient, message: Message) -> Result:
         # Indented it is literal: no mention and no link comes out of an agent's text.
-        how = f"`/signoff {message.card.approval} approve`" if message.kind is Kind.CARD else ""
-        said = {"message": f"{indent(text_of(message), '    ')}\n\n{how} {message.link}"}
+        shown = shown_in(message, MOST)
+        say = "approve" if shown == "complete" else "reject: why"
+        how = f"`/signoff {message.card.approval} {say}`" if message.kind is Kind.CARD else ""
+        text = indent(text_of(message, most=MOST), "    ")
+        said = {"message": f"{text}\n\n{how} {message.link}"}
         try:
             if message.kind is Kind.OUTCOME:  # the card becomes what came of it
                 (await http.put(f"/posts/{message.thread}/patch", json=said)).raise_for_status()
@@ -39,7 +44,7 @@ class Mattermost:
             place = await http.post("/channels/direct", json=[self.bot, message.address])
             said |= {"channel_id": place.raise_for_status().json()["id"], "root_id": message.thread}
             post = await http.post("/posts", json=said | {"pending_post_id": message.id})
-            return Delivered(post.raise_for_status().json()["id"])
+            return Delivered(post.raise_for_status().json()["id"], shown=shown)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             status = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
             later = status == 429 or status >= 500 or isinstance(error, httpx.TransportError)

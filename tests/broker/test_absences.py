@@ -72,6 +72,7 @@ async def test_an_absence_is_seen_by_every_process_at_once(ledger: Ledger) -> No
                 "from": absence.start.isoformat(),
                 "to": absence.end.isoformat(),
                 "delegate": "cleo",
+                "second_factor": False,
                 "channel": "email",
             },
         ),

@@ -91,7 +91,8 @@ async def done(ledger: Ledger, count: int) -> set[str]:
 
 def _pop(ledger: Ledger) -> str | None:
     parts = ledger.store.client.connection_pool.connection_kwargs
-    with redis.Redis(host=parts["host"], port=parts["port"], decode_responses=True) as client:
+    to = {name: parts[name] for name in ("host", "port", "password")}
+    with redis.Redis(**to, decode_responses=True) as client:
         answer = client.blpop([f"{ledger.store.prefix}done"], timeout=4)
         for _ in range(14):
             answer = answer or client.blpop([f"{ledger.store.prefix}done"], timeout=4)
@@ -159,6 +160,92 @@ async def test_a_message_is_only_a_bell(celery: Celery) -> None:
     assert headers["eta"] is None
     assert headers["expires"] is not None
     assert RING_EXPIRES >= 600
+
+
+BELL = [["route"], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
+ROUTE: dict[str, Any] = {"task": "signoff.route", "id": "1"}
+
+FOREIGN: dict[str, tuple[object, dict[str, Any]]] = {
+    "bytes of a known task": (b"\x00\xff", {"content_type": "application/data", "headers": ROUTE}),
+    "bytes of nobody": (b"\x00\xff", {"content_type": "application/data"}),
+    "a pickle": (
+        b"\x80\x04N.",
+        {"content_type": "application/x-python-serialize", "headers": ROUTE},
+    ),
+    "text of a known task": ("hello", {"content_type": "text/plain", "headers": ROUTE}),
+    "text of a charset that nobody has": (
+        b"[]",
+        {"content_type": "application/json", "content_encoding": "klingon", "headers": ROUTE},
+    ),
+    "no JSON": ("{", {"content_type": "application/json", "headers": ROUTE}),
+    "JSON a thousand levels deep": (
+        "[" * 100_000,
+        {"content_type": "application/json", "headers": ROUTE},
+    ),
+    "a number": (5, {"headers": ROUTE}),
+    "nothing": (None, {"headers": ROUTE}),
+    "a word": ("route", {"headers": ROUTE}),
+    "an empty list": ([], {"headers": ROUTE}),
+    "an object": ({"args": 5, "kwargs": []}, {"headers": ROUTE}),
+    "a task of the old protocol": ({"task": "signoff.route", "id": "1", "args": ["route"]}, {}),
+    "an unknown task of the old protocol": ({"task": "other", "args": []}, {}),
+    "an unknown task": (BELL, {"headers": {"task": "other", "id": "1"}}),
+    "an unknown task without an id": (BELL, {"headers": {"task": "other"}}),
+    "a task that is no name": (BELL, {"headers": {"task": ["signoff.route"], "id": "1"}}),
+    "no id": (BELL, {"headers": {"task": "signoff.route"}}),
+    "an eta": (BELL, {"headers": ROUTE | {"eta": "9999-01-01T00:00:00"}}),
+    "an eta that is none": (BELL, {"headers": ROUTE | {"eta": "soon"}}),
+    "an end that is none": (BELL, {"headers": ROUTE | {"expires": {"in": 5}}}),
+    "tries that are none": (BELL, {"headers": ROUTE | {"retries": "often"}}),
+    "limits that are none": (BELL, {"headers": ROUTE | {"timelimit": 7}}),
+    "another stage": ([["intake"], *BELL[1:]], {"headers": ROUTE}),
+    "a task behind it": (
+        [["route"], {}, {"callbacks": [{"task": "signoff.route", "args": ["route"]}]}],
+        {"headers": ROUTE},
+    ),
+    "a compression that is none": (BELL, {"headers": ROUTE | {"compression": "zlib"}}),
+}
+"""What others may put into a queue: the body, and how it is published."""
+
+RAW = [
+    *(b"no JSON", b"[]", b"5", b"{}", b'{"body": "", "properties": {}}', b"\xff", b"[" * 100_000),
+    b'{"body": null, "properties": null, "headers": 5}',
+    b'{"body": "e30=", "headers": {}, "properties": {"delivery_tag": ["x"], "delivery_info": 7}}',
+]
+"""What others may put into a list of Redis that is a queue of Celery's."""
+
+
+def publish(app: Celery, body: object, **options: Any) -> None:
+    """Put a message of somebody else's into the queue of `route`."""
+    queue = queues([stages.ROUTE])[0]
+    with app.connection_for_write() as connection:
+        producer = connection.Producer(serializer="json")
+        producer.publish(body, routing_key=queue.routing_key, declare=[queue], **options)
+
+
+async def test_what_others_put_into_a_queue_ends_nothing(
+    ledger: Ledger, celery: Celery, broker_url: str, run_worker: RunWorker
+) -> None:
+    """It is rejected, at once and for good; a worker that starts on it starts as well."""
+    ledger.bell = CeleryBell(celery)
+    for body, options in FOREIGN.values():
+        publish(celery, body, **options)
+    with run_worker():
+        assert await done(ledger, 1) == {"ready"}
+        for name, (body, options) in FOREIGN.items():
+            publish(celery, body, **options)
+            await ledger.commit(Change().send("route", name, {}))
+            assert await done(ledger, 1) == {name}
+        if broker_url.startswith("redis:"):
+            with redis.Redis.from_url(broker_url) as client:
+                for raw in RAW:
+                    client.lpush(stages.queue(stages.ROUTE), raw)
+            await ledger.commit(Change().send("route", "raw", {}))
+            assert await done(ledger, 1) == {"raw"}
+    assert purge(celery) == 0
+    if broker_url.startswith("redis:"):
+        with redis.Redis.from_url(broker_url) as client:
+            assert client.hgetall("unacked") == {}
 
 
 @pytest.mark.parametrize("scheme", ["redis://127.0.0.1:{}/0", "amqp://guest:guest@127.0.0.1:{}//"])

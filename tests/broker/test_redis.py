@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+import redis.asyncio
 import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
+from services import plain_redis
 from signoff.broker import audit, health, heartbeat
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
-from signoff.broker.embedded import EmbeddedRedis, find_server, free_port
+from signoff.broker.embedded import EmbeddedRedis, find_server, free_port, running_url
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store, translated
 from signoff.core.approval import State
@@ -139,35 +144,112 @@ async def test_a_redis_as_it_should_be(server: EmbeddedRedis) -> None:
     await ledger.close()
 
 
-async def test_a_redis_that_is_set_wrongly(server: EmbeddedRedis) -> None:
+async def test_a_redis_that_is_set_wrongly(tmp_path: Path) -> None:
     """Each fault is named, with what to set."""
-    ledger = Ledger(Store.open(server.url))
-    await ledger.store.client.config_set("appendonly", "no")
-    await ledger.store.client.config_set("appendfsync", "no")
-    await ledger.store.client.config_set("maxmemory-policy", "allkeys-lru")
-    problems = await health.redis_problems(ledger)
+    wrong = {"appendonly": "no", "appendfsync": "no", "maxmemory_policy": "allkeys-lru"}
+    with plain_redis(tmp_path, **wrong) as url:
+        ledger = Ledger(Store.open(url))
+        problems = await health.redis_problems(ledger)
+        await ledger.close()
     remedies = ("`appendonly yes`", "`appendfsync always`", "`maxmemory-policy noeviction`")
     for problem, remedy in zip(problems, remedies, strict=True):
         assert remedy in problem
-    await ledger.close()
 
 
-async def test_a_redis_that_does_not_tell(server: EmbeddedRedis) -> None:
+async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
     """Where CONFIG is not permitted, the person is told what to see to."""
-    admin = Ledger(Store.open(server.url))
-    await admin.store.client.acl_setuser(
-        "app", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all", "-config"]
-    )
-    ledger = Ledger(Store.open(f"redis://app:secret@127.0.0.1:{server.port}/0"))
-    (problem,) = await health.redis_problems(ledger)
-    assert "Allow `CONFIG GET`" in problem
-    await ledger.close()
-    wrong = Ledger(Store.open(f"redis://app:wrong@127.0.0.1:{server.port}/0"))
-    with pytest.raises(LedgerUnavailable) as caught:
-        await health.redis_problems(wrong)
-    assert "wrong" not in str(caught.value).replace("wrong user", "").replace("WRONGPASS", "")
-    await wrong.close()
-    await admin.close()
+    with plain_redis(tmp_path, user="app on >secret ~* +@all -config") as url:
+        ledger = Ledger(Store.open(url.replace("//", "//app:secret@")))
+        (problem,) = await health.redis_problems(ledger)
+        assert "Allow `CONFIG GET`" in problem
+        await ledger.close()
+        wrong = Ledger(Store.open(url.replace("//", "//app:wrong@")))
+        with pytest.raises(LedgerUnavailable) as caught:
+            await health.redis_problems(wrong)
+        assert "wrong" not in str(caught.value).replace("wrong user", "").replace("WRONGPASS", "")
+        await wrong.close()
+
+
+async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: EmbeddedRedis) -> None:
+    """Every user of the machine can connect to the port; without the password that is all."""
+    async with redis.asyncio.Redis(port=server.port) as client:
+        for command in (("PING",), ("GET", "a"), ("CONFIG", "SET", "dir", "/tmp"), ("INFO",)):
+            with pytest.raises(redis.exceptions.AuthenticationError):
+                await client.execute_command(*command)
+    (password,) = re.findall(r":([^:@]{20,})@", server.url)
+    assert password not in psutil.Process(server.pid).cmdline()
+    assert password not in "".join(psutil.Process(server.pid).environ().values())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CONFIG SET dir /tmp",
+        "CONFIG SET appendonly no",
+        "CONFIG REWRITE",
+        "CONFIG RESETSTAT",
+        "DEBUG SLEEP 0",
+        "DEBUG RELOAD",
+        "MODULE LOAD /tmp/x.so",
+        "ACL SETUSER default nopass",
+        "ACL LIST",
+        "SAVE",
+        "BGSAVE",
+        "REPLICAOF 192.0.2.1 6379",
+        "SLAVEOF 192.0.2.1 6379",
+        "MIGRATE 192.0.2.1 6379 a 0 10",
+        "MONITOR",
+        "SHUTDOWN NOSAVE",
+    ],
+)
+async def test_with_the_password_one_gets_at_data_alone(
+    server: EmbeddedRedis, command: str
+) -> None:
+    """Neither a tool in a worker nor a script in Redis writes files or changes who may what."""
+    script = f"return redis.call({', '.join(repr(word) for word in command.split())})"
+    async with redis.asyncio.Redis.from_url(server.url) as client:
+        with pytest.raises(redis.exceptions.ResponseError):
+            await client.execute_command(*command.split())
+        with pytest.raises(redis.exceptions.ResponseError):
+            await client.eval(script, 0)
+        assert await client.config_get("appendfsync") == {"appendfsync": "always"}
+
+
+async def test_its_folder_is_its_users_alone(tmp_path: Path) -> None:
+    """Also where an earlier release has left it open; what was kept is there."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    before = os.umask(0o022)
+    try:
+        with plain_redis(folder, appendonly="yes", appendfsync="always") as url:
+            async with redis.asyncio.Redis.from_url(url) as client:
+                await client.set("kept", "yes")
+        assert _open_to_others(folder)
+        with EmbeddedRedis(folder) as server:
+            assert _open_to_others(folder) == []
+            assert running_url(folder) == server.url
+            async with redis.asyncio.Redis.from_url(server.url) as client:
+                assert await client.get("kept") == b"yes"
+    finally:
+        os.umask(before)
+    assert _open_to_others(folder) == []
+    assert running_url(folder) == ""
+
+
+def _open_to_others(folder: Path) -> list[Path]:
+    return [one for one in (folder, *folder.rglob("*")) if one.stat().st_mode & 0o077]
+
+
+def test_a_password_ends_with_its_server(tmp_path: Path) -> None:
+    """One that was seen is worth nothing later; who runs as the same user finds the new one."""
+    with EmbeddedRedis(tmp_path) as first:
+        first.kill()
+        before = first.url
+        assert first.start().url == before
+        first.kill()
+    with EmbeddedRedis(tmp_path, port=first.port) as second:
+        assert second.url != before
+        assert running_url(tmp_path) == second.url
 
 
 async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:

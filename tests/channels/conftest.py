@@ -25,6 +25,7 @@ from pydantic import JsonValue
 from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin
+from channels.writing import Post
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
@@ -156,6 +157,13 @@ async def start_sink() -> AsyncIterator[SinkFactory]:
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for localhost and its key, in one file, signed by itself."""
+    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    write_certificate(path)
+    return path
+
+
+def write_certificate(path: Path) -> None:
+    """Write a certificate for localhost and its key into a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = dt.datetime.now(dt.UTC)
@@ -176,7 +184,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
     path.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -185,7 +192,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         + made.public_bytes(serialization.Encoding.PEM)
     )
-    return path
 
 
 @pytest.fixture
@@ -283,13 +289,13 @@ class Channels:
 def channels(ledger: Ledger, desk: Desk, directory: Directory) -> Channels:
     """The stages of the channels; Mara is asked, Cleo is the default."""
     assert {MARA.id, CLEO.id} <= {person.id for person in directory}
-    return Channels(ledger, desk, directory, FakeChannel())
+    return Channels(ledger, desk, directory, Post())
 
 
 @pytest.fixture
 def still_channels(still_ledger: Ledger, still_desk: Desk, directory: Directory) -> Channels:
     """The same on the virtual clock."""
-    return Channels(still_ledger, still_desk, directory, FakeChannel())
+    return Channels(still_ledger, still_desk, directory, Post())
 
 
 @pytest.fixture

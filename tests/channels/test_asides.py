@@ -7,6 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.writing import subject_of
 from signoff.broker.handling import Handling
 from signoff.broker.reconciler import Reconciler
 from signoff.channels.email.render import html, plain_text
@@ -57,7 +58,7 @@ async def says(office, person, token, text):
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
     mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
-    mail["Subject"], mail["Message-ID"] = "Re: Approval needed", f"<{office.mails}@mail.example>"
+    mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{office.mails}@mail.example>"
     mail.set_content(text)
     await store(office.ledger, mail.as_bytes(), sender=person.email, recipients=())
     office.channel.delivered.clear()

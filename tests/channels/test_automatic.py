@@ -2,6 +2,7 @@
 
 import pytest
 
+from channels.writing import subject_of
 from signoff.channels.email.ids import message_id
 from signoff.channels.email.stored import store
 from signoff.core.approval import State
@@ -148,7 +149,10 @@ async def test_a_forged_report_decides_nothing_and_silences_nobody(channels):
     approval, token = await channels.ask()
     await take(channels, report(token), sender="mallory@evil.example")
     reply = plain(
-        token, "From: Mara Lind <mara@example.com>", "Subject: Re: Approval needed", text="approve"
+        token,
+        "From: Mara Lind <mara@example.com>",
+        f"Subject: {subject_of(token)}",
+        text="approve",
     )
     await store(channels.ledger, reply, sender="mara@example.com", recipients=[MAILBOX])
     await channels.intake.drain()

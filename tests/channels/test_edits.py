@@ -11,7 +11,8 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.channels.phrases import outcome
 from signoff.channels.router import Router
-from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
+from signoff.core.approval import Approval, Asked, Origin, Shown, State, ToolCall
+from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 from signoff.core.policy import Edits, Fallback
 from signoff.core.replies.context import context_of
@@ -31,7 +32,7 @@ def edited(approval: Approval) -> Approval:
     """Return an approval that Mara has answered with another amount."""
     asked, _ = approval.ask(
         Fallback(ask=("mara",)).terms({}),
-        (Asked(person="mara", channel="email", address=MARA.email),),
+        (Asked(person="mara", channel="email", address=MARA.email, shown=Shown.COMPLETE),),
         now=NOON,
     )
     rejected, _ = asked.approve(
@@ -119,9 +120,13 @@ async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
     return await ledger.approval(approval.id)
 
 
-async def proposed(ledger: Ledger, call_id: str = "adk-2", amount: int = 900) -> Approval:
+async def proposed(
+    ledger: Ledger, call_id: str = "adk-2", amount: int = 900, **args: str
+) -> Approval:
     """Return the approval of the call that a rejection in the ledger has proposed."""
-    before = edited(make_approval())
+    call = make_approval().call
+    shown = call.model_copy(update={"args": {**call.args, **args}})
+    before = edited(make_approval(call=shown))
     after = before.model_copy(update={"superseded_by": "later"})
     await ledger.commit(Change().put(after, was=None))
     origin = Origin(**{**before.origin.model_dump(), "confirmation": call_id, "run": "run_second"})
@@ -138,10 +143,15 @@ async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
     assert (await ledger.backlog())["deliver.email"] == 2
 
 
-async def test_where_the_policy_says_so_the_edit_is_the_approval(ledger: Ledger) -> None:
+@pytest.mark.parametrize("length", [10, 20_000])
+async def test_where_the_policy_says_so_the_edit_is_the_approval(
+    ledger: Ledger, length: int
+) -> None:
     """Whoever wrote the values has approved them: nobody is asked, and the run goes on."""
-    approval = await route(ledger, await proposed(ledger), Edits.APPROVE)
+    opened = await proposed(ledger, purpose="x" * length)
+    approval = await route(ledger, opened, Edits.APPROVE)
     assert approval.state is State.APPROVED
+    assert not [one for one in await ledger.history(approval.id) if one.what is What.REFUSED_ANSWER]
     assert approval.decision is not None
     assert approval.decision.by == "mara"
     assert (await ledger.backlog())["resume.finance"] == 1

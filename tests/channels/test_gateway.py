@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
-import redis.asyncio
 from fastapi import FastAPI
 
 from builders import paused
+from services import plain_redis
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
 from signoff.broker.store import Store
@@ -146,15 +147,13 @@ async def test_without_redis_it_is_alive_and_not_ready() -> None:
     assert "cannot be reached" in ready.json()["checks"]["redis"]
 
 
-async def test_a_redis_that_takes_no_writes_is_not_ready(ledger: Ledger, redis_url: str) -> None:
+async def test_a_redis_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
     """PING would answer; what counts is whether an answer could be stored."""
-    async with redis.asyncio.Redis.from_url(redis_url) as admin:
-        await admin.config_set("min-replicas-to-write", "1")
-        try:
-            async with client(ledger) as http:
-                ready = await http.get("/readyz")
-        finally:
-            await admin.config_set("min-replicas-to-write", "0")
+    with plain_redis(tmp_path, min_replicas_to_write="1") as url:
+        ledger = Ledger(Store.open(url))
+        async with client(ledger) as http:
+            ready = await http.get("/readyz")
+        await ledger.close()
     assert ready.status_code == 503
 
 

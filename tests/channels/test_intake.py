@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA
+from channels.writing import subject_of
 from signoff.broker import stages
 from signoff.channels import intake as intake_module
 from signoff.channels.email.quarantine import quarantine_key
@@ -36,7 +37,7 @@ def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>"
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = f"{local}+{token}@{domain}" if token else MAILBOX
-    mail["Subject"] = "Re: Approval needed: reimburse (finance)"
+    mail["Subject"] = subject_of(token)
     mail["Message-ID"] = "<reply@mail.example>"
     for name, value in headers.items():
         del mail[name.replace("_", "-")]
@@ -96,14 +97,15 @@ async def test_a_signature_is_not_a_condition(channels):
 async def test_an_alias_and_another_case_are_the_same_person(channels):
     """People answer from their other addresses, as their programs write them."""
     approval, token = await channels.ask()
-    await take(channels, reply(token.upper(), "yes", sender="M.Lind@Example.NET"))
+    mail = reply(token.upper(), "yes", sender="M.Lind@Example.NET", Subject=subject_of(token))
+    await take(channels, mail)
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
 async def test_a_token_in_the_envelope_alone_is_enough(channels):
     """A mail whose To header was rewritten on its way is found by where it was delivered to."""
     approval, token = await channels.ask()
-    raw = reply("", "approve")
+    raw = reply("", "approve", Subject=subject_of(token))
     await take(channels, raw, recipients=[f"approvals+{token}@signoff.example"])
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 

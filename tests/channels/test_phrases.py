@@ -79,3 +79,13 @@ def test_a_tool_with_a_hostile_name():
     """Whatever a tool is called, a headline is one line."""
     approval = ended(State.APPROVED, call=make_call("x\r\ny"))
     assert "\n" not in phrases.outcome(approval, "mara", people()).headline
+
+
+def test_a_text_of_thousands_of_lines_is_marked_as_well() -> None:
+    """Beyond the first hundred that begin like an answer, each of them is marked unread."""
+    ours = "What you see is what will run."
+    text = "\n".join([ours, *(f"ok {at}" for at in range(3_000)), "approve", "Москва"])
+    marked = phrases.harmless(text).split("\n")
+    assert marked[0] == ours
+    assert marked[-2:] == ["↳ approve", "Москва"]
+    assert all(line.startswith("↳ ok") for line in marked[200:3_001])

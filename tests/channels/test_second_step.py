@@ -5,6 +5,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import MARA
+from channels.writing import subject_of
 from signoff.channels.email.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.stored import store
@@ -35,7 +36,7 @@ async def take(office, token, text):
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
     mail["From"], mail["To"] = MARA.email, f"{local}+{token}@{domain}"
-    mail["Subject"], mail["Message-ID"] = "Re: Approval needed", f"<{office.mails}@mail.example>"
+    mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{office.mails}@mail.example>"
     mail.set_content(text)
     await store(office.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
     office.channel.delivered.clear()

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from builders import MARA, NOON, asked_approval, people
+from builders import MARA, NOON, ask, asked_approval, make_approval, make_call, people
 from signoff.channels.port import Kind, Message
-from signoff.channels.texts import text_of
+from signoff.channels.texts import shown_in, text_of
 from signoff.core.card import card
+from signoff.core.parts import Shown
 
 
 @pytest.fixture
@@ -44,3 +45,27 @@ def test_a_notice_ends_in_an_example(sent: Message):
     """Nothing of the card is in it, and an answer that would have worked is."""
     notice = replace(sent, kind=Kind.NOTICE, headline="Not clear", text="Why?", example="approve 3")
     assert text_of(notice) == "Not clear\nWhy?\nFor instance: approve 3"
+
+
+def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message):
+    """All arguments begin, the text keeps to its length, and a yes there does not count."""
+    call = make_call("wire", memo="x" * 50_000, to="ACME", why="y" * 9_000)
+    shape = card(ask(make_approval(call=call)), people())
+    long = replace(sent, card=shape, link="https://approvals.example.com/inbox/approvals/ap_1")
+    text = text_of(long, most=3_000)
+    assert len(text) <= 3_000
+    assert "to: ACME" in text
+    assert "memo: xxx" in text
+    assert "why: yyy" in text
+    assert text.endswith("approve it there: https://approvals.example.com/inbox/approvals/ap_1")
+    assert shown_in(long, 3_000) is Shown.CUT
+    assert shown_in(long, 100_000) is Shown.COMPLETE
+    assert text_of(long, most=100_000) == text_of(long)
+
+
+def test_what_a_field_starts_as_is_said(sent: Message):
+    """A yes that names no value says yes to it."""
+    shape = card(asked_approval(template={"days": 0, "paid": True, "to": "ACME"}), people())
+    assert "To be filled in: days, paid (it starts as true), to (it starts as ACME)" in text_of(
+        replace(sent, card=shape)
+    )

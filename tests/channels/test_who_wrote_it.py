@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import email.policy
 from email.message import EmailMessage
 
 import pytest
 
 from channels.conftest import MAILBOX
+from channels.writing import subject_of
 from signoff.broker.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
@@ -39,10 +41,11 @@ def card_address(token: str) -> str:
 
 def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str):
     """Return an answer, not signed."""
-    mail = EmailMessage()
+    # Mail programs do not fold Message-IDs.
+    mail = EmailMessage(policy=email.policy.default.clone(max_line_length=900))
     mail["From"] = "SENDER"
     mail["To"] = card_address(token)
-    mail["Subject"] = "Re: Approval needed"
+    mail["Subject"] = subject_of(token)
     mail["Message-ID"] = "<reply@mail.example>"
     for name, value in headers.items():
         del mail[name]
@@ -244,7 +247,7 @@ async def test_results_count_only_from_our_server(channels):
     approval, token = await channels.ask()
     await take(channels, line + answer(token), intake=intake, peer="203.0.113.9")
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    raw = line + answer(token, Subject="Re: again")
+    raw = line + answer(token, **{"Message-ID": "<2@mail.example>"})
     await take(channels, raw, intake=intake, peer="10.1.2.3")
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
@@ -286,13 +289,14 @@ async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(channels, 
     intake = intake_of(channels, zone)
     approval, token = await channels.ask()
     await take(channels, COMPANY.sign(answer(token, "reject")), intake=intake)
-    told = await take(channels, COMPANY.sign(answer(token, "approve", Subject="x")), intake=intake)
+    again = answer(token, "approve", **{"Message-ID": "<2@mail.example>"})
+    told = await take(channels, COMPANY.sign(again), intake=intake)
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
     assert told["mara"].headline.startswith("You had already rejected")
     late, token = await channels.ask()
     past = late.model_copy(update={"deadline": await channels.ledger.now()})
     await channels.ledger.commit(Change().put(past, was=late))
-    told = await take(channels, COMPANY.sign(answer(token, Subject="y")), intake=intake)
+    told = await take(channels, COMPANY.sign(answer(token)), intake=intake)
     assert (await channels.ledger.approval(late.id)).state is State.PENDING
     assert told["mara"].headline.startswith("Too late")
 
@@ -319,7 +323,7 @@ async def test_two_texts_that_differ_decide_nothing(channels):
     approval, token = await channels.ask()
     mail = EmailMessage()
     mail["From"], mail["To"] = "mara@example.com", card_address(token)
-    mail["Message-ID"] = "<two@mail.example>"
+    mail["Subject"], mail["Message-ID"] = subject_of(token), "<two@mail.example>"
     mail.set_content("approve")
     mail.add_alternative("<p>I will look at it</p>", subtype="html")
     told = await take(channels, mail.as_bytes())

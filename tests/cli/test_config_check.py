@@ -48,6 +48,12 @@ BAD = {
         "already an address of 'mara'",
         "error",
     ),
+    "two people of one mailbox": (
+        GOOD.replace("cleo@example.com", "MARA+2@example.com"),
+        "people[1].email",
+        "lead to one mailbox",
+        "warning",
+    ),
     "code on several machines without a key": (
         GOOD + '[redis]\nurl = "redis://ledger:6379/0"\n[ces]\nhosts = ["api.example.com"]\n',
         "ces.key",
@@ -213,9 +219,16 @@ BAD = {
         "warning",
     ),
     "an API for others, and none of this machine asked for a token": (
-        GOOD + '[gateway]\nadk = true\nhost = "0.0.0.0"\n',
-        "gateway.adk",
-        "lets programs on this machine in without a token",
+        GOOD + '[gateway]\nadk = true\nlocal = true\nhost = "0.0.0.0"\n',
+        "gateway.local",
+        "requests come from other machines",
+        "warning",
+    ),
+    "a person at this machine of an API for others": (
+        GOOD + '[gateway]\nadk = true\nlocal_person = "mara"\n'
+        f'[inbox]\nurl = "https://x.example"\nsecret_key = "{"k" * 32}"\nsign_in = ["code"]\n',
+        "gateway.local_person",
+        "means nothing",
         "warning",
     ),
     "a token of somebody unknown": (

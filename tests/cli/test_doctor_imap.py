@@ -10,6 +10,7 @@ import pytest
 
 from dovecot import PASSWORD, Dovecot, dovecot
 from issuer import issuer
+from lmtp import deliver
 from signoff.broker.embedded import free_port
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.diagnosis import _paths, diagnose
@@ -54,7 +55,7 @@ async def test_a_mailbox_that_can_be_read(
     file: Path, server: Dovecot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Login, folder, push and keyword are told; no message is touched."""
-    server.deliver("approvals", b"Subject: x\r\n\r\nhello\r\n")
+    await deliver(server.lmtp, "approvals", b"Subject: x\r\n\r\nhello\r\n")
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
     (finding,) = await look(file)
     assert finding.level == "good"

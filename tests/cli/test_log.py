@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+from collections import Counter
 from typing import Any, Literal
 
 import pytest
 import structlog
 
-from signoff.cli.log import HIDDEN, Redactor, configure, hide_passwords
+from signoff.cli.log import HIDDEN, Bounds, Redactor, configure, hide_passwords
 from signoff.cli.sections import LogSettings
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
@@ -125,6 +127,35 @@ def test_the_level_is_the_least_severe_that_is_written() -> None:
     logging.getLogger("celery").warning("w")
     structlog.get_logger("x").error("e")
     assert [event["event"] for event in events(stream)] == ["e"]
+
+
+def test_a_flood_is_kept_out(lines: io.StringIO) -> None:
+    """Of ten thousand events at once a thousand are written, of those with a traceback fifty."""
+    for number in range(10_000):
+        structlog.get_logger("x").warning("door.refused", number=number)
+        logging.getLogger("uvicorn.error").error(
+            "request %s", number, exc_info=RuntimeError("lost")
+        )
+    structlog.get_logger("x").warning("something.else")
+    counts = Counter((one.get("logger", ""), one["level"]) for one in events(lines))
+    assert counts == {("", "warning"): 1001, ("uvicorn.error", "error"): 50}
+    assert events(lines)[-1]["event"] == "something.else"
+
+
+def test_what_was_held_back_is_counted() -> None:
+    """The first one after a while says how many there were, of ours and of libraries."""
+    now = 0.0
+    bounds = Bounds(lambda: now)
+    said: list[object] = []
+    records: list[object] = []
+    for number in range(2_503):
+        now = 0.0 if number < 2_500 else 10.0
+        with contextlib.suppress(structlog.DropEvent):
+            said.append(bounds(None, "info", {"event": "door.refused"}).get("held_back"))
+        record = logging.LogRecord("kombu", logging.WARNING, "k.py", 1, "lost %s", ("it",), None)
+        records += [record.getMessage()] if bounds.filter(record) else []
+    assert said[999:] == [None, 1_500, None, None]
+    assert records[999:] == ["lost it", "lost it (held back before: 1500)", "lost it", "lost it"]
 
 
 @pytest.mark.parametrize(

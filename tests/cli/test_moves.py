@@ -7,6 +7,8 @@ import json
 from builders import RILEY
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
 from signoff.core.errors import SignoffError
 
@@ -82,3 +84,25 @@ def test_a_place_is_given_away_and_those_awaited_reminded(
     again = invoke("approvals", "remind", waiting.id, "--as", "riley")
     assert (again.exit_code, "an hour later" in again.stderr) == (1, True)
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).approvers == {"mara", "cleo"}
+
+
+def test_a_place_that_takes_a_second_factor_goes_at_the_terminal_alone(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """In the name of somebody else it is an account like any other, whoever types it."""
+
+    async def in_two_steps(ledger: Ledger) -> None:
+        was = await ledger.approval(waiting.id)
+        assert was.terms is not None
+        terms = was.terms.model_copy(update={"second_step": True})
+        asked = tuple(one for one in was.asked if one.person == "mara")
+        after = was.model_copy(update={"terms": terms, "asked": asked})
+        await ledger.commit(Change().put(after, was=was))
+
+    on_ledger(in_two_steps)
+    give = ("approvals", "reassign", waiting.id, "--to", "cleo", "--reason", "left")
+    refused = invoke(*give, "--as", "mara")
+    assert (refused.exit_code, "second factor" in refused.stderr) == (1, True)
+    done = invoke(*give, "--from", "mara")
+    assert done.exit_code == 0, done.stderr
+    assert on_ledger(lambda ledger: ledger.approval(waiting.id)).handovers[-1].to == "cleo"

@@ -200,3 +200,41 @@ def test_lines_of_settings_are_found(loc: tuple[int | str, ...], line: int | Non
     headers = "[a] x=1 [a.b] y=1 [[list]] z=1 [[list]] [list.sub] deep=1 [a.in]"
     text = headers.replace(" ", "\n") + "  # line = 1"
     assert line_of(text, loc) == line
+
+
+PUBLIC = {
+    "a page": '[inbox]\nurl = "https://x.example"\nsecret_key = "{key}"\n',
+    "a port": '[gateway]\nhost = "0.0.0.0"\n',
+    "Slack by HTTP": '[slack]\nbot_token = "xoxb-1"\nsigning_secret = "{key}"\n',
+    "mail by HTTP": '[email.webhook]\nmailgun_secrets = ["{key}"]\n',
+}
+"""What says that requests come from other machines."""
+
+
+@pytest.mark.parametrize("kind", PUBLIC)
+def test_what_is_public_asks_programs_on_this_machine_for_a_token(
+    tmp_path: Path, kind: str
+) -> None:
+    """A proxy on this machine makes requests from elsewhere look like those of its programs."""
+    public = PUBLIC[kind].format(key="k" * 32)
+    assert not load_settings(write(tmp_path, public)).local_programs
+    said = public if "[gateway]" in public else public + "[gateway]\n"
+    assert load_settings(write(tmp_path, said + "local = true\n")).local_programs
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("", True),
+        ('[inbox]\nurl = "http://localhost:8080"\nsecret_key = "{key}"\n', True),
+        ("[gateway]\nlocal = false\n", False),
+        ('[[gateway.tokens]]\nusers = ["*"]\nsha256 = "{hash}"\n', False),
+        ('[gateway]\nlocal = true\n[[gateway.tokens]]\nusers = ["*"]\nsha256 = "{hash}"\n', False),
+    ],
+)
+def test_what_is_for_this_machine_alone_asks_for_none_unless_it_is_set(
+    tmp_path: Path, text: str, may: bool
+) -> None:
+    """That is for development; the tables of tokens end it."""
+    text = text.format(key="k" * 32, hash="0" * 64)
+    assert load_settings(write(tmp_path, text)).local_programs is may

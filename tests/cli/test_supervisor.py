@@ -28,7 +28,7 @@ async def test_children_start_say_that_they_are_ready_and_stop() -> None:
     heard: list[tuple[str, str]] = []
     async with Supervisor(echo=lambda name, line: heard.append((name, line))) as supervisor:
         child = await supervisor.start("one", python("print('hello')", READY, WAIT))
-        await supervisor.ready(within=30)
+        await supervisor.ready(within=300)
         assert child.said == {"kind": "test", "port": "7"}
         assert heard[0] == ("one", "hello")
         pid = child.pid
@@ -54,7 +54,7 @@ async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
     """Whoever watches learns which one, how, and what it said; the others are stopped."""
     async with Supervisor() as supervisor:
         other = await supervisor.start("one", python(READY, WAIT))
-        await supervisor.ready(within=30)
+        await supervisor.ready(within=300)
         await supervisor.start("two", python("print('the last word')", "raise SystemExit(3)"))
         with pytest.raises(ChildDied, match=r"two ended with code 3(.|\n)*last word") as caught:
             await supervisor.watch()
@@ -67,7 +67,7 @@ async def test_a_child_that_dies_before_it_is_ready_ends_the_wait() -> None:
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("import os", "os.kill(os.getpid(), 9)"))
         with pytest.raises(ChildDied, match="signal 9"):
-            await supervisor.ready(within=30)
+            await supervisor.ready(within=300)
 
 
 async def test_a_child_that_never_gets_ready_is_told() -> None:
@@ -96,7 +96,7 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
     )
     async with Supervisor(grace=0.1) as supervisor:
         child = await supervisor.start("one", stubborn)
-        await supervisor.ready(within=30)
+        await supervisor.ready(within=300)
         grandchild = int(child.said["pid"])
     assert child.code == -signal.SIGKILL
     await until_gone(grandchild)
@@ -107,7 +107,7 @@ async def test_one_child_can_be_stopped_alone() -> None:
     async with Supervisor() as supervisor:
         first = await supervisor.start("one", python(READY, WAIT))
         other = await supervisor.start("two", python(READY, WAIT))
-        await supervisor.ready(within=30)
+        await supervisor.ready(within=300)
         await supervisor.stop("one")
         assert first.code is not None
         assert other.code is None
@@ -120,7 +120,7 @@ async def test_long_lines_do_not_stop_the_reading() -> None:
     """A child may write a megabyte without a line break."""
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("print('x' * 3_000_000)", READY, WAIT))
-        await supervisor.ready(within=30)
+        await supervisor.ready(within=300)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from decimal import Decimal
 
 import pytest
@@ -24,6 +25,7 @@ NUMBERS = (
     | st.integers(2**53 - 2, 2**53 + 3).map(float)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.just(10**20)
+    | st.sampled_from([0, 0.0, -0.0])
     | st.just(1e20)
 )
 VALUES = st.recursive(
@@ -34,13 +36,15 @@ VALUES = st.recursive(
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Say whether two values are one value of JSON: 1 is 1.0, and true is not 1."""
+    """Say whether two values are one to a tool: 1 is 1.0, true is not 1, and −0 is not 0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, int | float) and isinstance(other, int | float) and one == other == 0:
+        return math.copysign(1, one) == math.copysign(1, other)
     return one == other
 
 
@@ -76,6 +80,9 @@ def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: o
         (1, True),
         (0, False),
         (0, None),
+        (0, -0.0),
+        (0.0, -0.0),
+        ([{"a": 0}], [{"a": -0.0}]),
         ("1", 1),
         ([], {}),
         ([1, 2], [2, 1]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, make_approval, make_call, make_origin, people
-from signoff.core.approval import Approval, Asked, Kind, State
+from signoff.core.approval import Approval, Asked, Kind, Shown, State
 from signoff.core.digest import digest
 from signoff.core.errors import GrantRefused, IllegalMove
 from signoff.core.events import What
@@ -58,7 +58,8 @@ def call(args: dict[str, JsonValue] | None = None, **origin: str) -> Approval:
 
 def approved(approval: Approval | None = None, rules: GrantRules | None = RULES) -> Approval:
     """Return an approval that Mara has approved."""
-    asked = (Asked(person="mara", channel="email", address=MARA.email),)
+    card = Asked(person="mara", channel="email", address=MARA.email, shown=Shown.COMPLETE)
+    asked = (card,)
     pending, _ = (approval or make_approval()).ask(terms(rules), asked, now=NOON)
     return pending.approve(MARA, people(), channel="email", now=NOON)[0]
 

@@ -16,6 +16,7 @@ from signoff.core.errors import (
     DecisionRefused,
     MoveRefused,
     NotAnApprover,
+    SecondFactorNeeded,
     TooLate,
 )
 from signoff.core.escalation import advance, is_due
@@ -25,6 +26,7 @@ from signoff.core.moves import Operator
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
 from signoff.core.queues import Queue
+from signoff.core.steps import Assurance
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com")
@@ -83,7 +85,15 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
     two = ask(make_approval(), second_step=True)
     two, _ = two.approve(MARA, DIRECTORY, channel="email", now=NOON)
     two, _ = two.claim(MARA, DIRECTORY, now=NOON)
-    after = hand_on(two)
+    after, _ = two.reassign(
+        MARA,
+        DIRECTORY,
+        of=MARA,
+        to=DAN,
+        reason="x",
+        now=NOON,
+        assurance=Assurance.SECOND_FACTOR,
+    )
     assert (after.claimed, after.step_of("mara")) == (None, None)
     kept = hand_on(seated().claim(MARA, DIRECTORY, now=NOON)[0], of=MARA)
     assert kept.claimed is None
@@ -187,3 +197,28 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
     assert len(approval.approvers) == 2
     assert not approval.approvers & {"riley", "olga"}
     assert (approval.ballot.need, approval.deadline) == (2, NOON + 4 * HOUR)
+
+
+@pytest.mark.parametrize("who", [MARA, ROOT, Operator(name="olga")])
+def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: object) -> None:
+    """Whoever does it, by whatever account; with the factor, or at the terminal, it goes."""
+    two = ask(make_approval(), second_step=True)
+
+    def given(assurance: Assurance) -> Approval:
+        return two.reassign(
+            who,  # type: ignore[arg-type]
+            DIRECTORY,
+            of=MARA,
+            to=DAN,
+            reason="x",
+            now=NOON,
+            assurance=assurance,
+        )[0]
+
+    with pytest.raises(SecondFactorNeeded):
+        given(Assurance.ACCOUNT)
+    with pytest.raises(SecondFactorNeeded):
+        two.may_reassign(who, DIRECTORY, of=MARA, now=NOON)  # type: ignore[arg-type]
+    for enough in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
+        assert given(enough).approvers == {"dan", "cleo"}
+        assert given(enough).in_two_steps

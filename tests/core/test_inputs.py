@@ -86,7 +86,7 @@ ANSWERS: dict[str, tuple[JsonValue, str, JsonValue]] = {
         "approve\nstreet: x\nfloor: 4\ncountry: SE\nnote: ring twice",
         {"street": "x", "floor": 4, "country": "SE", "note": "ring twice"},
     ),
-    "a boolean": ({"type": "boolean"}, "yes: go on", True),
+    "a boolean": ({"type": "boolean"}, "yes\nnote: go on", True),
     "a whole number": ({"type": "integer"}, "approve 7", 7),
     "a number": ({"type": "number"}, "approve 2.5", 2.5),
     "a text": ({"type": "string"}, "approve\nvalue: 0042", "0042"),
@@ -111,7 +111,7 @@ ANSWERS: dict[str, tuple[JsonValue, str, JsonValue]] = {
     ),
     "a review": (
         Review.model_json_schema(),
-        "approve: well done",
+        "approve\nnote: well done",
         {"approved": True, "comment": "well done"},
     ),
     "a review by fields": (
@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
         (Review.model_json_schema(), Said({"approved": False, "comment": "too long"})),
         (Address.model_json_schema(), None),
         ({"type": "string"}, None),
-        (None, None),
+        (None, Said(None)),
     ],
 )
 def test_a_no_is_an_answer_only_where_the_schema_has_one(

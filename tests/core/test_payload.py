@@ -58,7 +58,7 @@ json_values = st.recursive(
         ("urgent", "FALSE", False),
         ("note", "  fine by me ", "fine by me"),
         ("note", '"quoted"', "quoted"),
-        ("note", "be\x00ll\u202e", "bell"),
+        ("note", "be\x00ll\u202e", "bell\u202e"),
         ("any", "3", 3),
         ("any", '{"a": [1, true]}', {"a": [1, True]}),
         ("any", "just text", "just text"),

@@ -52,7 +52,7 @@ class Plant:
         for name in names:
             command = name.partition("-")[0]
             await self.supervisor.signoff(name, command, env=self.environment)
-        await self.supervisor.ready(*names)
+        await self.supervisor.ready(*names, within=300)
 
     async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
         """Answer each card at once, like a mail server that keeps trying; until cancelled."""

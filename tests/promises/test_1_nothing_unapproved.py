@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.runners import Runner
 from google.genai import types
 
@@ -15,7 +17,10 @@ from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.core.lifecycle import Handoff
 from signoff.core.run import Run, RunState
-from worker.office import MARA, Office
+from worker.office import AGENTS, MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 MESSAGE = "Reimburse me $2500 for the conference"
 
@@ -63,7 +68,7 @@ async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
     run = await office.submit("finance", MESSAGE)
     (approval,) = await office.ask(run)
     await put_answer_of_somebody_else(office, run)
-    await office.desk.reject(approval.id, MARA, channel="test", reason="no")
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="no")
     run = await office.resume(run)
     assert office.executed() == []
     assert run.state is RunState.FAILED
@@ -130,9 +135,48 @@ async def test_what_somebody_else_has_run_in_the_session_is_told(
     ):
         pass
     assert len(office.executed()) == 1
-    await getattr(office.desk, verdict)(approval.id, MARA, channel="test")
+    await getattr(office.desk, verdict)(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert len(office.executed()) == 1
     assert run.state is RunState.FAILED
     assert "somebody else" in run.problem
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+here = pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+
+
+@pytest.mark.promise
+@here
+async def test_a_payload_of_the_model_shows_no_other_call(office: Office) -> None:
+    """A tool shows the approver what the model has made up: it is a payload, and nothing more."""
+    shown = {"signoff_code": {"tool": "lookup", "args": {"city": "Berlin"}}}
+    args = {"record": "ADMIN-1", "role": "superuser", "details": shown}
+    run = await office.submit("records", json.dumps([["update_record", args]]))
+    (approval,) = await office.ask(run)
+    assert (approval.call.name, approval.call.args) == ("update_record", args)
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="never")
+    await office.resume(run)
+    assert office.executed() == []
+
+
+@pytest.mark.promise
+@here
+async def test_a_callback_of_the_agent_changes_no_approved_call(office: Office) -> None:
+    """It comes after all plugins, and has the dictionary that the tool would get."""
+    run = await office.submit("changing", json.dumps([["pay", {"iban": "DE-SHOWN"}]]))
+    (approval,) = await office.ask(run)
+    assert approval.call.args == {"iban": "DE-SHOWN"}
+    await office.desk.approve(approval.id, MARA, channel="cli")
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    actions = EventActions(state_delta={"iban": "DE-EVIL"})
+    await office.apps.sessions.append_event(
+        session, Event(author="user", invocation_id="p-1", actions=actions)
+    )
+    run = await office.resume(run)
+    assert office.executed() == []
+    assert run.state is RunState.FAILED
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED

@@ -51,7 +51,7 @@ class Manager:
             doubted = doubted or asked.origin.again > 0
             sent = refunded(self.folder)[str(asked.call.args["order"])]
             decide = self.desk.reject if sent else self.desk.approve
-            await decide(asked.id, MARA, channel="test")
+            await decide(asked.id, MARA, channel="cli")
         return doubted
 
     async def answer_all(self, runs: Sequence[str]) -> bool:
@@ -104,7 +104,14 @@ async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) ->
 
 @pytest.mark.promise
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("stop", range(3), ids=["before the first", "first", "second"])
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(0, id="before the first", marks=pytest.mark.soak),
+        pytest.param(1, id="first"),
+        pytest.param(2, id="second", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_refund_loop_survives_a_kill_at_every_step(tmp_path: Path, stop: int) -> None:
     """Of three refunds two are approved; killed between any two steps, each is made once."""
     async with forge(tmp_path) as (workers, ledger):

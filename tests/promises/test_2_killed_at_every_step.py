@@ -101,7 +101,7 @@ async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
             now=await ledger.now(),
         )
         await ledger.commit(Change().put(asked, was=was).note(events))
-        await desk.approve(asked.id, MARA, channel="test")
+        await desk.approve(asked.id, MARA, channel="cli")
 
 
 @pytest.mark.promise

@@ -19,6 +19,7 @@ KILLS = 6
 
 
 @pytest.mark.promise
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_kill_9_at_random_during_a_hundred_runs(tmp_path: Path) -> None:
     """Every run ends, no tool has run twice, no acknowledged answer is lost, the chain verifies."""

@@ -98,7 +98,6 @@ async def send(here: Plant, mail: EmailMessage) -> None:
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(180)
 async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> None:
     """Ten mails that must not count, by real SMTP, and then the one that does."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -45,6 +46,22 @@ def elsewhere(card: EmailMessage) -> bytes:
     return COMPANY.sign(b"\r\n".join([b"To: tom@example.com", *lines]) + b"\r\n\r\n" + body)
 
 
+def to_another_mail(card: EmailMessage, **headers: str) -> bytes:
+    """Return the manager's yes to a mail of Mallory's, whose Reply-To was the card's address."""
+    lines = answer(card, text="yes").split(b"\r\n")
+    kept = [one for one in lines if not one.lower().startswith((b"subject:", b"in-reply-to:"))]
+    kept = [one for one in kept if not one.lower().startswith(b"references:")]
+    named = [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
+    return COMPANY.sign(b"\r\n".join([*named, *kept]))
+
+
+def as_html(card: EmailMessage) -> bytes:
+    """Return a no of the manager's that is a yes as HTML, its type left out of the signature."""
+    plain = answer(card, text="<!-- I would rather wait. -->approve")
+    signed = COMPANY.sign(plain, fields=("from", "to", "subject", "date", "message-id"))
+    return re.sub(rb"(?mi)^content-type:[^\r]*", b"Content-Type: text/html", signed, count=1)
+
+
 def attacks(card: EmailMessage) -> dict[str, bytes]:
     """Return mails that must not decide."""
     good = COMPANY.sign(answer(card))
@@ -77,6 +94,20 @@ def attacks(card: EmailMessage) -> dict[str, bytes]:
         "signed by a robot": COMPANY.sign(b"Auto-Submitted: auto-replied\r\n" + answer(card)),
         "signed by a list": COMPANY.sign(b"List-Id: <all.example.com>\r\n" + answer(card)),
         "signed, and only quoted": COMPANY.sign(answer(card, text="")),
+        "a yes to lunch": to_another_mail(
+            card, Subject="Re: Lunch at noon?", In_Reply_To="<lunch@evil.example>"
+        ),
+        "a yes to lunch, in no thread": to_another_mail(card, Subject="Re: Lunch at noon?"),
+        "a yes to lunch, under the card's own id": to_another_mail(
+            card, Subject="Re: Lunch at noon?", In_Reply_To=str(card["Message-ID"])
+        ),
+        "a yes to another mail, under the card's subject": to_another_mail(
+            card, Subject=f"Re: {card['Subject']}", In_Reply_To="<lunch@evil.example>"
+        ),
+        "a no that is a yes as HTML": as_html(card),
+        "a second Message-ID on top": b"Message-ID: <again@evil.example>\r\n" + good,
+        "a second Date on top": b"Date: Sun, 22 Nov 2026 11:00:00 +0000\r\n" + good,
+        "a second subject on top": b"Subject: x\r\n" + good,
     }
 
 
@@ -93,7 +124,6 @@ async def send(here: Plant, card: EmailMessage, raw: bytes) -> None:
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(180)
 async def test_no_mail_that_anybody_can_send_decides(tmp_path: Path) -> None:
     """Each attack is noted and decides nothing; then the manager's own signed answer does, once."""
     assert {"from", "to"} <= set(FIELDS)

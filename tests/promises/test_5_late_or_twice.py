@@ -16,7 +16,7 @@ from signoff.core.lifecycle import State
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(120)
+@pytest.mark.soak
 async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: Path) -> None:
     """The deadline passes, the run goes on without approval, and the reply changes nothing."""
     async with plant(tmp_path, "worker", "channels", "gateway", within="2s") as here:
@@ -38,7 +38,6 @@ async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: 
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(120)
 async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path) -> None:
     """Mail and command line answer at once, eight times each: one counts, the others are told."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(120)
+@pytest.mark.soak
 def test_each_escalates_once_though_a_process_is_killed() -> None:
     """2,000 and four processes, one ended by SIGKILL: one escalation and one card for each.
 
@@ -23,7 +23,7 @@ def test_each_escalates_once_though_a_process_is_killed() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=550,
         check=False,
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
     )

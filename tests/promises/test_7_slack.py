@@ -26,7 +26,6 @@ CLICKS = 200
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(180)
 async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path):
     """Buttons, modals, mail and the command line: the agent goes on, and Slack and mail tell it."""
     async with slack_office(tmp_path, "worker", "channels", "gateway", socket=True) as office:
@@ -108,7 +107,7 @@ async def _stopped_quietly(office: SlackOffice, *names: str) -> None:
 
 
 @pytest.mark.promise
-@pytest.mark.timeout(180)
+@pytest.mark.soak
 async def test_deaths_on_the_way_and_many_hands(tmp_path: Path):
     """Killed before and after a click counts, between a post and its record; 200 hands at once."""
     async with slack_office(tmp_path, "worker", "channels", "gateway") as office:
@@ -185,7 +184,7 @@ async def _many_hands(office: SlackOffice) -> None:
     plant, slack = office.plant, office.slack
     elsewhere = {"SIGNOFF_EMAIL__INBOUND__PORT": str(free_port())}
     await plant.supervisor.signoff("gateway-2", "gateway", env=plant.environment | elsewhere)
-    await plant.supervisor.ready("gateway-2")
+    await plant.supervisor.ready("gateway-2", within=300)
     run, approval, card = await office.asks("finance", "Reimburse me $2500 for many")
     before = len(slack.whispers)
     answers = await asyncio.gather(

@@ -71,37 +71,44 @@ def left_behind(tmp_path: Path) -> list[str]:
     return processes + [str(path) for path in tmp_path.iterdir()]
 
 
-@pytest.mark.timeout(90)
 @pytest.mark.parametrize(
     ("arguments", "expected", "unexpected"),
     [
-        (
+        pytest.param(
             ["--reply", "approve"],
             ['"confirmed": true', '"status": "reimbursed"', "I have reimbursed 2,500", "completed"],
             ["rejected"],
+            id="approve",
         ),
-        (
+        pytest.param(
             ["--reply", "reject over budget"],
             ['"confirmed": false', "was not made: over budget", "has nothing in its books"],
             ["I have reimbursed"],
+            id="reject",
+            marks=pytest.mark.soak,
         ),
-        (
+        pytest.param(
             ["--reply", "banana"],
             ["Nothing is decided", 'I could not read "banana"', "The approval waits on"],
             ["I have reimbursed", "5 · The timeline"],
+            id="banana",
+            marks=pytest.mark.soak,
         ),
-        (
+        pytest.param(
             ["--app", "time_off", "--reply", "approve 3"],
             ['"approved_days": 3', "You may take 3 days off"],
             ["rejected"],
+            id="time-off",
+            marks=pytest.mark.soak,
         ),
-        (
+        pytest.param(
             ["--app", "finance", "--message", "Reimburse me $20 for lunch", "--reply", "approve"],
             ["It did not have to ask anybody"],
             ["3 · The manager's reply"],
+            id="small",
+            marks=pytest.mark.soak,
         ),
     ],
-    ids=["approve", "reject", "banana", "time-off", "small"],
 )
 def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
     tmp_path: Path, arguments: list[str], expected: list[str], unexpected: list[str]
@@ -137,8 +144,7 @@ def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Pat
     assert "make demo REPLY=" in done.stderr
 
 
-@pytest.mark.timeout(90)
-@pytest.mark.parametrize("ending", ["interrupt", "answers"])
+@pytest.mark.parametrize("ending", ["interrupt", pytest.param("answers", marks=pytest.mark.soak)])
 def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
     """Nonsense is asked about again, an answer goes through, and Ctrl-C leaves nothing behind."""
     with at_a_terminal(tmp_path) as (process, controller):

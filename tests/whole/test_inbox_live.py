@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from builders import MARA, paused
 from chromium import Tab, chromium
+from served import listening
 from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.embedded import free_port
@@ -21,7 +20,6 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.cli.http import Server
 from signoff.core.approval import Approval
 from signoff.core.people import Directory
 
@@ -55,22 +53,13 @@ async def inbox(ledger: Ledger, directory: Directory, tmp_path: Path) -> AsyncIt
     desk = Desk(ledger, directory)
     gateway = make_gateway(ledger)
     gateway.include_router(make_inbox_router(desk, settings))
-    listening = asyncio.Event()
-    server = Server(
-        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
-        lambda _: listening.set(),
-    )
-    serving = asyncio.create_task(server._serve())
     name = await Sessions(ledger, settings).begin(MARA.id, how=How.LOCAL, also=Change())
-    async with chromium(tmp_path, scripts=True) as tab:
-        await listening.wait()
+    async with listening(gateway, port), chromium(tmp_path, scripts=True) as tab:
         cookie = {"name": "signoff", "value": name, "domain": "127.0.0.1", "path": "/"}
         await tab.do("Network.setCookie", **cookie)
         await tab.do("Page.addScriptToEvaluateOnNewDocument", source=ERRORS)
         yield Inbox(ledger, desk, tab, f"{settings.url}/inbox/")
         assert await tab.look("window.errors") == []
-    server.should_exit = True
-    await serving
 
 
 async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:

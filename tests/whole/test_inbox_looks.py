@@ -153,7 +153,7 @@ async def tour(at: Premises) -> AsyncIterator[str]:
     yield "operator"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.soak
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_page(at: Premises) -> None:
     """No rule of axe is broken, nothing is too small or over the edge, blocked or from elsewhere.

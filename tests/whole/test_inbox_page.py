@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
 
 import pyotp
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from builders import MARA, people
 from chromium import Tab, chromium
+from served import listening
 from signoff.broker import stages
 from signoff.broker.desk import Desk
 from signoff.broker.embedded import free_port
@@ -29,7 +29,6 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake
 from signoff.channels.port import Kind
 from signoff.channels.router import Router
-from signoff.cli.http import Server
 from signoff.core.approval import Approval, State
 from signoff.core.policy import Fallback, Policy
 from signoff.core.run import RunState
@@ -90,7 +89,8 @@ class Firm:
         local, _, domain = MAILBOX.partition("@")
         mail = EmailMessage()
         mail["From"], mail["To"] = MARA.email, f"{local}+{card.token}@{domain}"
-        mail["Subject"], mail["Message-ID"] = "Re: Approval needed", "<1@mail.example>"
+        mail["Subject"] = f"Re: Approval needed #{approval.id[-4:]}"
+        mail["Message-ID"] = "<1@mail.example>"
         mail.set_content(text)
         await store(self.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
         await Intake(self.desk, mailbox=MAILBOX).drain()
@@ -128,15 +128,13 @@ async def firm(
     apps = Apps(AGENTS, session_service(f"sqlite:///{tmp_path}/s.db", AGENTS), lambda: guard)
     gateway = make_gateway(ledger)
     gateway.include_router(make_inbox_router(desk, inbox))
-    listening = asyncio.Event()
-    server = Server(
-        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
-        lambda _: listening.set(),
-    )
-    serving = asyncio.create_task(server._serve())
     app = pyotp.parse_uri(await Factors(ledger, inbox.secret_key).enroll(MARA, by="test"))
-    async with chromium(tmp_path, scripts=False) as tab:
-        await listening.wait()
+    async with (
+        AsyncExitStack() as stack,
+        listening(gateway, port),
+        chromium(tmp_path, scripts=False) as tab,
+    ):
+        stack.push_async_callback(apps.close)
         yield Firm(
             ledger,
             desk,
@@ -147,9 +145,6 @@ async def firm(
             tab,
             journal,
         )
-    server.should_exit = True
-    await serving
-    await apps.close()
 
 
 async def test_from_the_mail_to_the_agent(firm: Firm) -> None:

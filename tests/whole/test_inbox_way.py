@@ -44,7 +44,9 @@ async def begin(at: Premises, *, width: int, scripts: bool) -> None:
     await at.tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [(PHONE, False), pytest.param(DESK, True, marks=pytest.mark.soak)]
+)
 async def test_from_a_link_by_mail_to_the_end_of_the_run(
     at: Premises, width: int, scripts: bool
 ) -> None:
@@ -84,7 +86,9 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
     assert "2500" not in await at.tab.text()
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, True), (DESK, False)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [(PHONE, True), pytest.param(DESK, False, marks=pytest.mark.soak)]
+)
 async def test_a_no_reaches_the_agent_with_its_reason(
     at: Premises, width: int, scripts: bool
 ) -> None:
@@ -103,7 +107,9 @@ async def test_a_no_reaches_the_agent_with_its_reason(
     assert not at.journal.exists()
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
+)
 async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> None:
     """What is wrong is said at its field and loses nothing; what is right reaches the tool."""
     await begin(at, width=width, scripts=scripts)
@@ -125,7 +131,9 @@ async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> N
     assert "3" in (await at.ledger.run(approval.origin.run)).text
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
+)
 async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> None:
     """Claim, comment, ask, have it answered, and release: all of it by keyboard."""
     await begin(at, width=width, scripts=scripts)
@@ -156,7 +164,9 @@ async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> Non
     assert after.state is State.PENDING
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
+)
 async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
     """What is harmless is ticked, seen in full, and approved together; one of them is too late."""
     await begin(at, width=width, scripts=scripts)
@@ -181,7 +191,9 @@ async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
     assert states == [State.APPROVED, State.REJECTED, State.APPROVED]
 
 
-@pytest.mark.parametrize(("width", "scripts"), [(PHONE, False), (DESK, True)])
+@pytest.mark.parametrize(
+    ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
+)
 async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: bool) -> None:
     """A yes by mail waits for its confirmation here, which counts with the right code only."""
     await begin(at, width=width, scripts=scripts)

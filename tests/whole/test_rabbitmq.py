@@ -12,7 +12,7 @@ from services import rabbitmq
 from signoff.core.events import What
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.soak
 async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
     """Run, mail, reply, resume: only the doorbells go through RabbitMQ; nothing else changes."""
     (tmp_path / "rabbitmq").mkdir()

@@ -7,8 +7,6 @@ import json
 from email.message import EmailMessage
 from pathlib import Path
 
-import pytest
-
 from promises.plant import ROOT, plant
 from signoff.core.events import What
 from worker.remote.api_server import ApiServer
@@ -21,7 +19,6 @@ def word(mail: EmailMessage) -> str:
     return "reject over budget" if "3500" in body.get_content() else "approve"
 
 
-@pytest.mark.timeout(120)
 async def test_an_agent_in_another_process_is_asked_for_and_resumed(tmp_path: Path) -> None:
     """One table of settings, and its runs go the same way: mail, reply, tool, last word."""
     far, here = tmp_path / "far", tmp_path / "here"

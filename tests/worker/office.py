@@ -72,7 +72,7 @@ class Office:
     async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, **values: object) -> None:
         """Let Mara approve everything that waits."""
         for approval in await self.ask(run, rule):
-            await self.desk.approve(approval.id, MARA, channel="test", values=values or None)
+            await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def resume(self, run: Run) -> Run:
         """Let the crew work on the resume stage and return the run."""

@@ -50,7 +50,7 @@ async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> No
     """ADK drops the reason; the guard puts it into what the model reads."""
     run = await office.submit("finance_strict", "Reimburse me $20 for lunch")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="test", reason="over budget")
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="over budget")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert "over budget" in run.text
@@ -69,7 +69,7 @@ async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: 
     """A tool that reads only the payload would go on without looking at `confirmed`."""
     run = await office.submit("time_off", "I need 5 days off")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="test", reason="quarter end")
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="quarter end")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert "quarter end" in run.text
@@ -181,11 +181,11 @@ class TestPauses:
         run = await office.submit(app, "pay both")
         assert len(run.approvals) == 2
         first, second = await office.ask(run)
-        await office.desk.approve(first.id, MARA, channel="test")
+        await office.desk.approve(first.id, MARA, channel="cli")
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []
-        await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+        await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
         run = await office.resume(run)
         assert run.state is RunState.COMPLETED
         assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
@@ -239,7 +239,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
     edited = await office.desk.approve(
-        approval.id, MARA, channel="test", values={"amount": 1900.0}, reason="the cap is 1900"
+        approval.id, MARA, channel="cli", values={"amount": 1900.0}, reason="the cap is 1900"
     )
     assert edited.state is State.REJECTED
     run = await office.resume(run)

@@ -6,6 +6,7 @@ import pytest
 
 from signoff.core.run import RunState
 from worker.office import AGENTS, MARA, Office
+from worker.test_changed_arguments import put
 
 pytestmark = [
     # ADK announces its experimental features by warning about them.
@@ -32,7 +33,18 @@ async def test_a_rejected_tool_of_an_mcp_server_does_not_run(office: Office) -> 
     """The model reads the reason, and the server is not called."""
     run = await office.submit("mcp_gate", "hello")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="test", reason="not this one")
+    await office.desk.reject(approval.id, MARA, channel="cli", reason="not this one")
     run = await office.resume(run)
     assert "not this one" in run.text
+    assert office.executed() == []
+
+
+async def test_the_server_is_sent_what_was_shown_or_nothing(office: Office) -> None:
+    """A callback that puts another text in, from a state that has changed, sends nothing."""
+    run = await office.submit("mcp_gate", "hello")
+    await office.approve(run)
+    await put(office, run, text="something else")
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert "has changed its arguments" in run.problem
     assert office.executed() == []

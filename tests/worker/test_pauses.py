@@ -26,7 +26,7 @@ async def answer(office: Office, run: Run, reason: str = "", **values: object) -
     """Let Mara answer the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
     await office.desk.approve(
-        approval.id, MARA, channel="test", reason=reason, values=values or None
+        approval.id, MARA, channel="cli", reason=reason, values=values or None
     )
     return await office.resume(run)
 
@@ -34,7 +34,7 @@ async def answer(office: Office, run: Run, reason: str = "", **values: object) -
 async def refuse(office: Office, run: Run, reason: str = "") -> Run:
     """Let Mara refuse the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="test", reason=reason)
+    await office.desk.reject(approval.id, MARA, channel="cli", reason=reason)
     return await office.resume(run)
 
 
@@ -102,7 +102,7 @@ class TestInput:
         (approval,) = await office.ask(run)
         with pytest.raises(PayloadError) as raised:
             await office.desk.approve(
-                approval.id, MARA, channel="test", values={"street": "x", "country": "DE"}
+                approval.id, MARA, channel="cli", values={"street": "x", "country": "DE"}
             )
         assert raised.value.key == "country"
         assert raised.value.read == "DE"
@@ -153,12 +153,12 @@ class TestInput:
         asked = {one.kind: one for one in await office.ask(run)}
         assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
         await office.desk.approve(
-            asked[Kind.INPUT].id, MARA, channel="test", values={"value": 4711}
+            asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
         )
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []
-        await office.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="test")
+        await office.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
         run = await office.resume(run)
         assert run.state is RunState.COMPLETED
         assert [line for line in office.executed() if "paid" in line] == [{"paid": "A"}]

@@ -81,7 +81,7 @@ async def decide(office: Office, run: Run) -> None:
     """Let Mara say yes to everything that waits, with the values that are asked for."""
     for approval in await office.ask(run, InDoubt.FAIL):
         values = ANSWERS.get(approval.call.args.get("message"))
-        await office.desk.approve(approval.id, MARA, channel="test", values=values)
+        await office.desk.approve(approval.id, MARA, channel="cli", values=values)
 
 
 async def history(office: Office, run: Run) -> list[Event]:
@@ -191,9 +191,9 @@ async def test_a_node_in_doubt_runs_again_only_if_somebody_says_so(
         return
     (question,) = await office.ask(run)
     if again:
-        await office.desk.approve(question.id, MARA, channel="test")
+        await office.desk.approve(question.id, MARA, channel="cli")
     else:
-        await office.desk.reject(question.id, MARA, channel="test", reason="I saw it")
+        await office.desk.reject(question.id, MARA, channel="cli", reason="I saw it")
     run = await office.resume(run)
     done = len(office.executed())
     assert done in ({before, before + 1} if again else {before})

@@ -49,10 +49,10 @@ async def test_here(office: Office) -> None:
     run = await office.submit("tells", "pay both")
     (first,) = await office.ask(run)
     assert first.said == FIRST
-    await office.desk.approve(first.id, MARA, channel="test")
+    await office.desk.approve(first.id, MARA, channel="cli")
     run = await office.resume(run)
     (second,) = await office.ask(run)
     assert second.said == SECOND
-    await office.desk.approve(second.id, MARA, channel="test")
+    await office.desk.approve(second.id, MARA, channel="cli")
     run = await office.resume(run)
     assert (run.state, run.text) == (RunState.COMPLETED, "Done.")

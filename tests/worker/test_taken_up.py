@@ -202,9 +202,9 @@ async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
         assert question.supersedes == first
         assert "may or may not have happened" in question.hint
         if again:
-            await office.desk.approve(question.id, MARA, channel="test")
+            await office.desk.approve(question.id, MARA, channel="cli")
         else:
-            await office.desk.reject(question.id, MARA, channel="test", reason="I saw it")
+            await office.desk.reject(question.id, MARA, channel="cli", reason="I saw it")
         run = await office.resume(run)
         assert len(office.executed()) == before + again
         assert ("I saw it" in run.text) is not again
@@ -222,7 +222,7 @@ async def test_a_tool_that_kills_every_worker_is_retried_three_times_and_then_as
     await office.approve(run, InDoubt.RETRY)
     for _ in range(4):
         with monkeypatch.context() as patch:
-            patch.setattr(GuardPlugin, "after_tool_callback", _die)
+            patch.setattr(GuardPlugin, "finish", _die)
             await work_until_death(office, stages.resume("finance"))
     assert len(office.executed()) == 3
     run = await office.ledger.run(run.id)

@@ -22,6 +22,7 @@ _WITH_TOKEN: Final = frozenset(
         About.NO_GRANT,
         About.CLAIMED,
         About.DONE,
+        About.NOT_SHOWN,
     }
 )
 """After these the person may still answer."""

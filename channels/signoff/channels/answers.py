@@ -19,7 +19,7 @@ from signoff.channels.grant_phrases import example_of_offer, no_grant
 from signoff.channels.leaving import Leavings
 from signoff.channels.phrases import About
 from signoff.channels.tokens import Role
-from signoff.core.answering import example_of_yes
+from signoff.core.answering import asks_freely, example_of_yes
 from signoff.core.approval import Approval, State
 from signoff.core.errors import (
     AlreadyDecided,
@@ -29,6 +29,7 @@ from signoff.core.errors import (
     GrantRefused,
     MoveRefused,
     NotAnApprover,
+    NotShownInFull,
     PayloadError,
     ReasonNeeded,
     TooLate,
@@ -37,6 +38,7 @@ from signoff.core.events import What
 from signoff.core.payload import fields_of
 from signoff.core.people import Person
 from signoff.core.replies.context import context_of
+from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import (
     Approve,
@@ -88,11 +90,14 @@ class Answers:
             gone = f"{holder.person} is not among the configured people any more."
             await self.refused(answer, None, NotAnApprover(gone))
             return
-        reply = read_reply(text, context_of(approval, person, self._desk.directory))
+        read = read_free_reply if asks_freely(approval.kind, approval.call) else read_reply
+        reply = read(text, context_of(approval, person, self._desk.directory))
         if problem:
             reply = Unclear(problem=problem)
         try:
             if holder.role is Role.REQUESTER:
+                if problem:
+                    raise MoveRefused(problem)
                 await self._asides.of_requester(answer, person, text, reply)
             else:
                 await self._do(answer, person, reply, approval)
@@ -240,6 +245,7 @@ class Answers:
                 person,
                 channel=holder.channel,
                 reason=reply.reason,
+                values=reply.values,
                 also=also,
                 noted=lambda change, after: self._voted(change, answer, person, after),
                 more=answer.more,
@@ -312,6 +318,8 @@ class Answers:
                     about, words = About.CLAIMED, phrases.not_done(approval, str(error))
                 case MoveRefused():
                     about, words = About.NOT_DONE, phrases.not_done(approval, str(error))
+                case NotShownInFull():
+                    about, words = About.NOT_SHOWN, phrases.not_shown(approval, str(error))
                 case _:
                     about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
             told = [] if about is None else [Notice(answer.holder.person, about, words)]

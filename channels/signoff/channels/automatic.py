@@ -40,8 +40,15 @@ class AutomaticMail:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def holder(self, mail: IncomingMail, known: Sequence[Holder]) -> Holder | None:
+    async def holder(
+        self, mail: IncomingMail, known: Sequence[Holder], *, key: bytes = b""
+    ) -> Holder | None:
         """Return whose card a mail is about: by its token, or by a Message-ID that it brings back.
+
+        Args:
+            mail: The mail.
+            known: Whose tokens it carries.
+            key: Makes the codes in our Message-IDs; see `MessageKey`.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -58,7 +65,8 @@ class AutomaticMail:
                 continue
             for asked in approval.asked:
                 holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
-                if is_caused_by(one, holder.card):
+                # The last version put no code into it, but it is the receipt of the card.
+                if asked.receipt == one or is_caused_by(one, holder.card, named, key=key):
                     return holder
         return None
 

@@ -36,7 +36,7 @@ from signoff.channels.port import (
 )
 from signoff.channels.router import route_again
 from signoff.channels.ways import address_of
-from signoff.core.approval import Approval, Asked, State
+from signoff.core.approval import Approval, Asked, Shown, State
 from signoff.core.card import Row, card
 from signoff.core.people import Directory
 
@@ -142,7 +142,7 @@ class Delivery:
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
-            shape = shape.model_copy(update={"rows": _NOT_SHOWN})
+            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
         elif approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
         return Message(
@@ -156,7 +156,7 @@ class Delivery:
             token=str(item.body.get("token", "")),
             headline=words.headline,
             text=words.text,
-            example=words.example,
+            example=_possible(words.example, asked, approval),
             good=approval.state is State.APPROVED and not item.body.get("problem"),
             thread=asked.receipt,
             link=link,
@@ -246,10 +246,17 @@ class Delivery:
             log.info("delivery.delivered", **about)
             if is_card:
                 after_it, events = approval.delivered(
-                    person, name, result.receipt, now=now, copy_state=result.copy
+                    person,
+                    name,
+                    result.receipt,
+                    now=now,
+                    copy_state=result.copy,
+                    shown=result.shown,
                 )
                 change.put(after_it, was=approval).note(events)
             elif item.body.get("kind") == Kind.UPDATE:
+                if asked is not None and result.shown not in {Shown.UNKNOWN, asked.shown}:
+                    change.put(approval.rewritten(person, name, shown=result.shown), was=approval)
                 self._settled(change, item, approval, sent)
             elif result.copy:
                 change.put(approval.rewritten(person, name, result.copy), was=approval)
@@ -283,6 +290,12 @@ def _spare(items: Sequence[Item]) -> frozenset[str]:
         (one.body["approval"], one.body["person"], one.body.get("turn")): one for one in updates
     }
     return frozenset(one.id for one in updates) - {one.id for one in kept.values()}
+
+
+def _possible(example: str, asked: Asked, approval: Approval) -> str:
+    """Return an answer that would be taken: a no, where the card does not show all of the call."""
+    cut = asked.shown is Shown.CUT and not approval.in_two_steps
+    return phrases.EXAMPLE_OF_NO if cut and example else example
 
 
 def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:

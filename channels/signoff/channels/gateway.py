@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.lag import Lag, lag
 from signoff.broker.ledger import Ledger
-from signoff.channels.http import Problem, nothing_here
+from signoff.channels.http import PATIENCE, Patience, Problem, nothing_here
 from signoff.core.errors import LedgerUnavailable
 
 _PROBE: Final = "probe:gateway"
@@ -56,6 +56,7 @@ def make_gateway(
     listeners: Sequence[Listener] = (),
     *,
     close: Callable[[], Awaitable[None]] | None = None,
+    patience: float = PATIENCE,
 ) -> FastAPI:
     """Return the HTTP application.
 
@@ -68,6 +69,7 @@ def make_gateway(
         ledger: Closed by whoever opened it.
         listeners: Started before the first request and stopped after the last.
         close: Called after that.
+        patience: How many seconds a body may take.
     """
 
     @asynccontextmanager
@@ -86,6 +88,7 @@ def make_gateway(
     )
     # What streams without an end puts here how it is ended when the server stops.
     app.state.closing = []
+    app.add_middleware(Patience, seconds=patience)
     app.add_middleware(SecurityHeaders)
 
     @app.exception_handler(Problem)

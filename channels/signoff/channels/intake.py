@@ -22,14 +22,17 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
 from signoff.channels.email.identity import identity
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.quarantine import lay_aside
 from signoff.channels.email.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.robots import Sort
 from signoff.channels.email.stored import StoredMail, is_known, load, remember
+from signoff.channels.email.threads import why_not_ours
 from signoff.channels.outbox import backoff, drain
-from signoff.channels.tokens import Holder, find_holder, redact
-from signoff.core.approval import Approval
+from signoff.channels.reminders import time_left
+from signoff.channels.tokens import GRACE, Holder, Role, find_holder, redact
+from signoff.core.approval import Approval, Shown, State
 from signoff.core.errors import (
     ApprovalNotFound,
     Conflict,
@@ -106,6 +109,8 @@ class Intake:
         limits: Counts what decides nothing; without it everything is noted.
         authenticator: Finds out who wrote a mail; without one nothing proves it.
         required: What must be proven about an answer whose policy does not say.
+        key: Makes the codes in our Message-IDs; without it anybody could.
+        rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
     """
 
     def __init__(
@@ -118,7 +123,11 @@ class Intake:
         limits: Limits | None = None,
         authenticator: Authenticator | None = None,
         required: EmailProof = EmailProof.TOKEN_FROM,
+        key: MessageKey | None = None,
+        rewriting: Collection[str] = (),
     ) -> None:
+        self._key = key
+        self._rewriting = tuple(rewriting)
         self._desk = desk
         self._ledger = desk.ledger
         self._answers = Answers(desk)
@@ -216,7 +225,7 @@ class Intake:
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
-        if await is_known(self._ledger, same):
+        if await is_known(self._ledger, same, *proof.contents):
             await self._ledger.commit(also)
             log.info("mail.known", mail=stored.id)
             return
@@ -269,10 +278,23 @@ class Intake:
                 addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
                 await self._refuse(answer, finding, proof, addresses[:254])
                 return
+        if _overtakes(approval, answer.holder) and item.attempts < MOST_ATTEMPTS:
+            log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
+            await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
+            return
         if self._sent_lines is not None:
             lines = self._sent_lines(approval, answer.holder.person)
             mail = await self._read(stored.traced, lines)
-        problem = _SEVERAL if several else mail.doubt
+        # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
+        now = await self._ledger.now()
+        for content in proof.contents:
+            remember(answer.also, content, within=time_left(approval, now) + GRACE)
+        problem = why_not_ours(
+            mail, approval, key=await self._message_key(), rewriting=self._rewriting
+        )
+        problem = problem or mail.doubt
+        if several and answer.holder.role is Role.APPROVER:
+            problem = _SEVERAL
         await self._answers.take(answer, mail.own_text, problem=problem)
 
     async def _is_too_much(
@@ -330,6 +352,9 @@ class Intake:
     def _vouched(self, proof: Proof, token: str) -> bool:
         return proof.vouches_for(self._address(token))
 
+    async def _message_key(self) -> bytes:
+        return await self._key.get() if self._key is not None else b""
+
     def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""
         normal = (normal_address(address) for address in stored.recipients)
@@ -343,7 +368,7 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known)
+        holder = await self._robots.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
                 await self._robots.take(holder, mail, also=also)
@@ -378,6 +403,20 @@ class Intake:
                 await self._quarantine(item, stored, problem)
         except LeaseLost:
             log.info("intake.lease_lost", item=item.id)
+
+
+def _overtakes(approval: Approval, holder: Holder) -> bool:
+    """Say whether an answer is here before the note that its card was delivered.
+
+    How much of the call the card shows stands in that note.
+    """
+    card = (holder.person, holder.channel)
+    under_way = any(
+        (one.person, one.channel) == card and not (one.receipt or one.problem)
+        for one in approval.asked
+    )
+    shown = approval.shown_to(holder.person, holder.channel)
+    return under_way and approval.state is State.PENDING and shown is Shown.UNKNOWN
 
 
 def is_loop(stored: StoredMail) -> bool:

@@ -87,7 +87,7 @@ def person_called(directory: Directory, name: str) -> str:
 
 
 def absence_words(absence: Absence | None, directory: Directory, *, end: str) -> Words:
-    """Return what was noted.
+    """Return what was noted of somebody who has proven no second factor.
 
     Args:
         absence: What was set, None for somebody who is back.
@@ -101,5 +101,6 @@ def absence_words(absence: Absence | None, directory: Directory, *, end: str) ->
     return Words(
         f"You are away until {absence.end}",
         f"From {absence.start} to {absence.end}, {instead}. What you have been asked already is "
-        f"still yours.\n\nTo end it, {end}.",
+        "still yours, and you are still asked for what takes a second factor: set the absence on "
+        f"the inbox page to include that.\n\nTo end it, {end}.",
     )

@@ -17,15 +17,20 @@ from signoff.core.errors import (
     DecisionRefused,
     Escalated,
     MoveRefused,
+    NotShownInFull,
     TooLate,
 )
 from signoff.core.people import Directory, Person
-from signoff.core.replies.reading import is_reply
+from signoff.core.replies.reading import is_reply, may_be_reply
+from signoff.core.showing import visible
+
+EXAMPLE_OF_NO = "reject: the reason"
 
 _LONGEST_REASON = 500
 _LONGEST_RESULT = 1_000
 _LONGEST_WORD = 3_000
 _MARK = "↳ "
+_MOST_READ = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class About(StrEnum):
     FIRST_STEP = "first_step"
     CLAIMED = "claimed"
     NOT_DONE = "not_done"
+    NOT_SHOWN = "not_shown"
     DONE = "done"
     VOTED = "voted"
     GRANTED = "granted"
@@ -197,6 +203,8 @@ def refusal(
             return not_done(approval, str(error))
         case Escalated():
             return escalated(approval, str(error))
+        case NotShownInFull():
+            return not_shown(approval, str(error))
     return not_yours(approval, str(error))
 
 
@@ -215,6 +223,14 @@ def not_yours(approval: Approval, problem: str) -> Words:
     """Return that this person may not decide this."""
     return Words(
         f"Not yours to decide: {topic(approval)}",
+        f"{one_paragraph(problem)} Nothing was decided.",
+    )
+
+
+def not_shown(approval: Approval, problem: str) -> Words:
+    """Return that a yes came where not all of the call was shown."""
+    return Words(
+        f"Not approved: all of {topic(approval)} has to be read first",
         f"{one_paragraph(problem)} Nothing was decided.",
     )
 
@@ -288,9 +304,17 @@ def one_paragraph(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Mark every line that would be an answer by itself, so that quoting it back gives none."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join(_MARK + line if is_reply(line) else line for line in lines)
+    """Mark every line that would be an answer by itself, so that quoting it back gives none.
+
+    Characters that nobody sees are written as escapes; some of them end a line. To read thousands
+    of lines takes seconds: beyond the first hundred, each that only begins like one is marked.
+    """
+    lines = visible(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    suspects = [at for at, line in enumerate(lines) if may_be_reply(line)]
+    for count, at in enumerate(suspects):
+        if count >= _MOST_READ or is_reply(lines[at]):
+            lines[at] = _MARK + lines[at]
+    return "\n".join(lines)
 
 
 def _details(approval: Approval, decision: Decision) -> list[str]:
@@ -308,7 +332,7 @@ def _given(approval: Approval, decision: Decision) -> list[str]:
         values = decision.payload
         pairs = values.items() if isinstance(values, dict) else [("value", values)]
         given = ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
-        parts.append(f"With {one_line(given)}.")
+        parts.append(f"With {_short(one_line(given), _LONGEST_WORD)}.")
     if decision.proposal is not None and approval.state is State.PENDING:
         parts.append(f"With {_wanted(approval, decision.proposal)} instead of what was shown.")
     return parts

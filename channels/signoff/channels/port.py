@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from signoff.core.card import Card
+from signoff.core.parts import Shown
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -93,10 +94,14 @@ class Delivered:
         receipt: What the channel calls it.
         copy: What became of the card, where the channel can say: ``reconciled`` (it was there
             already), ``updated`` (rewritten), ``lost`` (it is gone, or cannot be changed).
+        shown: Of a card: whether it shows all of the call. A yes by a channel that has cut, folded
+            or left out some of it does not count; where a channel does not say, only a short call
+            can be approved by it.
     """
 
     receipt: str
     copy: str = ""
+    shown: Shown = Shown.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

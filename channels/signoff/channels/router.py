@@ -78,9 +78,33 @@ class Router:
         rest = [
             item
             for item in items
-            if not (await self._taken_by_edit(item) or await self._taken_by_grant(item))
+            if not (
+                await self._is_refused(item)
+                or await self._taken_by_edit(item)
+                or await self._taken_by_grant(item)
+            )
         ]
         await commit_each(self._ledger, rest, self._route, self._give_up)
+
+    async def _is_refused(self, item: Item) -> bool:
+        """Reject a call that the settings refuse, whoever could be asked about it."""
+        if self._desk.directory.strangers or item.body.keys() & {"fallback", "turn", "moved"}:
+            return False
+        try:
+            approval = await self._ledger.approval(str(item.body["approval"]))
+            why = self._desk.directory.why_refused(approval.origin.user)
+            if not why or approval.state is not State.PENDING or approval.terms is not None:
+                return False
+            await self._desk.move(
+                approval.id,
+                lambda one, now: one.refuse(reason=why, now=now),
+                also=Change().ack(item),
+            )
+        except (ApprovalError, LeaseLost) as error:
+            log.info("approval.not_refused", item=item.id, why=str(error))
+            return isinstance(error, LeaseLost)
+        log.warning("approval.refused", approval=approval.id, why=why)
+        return True
 
     async def _taken_by_edit(self, item: Item) -> bool:
         """Approve a call that its approver has written himself, where the policy lets that do.
@@ -105,12 +129,16 @@ class Router:
             same = digest(before.call.name, decision.proposal) == approval.digest
             if person is None or not same:
                 return False
-            await self._desk.approve(
-                approval.id,
-                person,
-                channel=decision.channel,
-                reason=f"it is what the rejection of {before.id} proposed",
-                also=Change().ack(item),
+            channel = decision.channel
+            reason = f"it is what the rejection of {before.id} proposed"
+
+            def step(one: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+                directory = self._desk.directory
+                return one.take_edit(person, directory, channel=channel, reason=reason, now=now)
+
+            # If it does not count, nobody was refused: the people are asked.
+            await self._desk.move(
+                approval.id, step, by=person.id, also=Change().ack(item), audits=False
             )
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.edit_not_taken", item=item.id, why=str(error))
@@ -167,6 +195,7 @@ class Router:
             now=now,
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
             turns=self._desk.turns.known,
+            second_step=approval.in_two_steps,
         )
 
     def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:
@@ -307,8 +336,8 @@ class Router:
             return ()
         # In the order of the policy; those who may not decide are never among them.
         people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
-        requester = approval.origin.user
-        able = [one for one in people if one is not None and not one.owns(requester)]
+        requester, directory = approval.origin.user, self._desk.directory
+        able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_ways(here, able)
 
     def _put(
@@ -340,7 +369,8 @@ class Router:
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note(events)
-        edited = approval.supersedes and not approval.origin.again and not approval.asked
+        asked_again = approval.origin.again or approval.origin.expired
+        edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
             # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
             change.send(

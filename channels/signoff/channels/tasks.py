@@ -15,6 +15,7 @@ from signoff.broker.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.delivery import Delivery
 from signoff.channels.email.authentication.authenticator import Authenticator
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.limits import Limits
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.intake import Intake, Read, SentLines, read_here
@@ -49,6 +50,8 @@ class Services:
         limits: Counts mails; see `Intake`.
         authenticator: Finds out who wrote them; see `Intake`.
         required: What must be proven about that; see `Intake`.
+        key: Makes the codes in our Message-IDs, as for the email channel; see `Intake`.
+        rewriting: Domains of relays that replace our Message-IDs; see `Intake`.
     """
 
     ledger: Ledger
@@ -65,6 +68,8 @@ class Services:
     owners: Mapping[str, str] = field(default_factory=dict)
     authenticator: Authenticator | None = None
     required: EmailProof = EmailProof.TOKEN_FROM
+    key: MessageKey | None = None
+    rewriting: Sequence[str] = ()
 
 
 def drains(services: Services) -> dict[str, Drain]:
@@ -89,6 +94,8 @@ def drains(services: Services) -> dict[str, Drain]:
         limits=services.limits,
         authenticator=services.authenticator,
         required=services.required,
+        key=services.key,
+        rewriting=services.rewriting,
     )
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:

@@ -13,26 +13,55 @@ from signoff.channels.answers import Answers
 from signoff.channels.phrases import moment
 from signoff.channels.port import Kind, Message
 from signoff.channels.tokens import Holder
+from signoff.core.card import Card, Row
 from signoff.core.errors import ApprovalNotFound, LedgerError
+from signoff.core.parts import Shown
+from signoff.core.showing import shortened
 
 log = structlog.get_logger(__name__)
 
+_CUT = "This is not all of it. Read all of it on its page, and approve it there:"
+_NOTHING = frozenset({"", "0", "0.0", "null"})
 _NOBODY = "Nobody here is known by your account. Ask whoever runs Signoff to add its address."
 _LATER = "This could not be recorded just now, and nothing was decided. Send it again."
 _TAKEN = "Your answer was taken. What it did is said with the request."
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Message, *, most: int = 0) -> str:
     """Return all that a message says, line by line, without markup.
 
     Text of an agent is in it as it is: a channel whose text has markup writes it where that means
     nothing, in a block of code for instance, so that it is no mention and no link.
+
+    Args:
+        message: What to tell whom.
+        most: How many characters the channel takes, 0 for any number. Of a longer call the text has
+            the beginning, and says where the rest is; a yes by this channel does not count then,
+            see `shown_in`.
     """
+    text = _text(message, message.card)
+    if not most or len(text) <= most:
+        return text
     card = message.card
+    # An equal share for each, so that one huge argument does not hide the others.
+    share = most // (2 * (len(card.rows) + 1))
+    rows = tuple(row.model_copy(update={"value": shortened(row.value, share)}) for row in card.rows)
+    shorter = card.model_copy(update={"rows": rows, "hint": shortened(card.hint, share)})
+    note = f"{_CUT} {message.link}".rstrip()
+    return f"{_text(message, shorter)[: most - len(note) - 1]}\n{note}"
+
+
+def shown_in(message: Message, most: int) -> Shown:
+    """Return how much of a card's call a text of so many characters shows; see `Delivered`."""
+    return Shown.COMPLETE if len(text_of(message)) <= most else Shown.CUT
+
+
+def _text(message: Message, card: Card) -> str:
     lines = [message.headline or card.title]
     rows = [f"{row.name}: {row.value}" for row in card.rows]
     if message.kind is Kind.CARD:
-        lines += [*rows, card.hint, f"Asked for by: {card.requester}"]
+        lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
+        lines.append(f"Asked for by: {card.requester}")
         lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
         if card.claimed and card.claimed_until is not None:
             lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
@@ -40,8 +69,7 @@ def text_of(message: Message) -> str:
         if card.deadline is not None:
             lines.append(f"Answer until: {moment(card.deadline)}")
         if card.fields:
-            fields = (f"{row.name} ({row.note})" if row.note else row.name for row in card.fields)
-            lines.append(f"To be filled in: {', '.join(fields)}")
+            lines.append(f"To be filled in: {', '.join(map(_field, card.fields))}")
         lines.append(f"Digest: {card.digest}")
     else:
         lines += [message.text, f"For instance: {message.example}" if message.example else ""]
@@ -49,6 +77,13 @@ def text_of(message: Message) -> str:
         # It takes the place of the card, where people look up what was asked.
         lines += [card.title, *rows, f"Asked for by: {card.requester}"]
     return "\n".join(line for line in lines if line)
+
+
+def _field(row: Row) -> str:
+    """Name a field, with what it starts as where that is more than nothing."""
+    start = "" if row.value in _NOTHING else f"it starts as {row.value}"
+    about = "; ".join(filter(None, (row.note, start)))
+    return f"{row.name} ({about})" if about else row.name
 
 
 async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:

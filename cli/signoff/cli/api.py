@@ -43,7 +43,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
     sessions = session_service(settings.sessions_url, settings.agents_folder)
     if (close := getattr(sessions, "close", None)) is not None:
         stack.push_async_callback(close)
-    store = Store.open(settings.redis.url, prefix=settings.redis.prefix, size=MOST + _SPARE)
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, size=MOST + _SPARE)
     stack.push_async_callback(store.close)
     app.include_router(
         make_adk_router(
@@ -53,7 +53,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
             folder=settings.agents_folder,
             tokens=settings.gateway.tokens,
-            local=settings.gateway.local,
+            local=settings.local_programs,
             local_person=settings.gateway.local_person,
             rate=settings.gateway.rate,
             remote=settings.agents.remote,

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from signoff.cli.terminal import make_console
 from signoff.core.errors import ConfigError, SignoffError
 
 REFUSED = 1
@@ -50,10 +51,9 @@ class Commands(TyperGroup):
 
 def complain(message: str) -> None:
     """Write a message to standard error."""
-    from rich.console import Console  # noqa: PLC0415 -- only when there is something to say
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415 -- only when there is something to say
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = make_console(stderr=True, soft_wrap=True)
     for line in message.splitlines() or [""]:
         console.print(Text.assemble(("signoff: ", "bold red"), line))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from signoff.channels.email.servers import is_loopback
@@ -12,10 +12,12 @@ from signoff.cli.config_grants import check as grants_in
 from signoff.cli.config_levels import check as levels_in
 from signoff.cli.config_people import check as people_in
 from signoff.cli.config_people import reference
+from signoff.cli.credentials import gets
 from signoff.cli.faults import ConfigErrors, Fault, Loc, key_text, suggest
 from signoff.cli.settings import Settings, source_of
-from signoff.core import conditions, longrunning
+from signoff.core import conditions, inputrules, longrunning
 from signoff.core.errors import ConditionError, NotCanonical
+from signoff.core.identity import mailbox
 from signoff.core.levels import Level
 from signoff.core.people import normal_address
 from signoff.core.policy import EmailProof, Rules
@@ -26,27 +28,17 @@ _REDIS = ("redis", "rediss", "unix")
 _BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
 
 
-def check(settings: Settings) -> list[Fault]:
-    """Return everything that is wrong, errors before warnings, each in the order of the file."""
+def check(settings: Settings, kind: str = "") -> list[Fault]:
+    """Return everything that is wrong, errors before warnings, each in the order of the file.
+
+    Args:
+        settings: The settings.
+        kind: Of the process that has them: what it does not get is not missed. "" has everything.
+    """
     found: list[Found] = []
-    for rule in (
-        _people,
-        people_in,
-        _policies,
-        _default,
-        levels_in,
-        grants_in,
-        _long_running,
-        _email,
-        _slack,
-        added_channels_in,
-        _authentication,
-        _gateway,
-        _inbox,
-        _places,
-        _code,
-    ):
-        found += rule(settings)
+    for rule, needed in _RULES.items():
+        if all(gets(kind, one) for one in needed):
+            found += rule(settings)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
         for loc, fault in found
@@ -54,13 +46,17 @@ def check(settings: Settings) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.severity == "warning")
 
 
-def require(settings: Settings) -> list[Fault]:
+def require(settings: Settings, kind: str = "") -> list[Fault]:
     """Refuse settings with errors; return the warnings.
+
+    Args:
+        settings: The settings.
+        kind: See `check`.
 
     Raises:
         ConfigErrors: There is at least one error.
     """
-    faults = check(settings)
+    faults = check(settings, kind)
     if errors := [fault for fault in faults if fault.severity == "error"]:
         raise ConfigErrors(errors)
     return faults
@@ -88,12 +84,27 @@ def _people(settings: Settings) -> Iterator[Found]:
                 message = f"{address} is already an address of {owner_id!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
                 yield ("people", index, key), _error(message, remedy)
+    yield from _mailboxes(settings)
     normal = {normal_address(one): one for one in reversed(ids)}
     for address, (index, person_id) in owners.items():
         named = normal.get(address, person_id)
         if named != person_id:
             message = f"{address} is also the id of {named!r}"
             yield ("people", index, "email"), _error(message, "Rename that id.")
+
+
+def _mailboxes(settings: Settings) -> Iterator[Found]:
+    """Find addresses of two people that lead to one mailbox."""
+    owners: dict[str, tuple[str, str]] = {}
+    for index, person in enumerate(settings.people):
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            mine = (person.id, normal_address(address))
+            owner, other = owners.setdefault(mailbox(address), mine)
+            # The same address twice is an error, and said above.
+            if owner != person.id and other != mine[1]:
+                message = f"{address} and {other} of {owner!r} lead to one mailbox"
+                remedy = "They count as one person: give each a mailbox, or make it one entry."
+                yield ("people", index, key), _warning(message, remedy)
 
 
 def _policies(settings: Settings) -> Iterator[Found]:
@@ -179,6 +190,21 @@ def _long_running(settings: Settings) -> Iterator[Found]:
             yield ("long_running", index), _error(message, remedy)
 
 
+def _inputs(settings: Settings) -> Iterator[Found]:
+    for index, rule in enumerate(settings.inputs):
+        try:
+            inputrules.check(rule)
+        except (ConditionError, NotCanonical) as error:
+            remedy = "For instance: when = \"message.startsWith('Reply with')\"."
+            yield ("inputs", index), _error(str(error).rstrip("."), remedy)
+        if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
+            remedy = "Put it before that one, or take it out: the first that matches rules."
+            yield (
+                ("inputs", index),
+                _error("it is never reached: an earlier table takes all", remedy),
+            )
+
+
 def _email(settings: Settings) -> Iterator[Found]:
     email = settings.email
     smtp = email.smtp
@@ -186,15 +212,6 @@ def _email(settings: Settings) -> Iterator[Found]:
         message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
         yield ("email", "smtp", "security"), _warning(message, remedy)
-    imap = email.imap
-    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
-        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
-        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
-        yield ("email", "imap", "security"), _warning(message, remedy)
-    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
-        message = "no answer by email comes in: there is no other way than this one"
-        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
-        yield ("email", "inbound", "listen"), _warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"
@@ -207,6 +224,24 @@ def _email(settings: Settings) -> Iterator[Found]:
         }:
             message = f"{person.email} is Signoff's own address"
             yield ("people", index, "email"), _error(message, "Give the person's own address.")
+
+
+def _inbound(settings: Settings) -> Iterator[Found]:
+    email = settings.email
+    imap = email.imap
+    if imap is not None and imap.security == "none" and not is_loopback(imap.host):
+        message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
+        remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
+        yield ("email", "imap", "security"), _warning(message, remedy)
+    if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
+        message = "no answer by email comes in: there is no other way than this one"
+        remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
+        yield ("email", "inbound", "listen"), _warning(message, remedy)
+    inbound = email.inbound
+    if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
+        message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
+        remedy = "Set certificate, and STARTTLS is offered."
+        yield ("email", "inbound", "certificate"), _warning(message, remedy)
 
 
 def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
@@ -235,16 +270,17 @@ def _gateway(settings: Settings) -> Iterator[Found]:
     gateway = settings.gateway
     if gateway.local_person:
         yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
-    if gateway.local_person and (gateway.tokens or not gateway.local):
+    if gateway.local_person and not settings.local_programs:
         message = "it means nothing where programs on this machine need a token"
         remedy = "Give a token a `person`, or take this out."
         yield ("gateway", "local_person"), _warning(message, remedy)
-    if gateway.adk and gateway.local and not gateway.tokens and not is_loopback(gateway.host):
-        message = f"the API on {gateway.host} lets programs on this machine in without a token"
+    if gateway.adk and settings.local_programs and settings.is_public:
+        message = "programs on this machine need no token, and requests come from other machines"
         remedy = (
-            "Set local = false, and give those tokens who shall use it: `signoff tokens create`."
+            "Take it out: a proxy on this machine can make every request look like one from here. "
+            "`signoff tokens create` makes tokens."
         )
-        yield ("gateway", "adk"), _warning(message, remedy)
+        yield ("gateway", "local"), _warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
         message = "the page needs the API that it calls"
         yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")
@@ -278,6 +314,20 @@ def _inbox(settings: Settings) -> Iterator[Found]:
         message = "links are mailed from this machine alone: no mail leaves it"
         remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
         yield ("inbox", "sign_in"), _warning(message, remedy)
+
+
+def _page(settings: Settings) -> Iterator[Found]:
+    if settings.inbox.url and not settings.inbox.secret_key.get_secret_value():
+        message = "url and secret_key come together: set both or none"
+        remedy = "Set SIGNOFF_INBOX__SECRET_KEY for the gateways: openssl rand -base64 32."
+        yield ("inbox", "secret_key"), _error(message, remedy)
+
+
+def _clicks(settings: Settings) -> Iterator[Found]:
+    if settings.slack.enabled and not settings.slack.takes_clicks:
+        message = "cards could be sent and no click taken"
+        remedy = "Set app_token (Socket Mode) or signing_secret (HTTP)."
+        yield ("slack",), _error(message, remedy)
 
 
 def _slack(settings: Settings) -> Iterator[Found]:
@@ -351,6 +401,30 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, _error("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
         yield loc, _error("what follows the port should be a database number", remedy)
+
+
+_RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _people: (),
+    people_in: ("slack.bot_token",),
+    _policies: ("slack.bot_token", "email"),
+    _default: ("slack.bot_token", "email"),
+    levels_in: ("slack.bot_token", "channels"),
+    grants_in: (),
+    _long_running: (),
+    _inputs: (),
+    _email: ("email.smtp",),
+    _inbound: ("email.imap", "email.webhook"),
+    _slack: ("slack.bot_token",),
+    _clicks: ("slack.app_token", "slack.signing_secret"),
+    added_channels_in: ("channels",),
+    _authentication: ("email",),
+    _gateway: ("gateway",),
+    _inbox: ("inbox.url", "email"),
+    _page: ("inbox.secret_key",),
+    _places: (),
+    _code: ("ces",),
+}
+"""Each rule, with the tables and keys without which a process cannot judge it."""
 
 
 def _is_database(path: str) -> bool:

@@ -35,6 +35,7 @@ from signoff.cli import devmail
 from signoff.cli.processes import build
 from signoff.cli.settings import load_settings
 from signoff.cli.supervisor import Supervisor
+from signoff.cli.terminal import make_console
 from signoff.core.approval import Approval
 from signoff.core.errors import ConfigError
 from signoff.core.events import Event, What
@@ -88,7 +89,7 @@ async def demo(
     Raises:
         ConfigError: There is no such example, or no Redis to start.
     """
-    console = console or Console(highlight=False)
+    console = console or make_console()
     if app not in MESSAGES:
         raise ConfigError(f"there is no example {app!r}; take one of {', '.join(MESSAGES)}")
     if reply is None and not sys.stdin.isatty():

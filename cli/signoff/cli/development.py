@@ -16,11 +16,14 @@ from rich.console import Console
 from rich.text import Text
 
 from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.private import private_folder
 from signoff.cli.commands.mailbox import folder_of
 from signoff.cli.config_check import require
 from signoff.cli.kinds import KINDS
+from signoff.cli.log import hide_passwords
 from signoff.cli.settings import CONFIG_VARIABLE, Settings
 from signoff.cli.supervisor import ChildDied, Echo, NotReady, Supervisor, tether
+from signoff.cli.terminal import make_console
 from signoff.core.errors import ConfigError
 
 _COLOURS = {"worker": "cyan", "channels": "magenta", "gateway": "green", "mailbox": "blue"}
@@ -40,19 +43,17 @@ async def run_up(settings: Settings, *, redis_port: int, console: Console | None
         ConfigError: It runs already in this folder, or Redis cannot be started.
         ChildDied: A process ended by itself.
     """
-    out = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    out = console or make_console(stderr=True, soft_wrap=True)
     require(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(_alone(settings.state_folder))
         environment = {CONFIG_VARIABLE: str(settings.file)} if settings.file else {}
         if "url" not in settings.redis.model_fields_set:
             _require_free(redis_port)
-            redis = EmbeddedRedis(
-                settings.state_folder / "redis", port=redis_port, launcher=tether()
-            )
+            redis = EmbeddedRedis(settings.redis_folder, port=redis_port, launcher=tether())
             stack.enter_context(redis)
             environment["SIGNOFF_REDIS__URL"] = redis.url
-            _say(out, f"Redis at {redis.url}, in {redis.folder}")
+            _say(out, f"Redis at {hide_passwords(redis.url)}, in {redis.folder}")
         supervisor = await stack.enter_async_context(Supervisor(echo=_prefixed(out)))
         stop = _on_signals()
         await _until(stop, _start(supervisor, settings, environment, out))
@@ -109,8 +110,7 @@ def _alone(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: Somebody else holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "up.lock").open("w") as lock:
+    with (private_folder(folder) / "up.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

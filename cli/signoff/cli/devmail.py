@@ -252,7 +252,7 @@ def _bare(address: str) -> str:
 
 
 def _maildir(folder: Path) -> mailbox.Maildir:
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return mailbox.Maildir(folder, factory=None, create=True)
 
 

@@ -51,7 +51,7 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
 async def diagnose(settings: Settings) -> list[Finding]:
     """Look at everything and return what was found; nothing is changed and no mail is sent."""
     findings = _settings(settings)
-    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix, size=4))
+    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         findings += [finding async for finding in _ledger(ledger, settings)]
         findings += await _imap(settings, ledger)
@@ -81,7 +81,7 @@ def _settings(settings: Settings) -> list[Finding]:
 
 
 async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
-    url = logs.hide_passwords(settings.redis.url)
+    url = logs.hide_passwords(settings.redis_url)
     try:
         problems = await redis_problems(ledger)
         for problem in problems:
@@ -290,7 +290,9 @@ def _means(email: EmailSettings) -> str:
 def _paths(email: EmailSettings) -> str:
     inbound, ways = email.inbound, []
     if inbound.listen:
-        ways.append(f"come in at {inbound.host}:{inbound.port} by {inbound.protocol.upper()}")
+        secured = ", with STARTTLS" if inbound.certificate else ""
+        by = f"{inbound.protocol.upper()}{secured}"
+        ways.append(f"come in at {inbound.host}:{inbound.port} by {by}")
     if email.imap is not None:
         ways.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
     text = f"answers to {email.mailbox} {' and '.join(ways)}" if ways else "no answer comes in"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from signoff.channels.http import PATIENCE
 from signoff.core.errors import ConfigError
 
 
@@ -25,6 +28,42 @@ def listen(host: str, port: int) -> socket.socket:
             "port, or stop what listens there",
             key="gateway",
         ) from error
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1 that hangs up where a request does not come to its end.
+
+    uvicorn closes connections that are silent behind an answer. It waits for ever for the first
+    request, for the rest of one's headers, and for the rest of a body that nobody reads.
+
+    Attributes:
+        patience: Seconds after which it looks whether a request has begun since it last looked.
+    """
+
+    patience: float = PATIENCE
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._seen: RequestResponseCycle | None = None
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._looking.cancel()
+        super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._looking = self.loop.call_later(self.patience, self._look)
+
+    def _look(self) -> None:
+        cycle = self.cycle
+        over = cycle is None or cycle.response_complete
+        if over and cycle is self._seen:
+            self.transport.close()
+            return
+        self._seen = cycle
+        self._look_later()
 
 
 class Server(uvicorn.Server):

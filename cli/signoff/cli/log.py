@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.config
 import re
 import sys
+import threading
+import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from signoff.cli.sections import LogSettings
+from signoff.cli.terminal import printable_json
+from signoff.core.showing import visible
 
 HIDDEN: Final = "[redacted]"
 
@@ -21,6 +26,9 @@ _TOKEN: Final = re.compile(r"\+[a-z2-7]{26}(?=@)", re.IGNORECASE)
 _API_TOKEN: Final = re.compile(r"(signoff_[a-z2-7]{10}_)[a-z2-7]{20,}")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)")
 _DEEPEST: Final = 12
+_WINDOW: Final = 10.0
+_MOST: Final = 1000
+_MOST_RAISED: Final = 50
 _FOREIGN: Final = ("celery", "kombu", "mail.log", "uvicorn", "google_adk", "httpx", "asyncio")
 """Loggers of libraries whose daily chatter is not ours to repeat: from WARNING on."""
 
@@ -33,6 +41,7 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
         stream: Where to; standard error where none is given.
     """
     out = stream or sys.stderr
+    bounds = Bounds()
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -41,8 +50,10 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
         Redactor(settings.redact),
         _one_line,
     ]
+    if settings.format != "json":
+        before.append(_visible)
     renderer: Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+        structlog.processors.JSONRenderer(_json)
         if settings.format == "json"
         else structlog.dev.ConsoleRenderer(
             colors=out.isatty(), pad_event_to=24, sort_keys=False, exception_formatter=_no_more
@@ -54,6 +65,7 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(formatter)
+    handler.addFilter(bounds.filter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     level = logging.getLevelNamesMapping()[settings.level.upper()]
@@ -65,11 +77,62 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
         logger.setLevel(max(level, logging.WARNING))
     logging.captureWarnings(capture=True)
     structlog.configure(
-        processors=[*before, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[bounds, *before, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+class Bounds:
+    """A structlog processor and a filter of `logging` that keep a flood out of the log.
+
+    Somebody who makes the same thing happen a thousand times a second must not fill a disk, nor
+    keep a process busy with writing. Of each kind of event so many are written in a while; the next
+    one that is says in ``held_back`` how many were not.
+
+    Args:
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._windows: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """Return an event of ours.
+
+        Raises:
+            structlog.DropEvent: There were too many of its kind.
+        """
+        del logger
+        raised = bool(event.get("exc_info")) or method == "exception"
+        held_back = self._admit((event.get("event"), raised), raised=raised)
+        if held_back is None:
+            raise structlog.DropEvent
+        return {**event, "held_back": held_back} if held_back else event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether an event of a library is written; its kind is the line that has logged it."""
+        if isinstance(record.msg, dict):
+            return True  # one of ours, which was counted above
+        raised = record.exc_info is not None
+        held_back = self._admit((record.pathname, record.lineno, raised), raised=raised)
+        if held_back:
+            record.msg = f"{record.msg} (held back before: {held_back})"
+        return held_back is not None
+
+    def _admit(self, kind: tuple[object, ...], *, raised: bool) -> int | None:
+        """Return how many of a kind were held back before this one, None where it is, too."""
+        most, now = _MOST_RAISED if raised else _MOST, self._clock()
+        with self._lock:
+            began, count = self._windows.get(kind, (now, 0))
+            over = now - began >= _WINDOW
+            self._windows[kind] = (now, 1) if over else (began, count + 1)
+        if over:
+            return max(count - most, 0)
+        return 0 if count < most else None
 
 
 class Redactor:
@@ -174,6 +237,16 @@ def _one_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
         "event": what,
         **event,
     }
+
+
+def _json(event: EventDict, **_: object) -> str:
+    return printable_json(json.dumps(event, ensure_ascii=False, default=str))
+
+
+def _visible(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Have text of others do nothing to the terminal that the log is read at."""
+    del logger, method
+    return {name: visible(one) if isinstance(one, str) else one for name, one in event.items()}
 
 
 def _named(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

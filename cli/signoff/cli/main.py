@@ -7,12 +7,14 @@ commands import what they need when they are called.
 from __future__ import annotations
 
 import asyncio
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from signoff.broker.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     api,
@@ -36,6 +38,7 @@ from signoff.cli.commands import (
     webhooks,
 )
 from signoff.cli.commands.session import Session
+from signoff.cli.terminal import say
 
 app = typer.Typer(
     name="signoff",
@@ -50,7 +53,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"signoff {version('signoff')}")
+        say(f"signoff {version('signoff')}")
         raise typer.Exit
 
 
@@ -120,4 +123,6 @@ app.add_typer(mailbox.app, name="mailbox")
 
 def main() -> None:
     """Run the command that the arguments name, and exit."""
+    # Sessions, artifacts and mails hold what only this user may read, wherever they are kept.
+    os.umask(PRIVATE_UMASK)
     app()

@@ -33,7 +33,7 @@ from signoff.broker.store import Store
 from signoff.cli import log as logs
 from signoff.cli.brokers import require_broker
 from signoff.cli.config_check import require
-from signoff.cli.http import Server, listen
+from signoff.cli.http import Protocol, Server, listen
 from signoff.cli.kinds import name as process_name
 from signoff.cli.settings import Settings
 from signoff.cli.slack import further_channels, group_keeper
@@ -60,7 +60,7 @@ class Parts:
 def build(settings: Settings) -> Parts:
     """Put the parts together; nothing is connected yet."""
     celery = make_celery(settings.broker_url)
-    store = Store.open(settings.redis.url, prefix=settings.redis.prefix)
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
     ledger = Ledger(store, CeleryBell(celery))
     return Parts(settings, celery, ledger, Desk(ledger, settings.everybody))
 
@@ -82,7 +82,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         AppNotFound: A named agent is not there.
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
-    prepare(settings)
+    prepare(settings, "worker")
     # Only workers have the agent framework in memory: it takes seconds to import.
     from signoff.worker import tasks  # noqa: PLC0415
     from signoff.worker.adk.apps import app_names, open_apps  # noqa: PLC0415
@@ -107,26 +107,33 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     if not names:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
     parts = build(settings)
-    rules.use(own_key(settings.ces, settings.state_folder / "ces.key"))
-    guard = GuardPlugin(parts.ledger)
+    rules.use(own_key(settings.ces, settings.state_folder))
+    valid_for = settings.agents.valid_for
+    guard = GuardPlugin(parts.ledger, valid_for=valid_for)
     runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(
         remote,
         parts.ledger,
         show=json_shown_through(parts.ledger),
         long_running=settings.long_running,
+        inputs=settings.inputs,
     )
     runtime = MixedRuntime(
         AdkRuntime(
             runners,
             guard,
             long_running=settings.long_running,
+            inputs=settings.inputs,
             show=shown_through(parts.ledger),
         ),
         dict.fromkeys(remote, servers),
     )
     crew = Crew(
-        parts.ledger, runtime, lease=settings.agents.lease, slots=settings.agents.concurrency
+        parts.ledger,
+        runtime,
+        lease=settings.agents.lease,
+        slots=settings.agents.concurrency,
+        valid_for=valid_for,
     )
 
     runners.look_over([name for name in names if name not in remote])
@@ -153,8 +160,9 @@ def run_channels(settings: Settings) -> int:
         ConfigErrors: The settings have errors.
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
-    prepare(settings)
+    prepare(settings, "channels")
     from signoff.channels import tasks  # noqa: PLC0415
+    from signoff.channels.email.ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.pace import Pace  # noqa: PLC0415
@@ -167,8 +175,10 @@ def run_channels(settings: Settings) -> int:
     parts = build(settings)
     limits = settings.email.limits
     smtp = settings.email.smtp
+    key = MessageKey(parts.ledger)
     email = EmailChannel(
         settings.email,
+        key=key,
         pace=Pace(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
@@ -187,6 +197,8 @@ def run_channels(settings: Settings) -> int:
             inbox=settings.inbox,
             authenticator=settings.email.authenticator(),
             required=settings.email.required,
+            key=key,
+            rewriting=settings.email.message_id_domains,
             sent_lines=partial(
                 sent_lines,
                 directory=parts.desk.directory,
@@ -235,7 +247,7 @@ def run_gateway(settings: Settings) -> int:
         ConfigError: A port is taken, or the ADK API cannot be served.
         LedgerUnavailable: Redis cannot be reached.
     """
-    prepare(settings)
+    prepare(settings, "gateway")
     return asyncio.run(_serve(settings))
 
 
@@ -246,6 +258,7 @@ async def _serve(settings: Settings) -> int:
     app, mail = assemble(parts)
     config = uvicorn.Config(
         app,
+        http=Protocol,
         host=settings.gateway.host,
         port=settings.gateway.port,
         log_config=None,
@@ -280,14 +293,18 @@ async def _serve(settings: Settings) -> int:
     return 0 if server.started else _FAILED
 
 
-def prepare(settings: Settings) -> None:
+def prepare(settings: Settings, kind: str) -> None:
     """Configure the log and refuse settings with errors; warnings are logged.
+
+    Args:
+        settings: As `load_settings` gives them to this kind of process.
+        kind: Of process.
 
     Raises:
         ConfigErrors: There are errors.
     """
     logs.configure(settings.log)
-    for warning in require(settings):
+    for warning in require(settings, kind):
         log.warning("config.warning", problem=str(warning))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from signoff.core.durations import Duration
 from signoff.core.model import Value
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApps
@@ -68,6 +70,11 @@ class AgentSettings(Value):
         "or a URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers and "
         "the gateway need the same.",
     )
+    valid_for: Duration = Field(
+        timedelta(days=7),
+        description="How long a yes is good for: a call that no worker could start by then is not "
+        "started, and asked about again. A policy may say otherwise.",
+    )
     owners: dict[str, str] = Field(
         default_factory=dict,
         description="Who owns an agent: the id of a person, by the agent's name or its folder's. "
@@ -111,10 +118,12 @@ class GatewaySettings(Value):
         description="Who may use the API of ADK's server, besides those to whom `signoff tokens "
         "create` has given a token: for development, and for tokens that a secret store makes.",
     )
-    local: bool = Field(
-        True,
-        description="While there are no `tokens` here, let programs on this machine use that API "
-        "without one. For development: set it to false where people have tokens.",
+    local: bool | None = Field(
+        None,
+        description="While there are no `tokens` here, let programs of this user on this machine "
+        "use that API without one. For development. If it is not set: true, unless the settings "
+        "say that requests come from other machines (`[inbox] url`, `[gateway] host`, Slack by "
+        "HTTP, `[email.webhook]`).",
     )
     local_person: str = Field(
         "",

@@ -7,6 +7,7 @@ import tomllib
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationError
 from pydantic_settings import (
@@ -17,12 +18,15 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from signoff.broker.embedded import running_url
 from signoff.channels.added import AddedChannels
+from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.ways import EMAIL, SLACK
 from signoff.channels.webhooks.settings import Webhook
+from signoff.cli.credentials import own_content
 from signoff.cli.faults import ConfigErrors, Fault, Loc, faults_of, suggest
 from signoff.cli.lines import line_of
 from signoff.cli.sections import (
@@ -34,6 +38,7 @@ from signoff.cli.sections import (
     SessionSettings,
 )
 from signoff.cli.sources import ComputedPolicies, DirectorySettings, computed, sourced, text_of
+from signoff.core.inputrules import InputRule
 from signoff.core.longrunning import LongRunning
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Fallback, Policy
@@ -85,6 +90,7 @@ class Settings(BaseSettings):
     policy: ComputedPolicies = ComputedPolicies()
     default: Fallback = Fallback()
     long_running: tuple[LongRunning, ...] = ()
+    inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
     ces: Rules = Rules()
 
@@ -112,9 +118,21 @@ class Settings(BaseSettings):
         return (self.home / self.agents.folder).resolve()
 
     @property
+    def redis_url(self) -> str:
+        """The URL of the ledger's Redis; where none is set, of the one that `signoff up` runs."""
+        if "url" in self.redis.model_fields_set:
+            return self.redis.url
+        return running_url(self.redis_folder) or self.redis.url
+
+    @property
+    def redis_folder(self) -> Path:
+        """Where `signoff up` keeps a Redis of its own."""
+        return self.state_folder / "redis"
+
+    @property
     def broker_url(self) -> str:
         """The URL of the broker: the ledger's Redis unless another is set."""
-        return self.broker.url or self.redis.url
+        return self.broker.url or self.redis_url
 
     @property
     def sessions_url(self) -> str:
@@ -133,12 +151,34 @@ class Settings(BaseSettings):
     @property
     def everybody(self) -> Directory:
         """The people with their queues and schedules, as the domain takes them."""
-        return Directory(self.people, queues=self.queues, schedules=self.schedules)
+        return Directory(
+            self.people,
+            queues=self.queues,
+            schedules=self.schedules,
+            strangers=self.directory.unknown_requesters == "ask",
+        )
 
     @property
     def owners(self) -> dict[str, str]:
         """Who owns an agent, by its name or its folder's."""
         return self.agents.owners
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the gateway is there for other machines, directly or through a proxy."""
+        webhook = self.email.webhook
+        return (
+            not is_loopback(self.gateway.host)
+            or not is_loopback(urlsplit(self.inbox.url).hostname or "localhost")
+            or bool(self.slack.signing_secret.get_secret_value())
+            or bool(webhook.secrets or webhook.mailgun_secrets)
+        )
+
+    @property
+    def local_programs(self) -> bool:
+        """Whether programs on this machine may use the API of ADK's server without a token."""
+        given = self.gateway.local
+        return not self.gateway.tokens and (not self.is_public if given is None else given)
 
     @property
     def channel_names(self) -> frozenset[str]:
@@ -181,11 +221,12 @@ def find_file(path: Path | None = None) -> Path | None:
     return named.resolve()
 
 
-def load_settings(path: Path | None = None) -> Settings:
+def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     """Read the settings: environment over file over defaults.
 
     Args:
         path: The file; see `find_file`.
+        kind: What kind of process wants them, which gets its own part of the file; "" gets all.
 
     Raises:
         ConfigErrors: Every fault of form, each with file or variable, key and remedy. What the
@@ -193,7 +234,7 @@ def load_settings(path: Path | None = None) -> Settings:
     """
     file = find_file(path)
     text = _read(file) if file is not None else ""
-    content = _parse(text, file)
+    content = own_content(kind, _parse(text, file))
     faults = _unknown_variables()
     token = _file.set(content)
     try:

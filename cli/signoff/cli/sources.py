@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -48,6 +48,13 @@ class DirectorySettings(Value):
     )
     options: dict[str, JsonValue] = Field(
         default_factory=dict, description="What the factory is called with."
+    )
+    unknown_requesters: Literal["ask", "refuse"] = Field(
+        "ask",
+        description="What becomes of a call when the user of its run is nobody's id or address: "
+        "approvers are asked, or it is refused at once, and the agent is told why. Set it to "
+        '"refuse" where a front end lets people choose the user id: whoever asks under a name of '
+        "their own could approve it under their real one.",
     )
 
 

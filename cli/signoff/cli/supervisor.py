@@ -236,6 +236,7 @@ class Supervisor:
         finally:
             for pending in (wanted, *ends):
                 pending.cancel()
+            await asyncio.gather(wanted, *ends, return_exceptions=True)
 
 
 def tether() -> list[str]:

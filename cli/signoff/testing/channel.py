@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from signoff.broker.desk import Desk
 from signoff.channels.port import Delivered, Kind, Message, Result
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, Shown
 
 
 class FakeChannel:
@@ -28,7 +28,9 @@ class FakeChannel:
     ) -> None:
         self.name = name
         self.delivered: list[Message] = []
-        self._respond = respond or (lambda message: Delivered(f"fake:{message.id}"))
+        self._respond = respond or (
+            lambda message: Delivered(f"fake:{message.id}", shown=Shown.COMPLETE)
+        )
         self._news = asyncio.Event()
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:

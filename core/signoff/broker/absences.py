@@ -17,6 +17,7 @@ from signoff.core.errors import AbsenceRefused, RecordUnreadable
 from signoff.core.events import Event, What
 from signoff.core.hours import Absence
 from signoff.core.people import Directory, Person
+from signoff.core.steps import Assurance
 
 _KEY = "absences"
 _RECORD: TypeAdapter[dict[str, Presence]] = TypeAdapter(dict[str, Presence])
@@ -61,6 +62,7 @@ class People:
         by: str,
         more: Mapping[str, JsonValue],
         also: Change | None = None,
+        assurance: Assurance = Assurance.ACCOUNT,
     ) -> Absence:
         """Note that somebody is away, over what was known of these days.
 
@@ -70,10 +72,13 @@ class People:
             by: Who says so, for the audit.
             more: How, for the audit.
             also: What must happen in the same commit.
+            assurance: How well it is known who says so. An account alone chooses no delegate for
+                what takes a second factor; see `Absence`.
 
         Raises:
             AbsenceRefused: It is over, the delegate is not known, or is stood in for by the person.
         """
+        reported = absence.model_copy(update={"second_factor": assurance.gives_away})
 
         async def attempt() -> Absence:
             record = await self._ledger.raw(_KEY)
@@ -81,11 +86,14 @@ class People:
             now = await self._ledger.now()
             directory = with_absences(self._written, absences)
             _require_possible(directory, person, absence, today=person.day(now))
-            presence = absences.get(person.id, Presence()).leave(absence)
-            details: dict[str, JsonValue] = {"person": person.id, **absence.model_dump(mode="json")}
+            presence = absences.get(person.id, Presence()).leave(reported)
+            details: dict[str, JsonValue] = {
+                "person": person.id,
+                **reported.model_dump(mode="json"),
+            }
             event = Event(what=What.LEFT, at=now, by=by, more={**details, **more})
             await self._write(version, {**absences, person.id: presence}, event, also)
-            return absence
+            return reported
 
         return await self._ledger.decide_again(attempt)
 

@@ -48,7 +48,11 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_send_task_events=False,
+        # By name, because whoever only rings needs no worker in memory.
+        worker_consumer="signoff.broker.consumer:BellConsumer",
         broker_connection_retry_on_startup=True,
+        # What the consumer takes for such an error is any error at all.
+        broker_channel_error_retry=True,
         # Without max_retries a sender would wait for its broker for ever.
         broker_transport_options={
             "socket_timeout": 30,

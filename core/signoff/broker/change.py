@@ -217,6 +217,11 @@ class Change:
         )
         return self
 
+    @property
+    def new_records(self) -> list[str]:
+        """The keys of the records that must not be there before it is committed."""
+        return [str(one["key"]) for one in self.writes if one["was"] == 0]
+
     def index(self, key: str, member: str, score: int) -> Self:
         """Put an entry into an index beside the record that this change writes.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Final
 
 import structlog
 from pydantic import JsonValue, ValidationError
@@ -16,9 +17,17 @@ from signoff.broker.consequences import Cards, moved, send_work
 from signoff.broker.ledger import Ledger
 from signoff.broker.turns import TurnKeeper
 from signoff.core.approval import Approval, State
-from signoff.core.errors import Conflict, InvalidRun, RecordUnreadable
+from signoff.core.errors import (
+    Conflict,
+    DecisionRefused,
+    GrantRefused,
+    IllegalMove,
+    InvalidRun,
+    PayloadError,
+    RecordUnreadable,
+)
 from signoff.core.escalation import advance, is_due, pass_on
-from signoff.core.events import Event
+from signoff.core.events import Event, What
 from signoff.core.people import Directory, Person
 from signoff.core.run import Run, Watch
 
@@ -29,6 +38,9 @@ Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
 
 Noted = Callable[[Change, Approval], None]
 """Adds to a change what whoever made a move is told of it."""
+
+REFUSALS: Final = (DecisionRefused, GrantRefused, IllegalMove, PayloadError)
+"""What says that an answer or a move does not count."""
 
 
 class Desk:
@@ -141,6 +153,8 @@ class Desk:
             values: For the payload template.
             also: What must happen in the same commit, such as acknowledging what came in.
             noted: Adds what the person is told, such as that this was only the first of two steps.
+                Whoever hands this in tells them of a refusal as well, and puts that into the audit;
+                otherwise it is done here.
             more: What the audit shall know besides, such as what has proven who it is.
             watched: How whoever answers looks on when the run goes on.
 
@@ -156,7 +170,15 @@ class Desk:
             )
 
         return await self._end(
-            approval_id, step, also, in_time=True, noted=noted, more=more, watched=watched
+            approval_id,
+            step,
+            also,
+            by=person.id,
+            channel=channel,
+            in_time=True,
+            noted=noted,
+            more=more,
+            watched=watched,
         )
 
     async def confirm(
@@ -186,7 +208,9 @@ class Desk:
         def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
             return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
 
-        return await self._end(approval_id, step, also, in_time=True, more=more)
+        return await self._end(
+            approval_id, step, also, by=person.id, channel=channel, in_time=True, more=more
+        )
 
     async def reject(
         self,
@@ -209,7 +233,15 @@ class Desk:
             )
 
         return await self._end(
-            approval_id, step, also, in_time=True, noted=noted, more=more, watched=watched
+            approval_id,
+            step,
+            also,
+            by=person.id,
+            channel=channel,
+            in_time=True,
+            noted=noted,
+            more=more,
+            watched=watched,
         )
 
     def tick(self, approval: Approval, run: Run, now: datetime) -> Change | None:
@@ -274,7 +306,7 @@ class Desk:
             reason: Why.
             requester: The person who does as the requester, None for who runs Signoff or the agent.
             also: What must happen in the same commit.
-            noted: Adds what the requester is told.
+            noted: Adds what the requester is told; see `approve`.
             more: What the audit shall know besides.
 
         Raises:
@@ -287,30 +319,69 @@ class Desk:
                 approval.may_withdraw(requester, self.directory)
             return approval.withdraw(by=by, reason=reason, now=now)
 
-        return await self._end(approval_id, step, also, noted=noted, more=more)
+        return await self._end(approval_id, step, also, by=by, noted=noted, more=more)
 
     async def move(
         self,
         approval_id: str,
         step: Step,
         *,
+        by: str = "",
         also: Change | None = None,
         noted: Noted | None = None,
         more: Mapping[str, JsonValue] | None = None,
+        audits: bool = True,
     ) -> Approval:
         """Make a move of another kind, of where the approval stands at that moment, in time.
 
         Args:
             approval_id: Which.
             step: The move.
+            by: Who makes it.
             also: What must happen in the same commit.
             noted: Adds what whoever made it is told.
             more: What the audit shall know besides.
+            audits: Whether a refusal is put into the audit here.
 
         Raises:
             DecisionRefused: As the move says.
         """
-        return await self._end(approval_id, step, also, in_time=True, noted=noted, more=more)
+        return await self._end(
+            approval_id,
+            step,
+            also,
+            by=by,
+            in_time=True,
+            noted=noted,
+            more=more,
+            audits=audits,
+        )
+
+    async def note_refusal(
+        self,
+        approval_id: str,
+        why: object,
+        *,
+        by: str,
+        more: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Put into the audit that an answer or a move does not count.
+
+        Args:
+            approval_id: Of what.
+            why: What whoever made it is told.
+            by: Who has made it.
+            more: What the audit shall know besides, such as how it came.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be noted.
+        """
+        approval, now = await self.ledger.approval(approval_id), await self.ledger.now()
+        event = approval.note(
+            What.REFUSED_ANSWER, now=now, by=by, why=str(why), more=dict(more or {})
+        )
+        await self.ledger.commit(Change().note([event]))
 
     async def _passed(
         self, change: Change, approval: Approval, now: datetime
@@ -331,10 +402,13 @@ class Desk:
         step: Step,
         also: Change | None,
         *,
+        by: str,
+        channel: str = "",
         in_time: bool = False,
         noted: Noted | None = None,
         more: Mapping[str, JsonValue] | None = None,
         watched: Watch = Watch.NO,
+        audits: bool | None = None,
     ) -> Approval:
         async def attempt() -> Approval:
             was, run, now = await self.ledger.standing(approval_id)
@@ -360,7 +434,19 @@ class Desk:
             await self.ledger.commit(change)
             return approval
 
-        return await self.ledger.decide_again(attempt)
+        try:
+            return await self.ledger.decide_again(attempt)
+        except REFUSALS as error:
+            own = noted is None if audits is None else audits
+            if own and not await self._was_done(also):
+                came = {"channel": channel} if channel else {}
+                await self.note_refusal(approval_id, error, by=by, more={**came, **(more or {})})
+            raise
+
+    async def _was_done(self, also: Change | None) -> bool:
+        """Say whether what was to be committed along is there: the same thing came before."""
+        keys = [] if also is None else also.new_records
+        return any([await self.ledger.raw(key) is not None for key in keys])
 
 
 def _with_more(event: Event, more: Mapping[str, JsonValue]) -> Event:

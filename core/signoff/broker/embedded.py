@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -16,9 +18,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from signoff.broker.private import PRIVATE_UMASK, private_folder, private_text
 from signoff.core.errors import ConfigError
 
 _PATIENCE = 10.0
+
+_URL_FILE = "url"
+"""In the folder: where this user's other programs find the URL, with the password in it."""
+
+_ALLOWED = "~* &* +@all -@admin -migrate +client +config|get"
+"""Nothing that writes files elsewhere, loads code, copies the data away or changes who may do what.
+
+By rules and not by ``rename-command``, which would also take away `CONFIG GET`: by that `signoff
+doctor` sees whether writes are kept.
+"""
 
 
 def find_server() -> Path:
@@ -44,9 +57,10 @@ def find_server() -> Path:
 
 
 class EmbeddedRedis:
-    """A Redis server in a folder of its own, on a loopback port of its own.
+    """A Redis server in a folder of its own, on a loopback port of its own, with a password.
 
-    Every write is on disk before it is acknowledged (append-only file, fsync always).
+    Every write is on disk before it is acknowledged (append-only file, fsync always). The folder is
+    its user's alone: other users of the machine reach the port, and nothing behind it.
 
     Args:
         folder: Where its data lives; data that is there is loaded.
@@ -69,12 +83,13 @@ class EmbeddedRedis:
         self._spare_ports = 0 if port else 3
         self._fsync = fsync
         self._launcher = tuple(launcher)
+        self._password = secrets.token_urlsafe(32)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """The URL of database 0."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        """The URL of database 0; it has the password in it."""
+        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int:
@@ -97,31 +112,39 @@ class EmbeddedRedis:
                     raise
                 self._spare_ports -= 1
                 self.port = free_port()
-        # From here on others know the port: it stays, also when the server is started anew.
+                # What has the port that was taken may have been sent the password.
+                self._password = secrets.token_urlsafe(32)
+        # From here on others know the URL: it stays, also when the server is started anew.
         self._spare_ports = 0
         return self
 
     def _start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         log_file = self.folder / "redis.log"
-        arguments = {
+        settings = {
             "port": str(self.port),
             "bind": "127.0.0.1",
-            "dir": str(self.folder),
+            "user": f"default on #{hashlib.sha256(self._password.encode()).hexdigest()} {_ALLOWED}",
+            "dir": _quoted(str(self.folder)),
             "appendonly": "yes",
             "appendfsync": self._fsync,
-            "save": "",
+            "save": '""',
             "maxmemory-policy": "noeviction",
             "daemonize": "no",
-            "logfile": str(log_file),
+            "logfile": _quoted(str(log_file)),
         }
-        command = [*self._launcher, str(find_server())]
-        for name, value in arguments.items():
-            command += [f"--{name}", value]
         # A session of its own: a Ctrl-C at the terminal must stop the workers before the ledger.
         self._process = subprocess.Popen(  # noqa: S603 -- our own arguments
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True
+            [*self._launcher, str(find_server()), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=PRIVATE_UMASK,
         )
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+                stdin.write("".join(f"{key} {one}\n" for key, one in settings.items()).encode())
         deadline = time.monotonic() + _PATIENCE
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -132,6 +155,7 @@ class EmbeddedRedis:
                     key="redis.url",
                 )
             time.sleep(0.01)
+        private_text(self.folder / _URL_FILE, self.url)
 
     def stop(self) -> None:
         """Stop it; what was acknowledged is on disk."""
@@ -145,6 +169,7 @@ class EmbeddedRedis:
                 self._process.kill()
                 self._process.wait()
         self._process = None
+        (self.folder / _URL_FILE).unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End it without warning, as a power cut would."""
@@ -171,10 +196,22 @@ class EmbeddedRedis:
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection,
         ):
-            connection.sendall(b"PING\r\nINFO server\r\nQUIT\r\n")
+            connection.sendall(f"AUTH {self._password}\r\nINFO server\r\nQUIT\r\n".encode())
             while chunk := connection.recv(4096):
                 reply += chunk
-        return reply.startswith(b"+PONG") and f"process_id:{self.pid}\r\n".encode() in reply
+        return reply.startswith(b"+OK") and f"process_id:{self.pid}\r\n".encode() in reply
+
+
+def running_url(folder: Path) -> str:
+    """Return the URL of the server that runs in a folder of this user's, "" where none does."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return (folder / _URL_FILE).read_text("ascii")
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """Return text as one word of Redis's configuration."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def free_port() -> int:

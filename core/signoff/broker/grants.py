@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from signoff.broker.change import Change, scope_key
 from signoff.broker.consequences import settle
-from signoff.broker.desk import Desk
+from signoff.broker.desk import REFUSALS, Desk
 from signoff.broker.ledger import Ledger
 from signoff.broker.records import legible_grant
 from signoff.broker.store import to_ms
@@ -89,7 +89,8 @@ class Grants:
             reason: In the person's words.
             also: What must happen in the same commit.
             more: What the audit shall know besides.
-            told: Adds to the commit what whoever gives it is told.
+            told: Adds to the commit what whoever gives it is told. Whoever hands this in tells them
+                of a refusal as well, and puts that into the audit; otherwise it is done here.
 
         Raises:
             GrantRefused: The person may not, or not as far as that; nothing was done.
@@ -140,7 +141,13 @@ class Grants:
             then(change, approval, await self._ledger.now())
             await self._ledger.commit(change)
 
-        await self._ledger.decide_again(attempt)
+        try:
+            await self._ledger.decide_again(attempt)
+        except REFUSALS as error:
+            if told is None:
+                came = {"channel": channel, **(more or {})}
+                await self._desk.note_refusal(approval_id, error, by=person.id, more=came)
+            raise
         grant = given[0]
         log.info("grant.given", grant=grant.id, approval=approval_id, by=grant.by, uses=grant.uses)
         return grant
@@ -163,7 +170,7 @@ class Grants:
             why: Why.
             also: What must happen in the same commit.
             more: What the audit shall know besides.
-            told: Adds to the commit what whoever does it is told.
+            told: Adds to the commit what whoever does it is told; see `give`.
 
         Raises:
             GrantNotFound: There is none.
@@ -180,7 +187,13 @@ class Grants:
             await self._ledger.commit(change)
             return revoked
 
-        done = await self._ledger.decide_again(attempt)
+        try:
+            done = await self._ledger.decide_again(attempt)
+        except GrantRefused as error:
+            if told is None:
+                was = await self.get(grant)
+                await self._desk.note_refusal(was.approval, error, by=by, more=more)
+            raise
         log.info("grant.revoked", grant=done.id, by=by)
         return done
 

@@ -16,6 +16,7 @@ from signoff.core.approval import Approval
 from signoff.core.events import Event
 from signoff.core.moves import Who
 from signoff.core.people import Directory, Person
+from signoff.core.steps import Assurance
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,16 @@ class Along:
 
     Attributes:
         also: What must happen too, such as acknowledging what came in.
-        noted: Adds what whoever made the move is told.
+        noted: Adds what whoever made the move is told. Whoever hands this in tells them of a
+            refusal as well, and puts that into the audit; otherwise it is done here.
         more: What the audit shall know besides, such as what has proven who it is.
+        assurance: How well it is known who makes the move.
     """
 
     also: Change | None = None
     noted: Noted | None = None
     more: Mapping[str, JsonValue] = field(default_factory=dict)
+    assurance: Assurance = Assurance.ACCOUNT
 
 
 NOTHING: Final = Along()
@@ -70,6 +74,7 @@ class Handling:
             approval_id,
             lambda one, now: one.claim(person, self._directory, now=now, length=length),
             along,
+            by=person.id,
         )
 
     async def release(
@@ -85,6 +90,7 @@ class Handling:
             approval_id,
             lambda one, now: one.release(who, self._directory, now=now, reason=reason),
             along,
+            by=who.id,
         )
 
     async def comment(
@@ -100,6 +106,7 @@ class Handling:
             approval_id,
             lambda one, now: one.comment(who, self._directory, text=text, now=now),
             along,
+            by=who.id,
         )
 
     async def ask_back(
@@ -115,6 +122,7 @@ class Handling:
             approval_id,
             lambda one, now: one.ask_back(person, self._directory, text=text, now=now),
             along,
+            by=person.id,
         )
 
     async def answer_back(
@@ -130,6 +138,7 @@ class Handling:
             approval_id,
             lambda one, now: one.answer_back(person, self._directory, text=text, now=now),
             along,
+            by=person.id,
         )
 
     async def extend(
@@ -146,6 +155,7 @@ class Handling:
             approval_id,
             lambda one, now: one.extend(who, self._directory, more=by, reason=reason, now=now),
             along,
+            by=who.id,
         )
 
     async def reassign(
@@ -162,15 +172,25 @@ class Handling:
         return await self._move(
             approval_id,
             lambda one, now: one.reassign(
-                who, self._directory, of=of, to=to, reason=reason, now=now
+                who,
+                self._directory,
+                of=of,
+                to=to,
+                reason=reason,
+                now=now,
+                assurance=along.assurance,
             ),
             along,
+            by=who.id,
         )
 
     async def remind(self, approval_id: str, who: Who, *, along: Along = NOTHING) -> Approval:
         """Have those reminded whose answer is awaited; see `HandedOn.remind_now`."""
         return await self._move(
-            approval_id, lambda one, now: one.remind_now(who, self._directory, now=now), along
+            approval_id,
+            lambda one, now: one.remind_now(who, self._directory, now=now),
+            along,
+            by=who.id,
         )
 
     async def withdraw(
@@ -197,6 +217,8 @@ class Handling:
         approval_id: str,
         step: Step,
         along: Along,
+        *,
+        by: str,
     ) -> Approval:
         made: list[Event] = []
 
@@ -214,5 +236,11 @@ class Handling:
                 along.noted(change, after)
 
         return await self._desk.move(
-            approval_id, kept, also=along.also, noted=noted, more=along.more
+            approval_id,
+            kept,
+            by=by,
+            also=along.also,
+            noted=noted,
+            more=along.more,
+            audits=along.noted is None,
         )

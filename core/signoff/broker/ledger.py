@@ -184,9 +184,15 @@ class Ledger:
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""
-        start = f"{app}\0{user}\0{session}\0"
+        return await self._runs_below(f"{app}\0{user}\0{session}\0")
+
+    async def user_runs(self, app: str, user: str) -> list[Run]:
+        """Return the runs of all ADK sessions that a user has in an app."""
+        return await self._runs_below(f"{app}\0{user}\0")
+
+    async def _runs_below(self, start: str) -> list[Run]:
         members = await self.store.prefixed("sessions", start)
-        return await self.runs([member.removeprefix(start) for member in members])
+        return await self.runs([member.rpartition("\0")[2] for member in members])
 
     async def proposer(self, origin: Origin, digest: str) -> Approval | None:
         """Return the latest rejection that said it would approve this call, if not taken up yet."""

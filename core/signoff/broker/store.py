@@ -35,6 +35,8 @@ _SCRIPTS = {
         "trail",
         "behind",
         "count",
+        "throttle",
+        "refund",
     )
 }
 _SHAS = {

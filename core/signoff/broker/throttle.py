@@ -5,11 +5,25 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from signoff.broker.store import Store
 
 MINUTE: Final = timedelta(minutes=1)
+
+
+class Rule(NamedTuple):
+    """How often something may be tried.
+
+    Attributes:
+        key: What is counted, without the prefix.
+        most: How many attempts a window has.
+        window: How long it is. It begins with the first attempt and ends by itself.
+    """
+
+    key: str
+    most: int
+    window: timedelta
 
 
 class Throttle:
@@ -22,30 +36,27 @@ class Throttle:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def allow(self, key: str, most: int, window: timedelta) -> bool:
-        """Count an attempt, and say whether it is one of the first so many of its window.
+    async def allow(self, *rules: Rule) -> bool:
+        """Count an attempt under all of these rules and say whether it may be made.
 
-        The window begins with the first attempt and ends by itself; attempts that are refused do
-        not prolong it.
-
-        Args:
-            key: What is counted, without the prefix.
-            most: How many attempts a window has.
-            window: How long it is.
+        An attempt that one of them refuses is counted under none: who goes on after the few of a
+        quarter of an hour must not use up those of the day, which may be somebody else's.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        return not await self.pause(key, most, window)
+        return not await self.pause(*rules)
 
-    async def pause(self, key: str, most: int, window: timedelta) -> float:
-        """Count an attempt as `allow` does, and return in how many seconds the next one is allowed.
+    async def pause(self, *rules: Rule) -> float:
+        """Count an attempt as `allow` does, and return in how many seconds it may be made.
 
         Returns:
-            0 where this one is.
+            0 where it may be made now; else when the first rule that refuses it begins anew.
         """
-        count, left = await self._add(key, 1, window)
-        return 0 if count <= most else left
+        counted: list[str | int] = []
+        for key, most, window in rules:
+            counted += (key, most, window // timedelta(milliseconds=1))
+        return int(await self._store.script("throttle", *counted)) / 1000
 
     async def token_pause(self, token_id: str, rate: int) -> float:
         """Count a request of an API token, and return in how many seconds it may be made.
@@ -57,28 +68,15 @@ class Throttle:
         Returns:
             0 where it may be made now.
         """
-        return await self.pause(f"rate:token:{token_id}", rate, MINUTE) if rate else 0
+        return await self.pause(Rule(f"rate:token:{token_id}", rate, MINUTE)) if rate else 0
 
-    async def refund(self, key: str, window: timedelta) -> None:
+    async def refund(self, *rules: Rule) -> None:
         """Count one attempt less: it was none of those that are to be few.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        await self._add(key, -1, window)
-
-    async def _add(self, key: str, count: int, window: timedelta) -> tuple[int, float]:
-        """Return the count, and how many seconds its window has still."""
-        name, ttl = self._store.prefix + key, int(window / timedelta(milliseconds=1))
-        async with (
-            self._store.translated_client() as client,
-            client.pipeline(transaction=True) as pipe,
-        ):
-            pipe.execute_command("SET", name, 0, "NX", "PX", ttl)
-            pipe.execute_command("INCRBY", name, count)
-            pipe.execute_command("PTTL", name)
-            _, total, left = await pipe.execute()
-        return int(total), max(int(left), 1) / 1000
+        await self._store.script("refund", *(rule.key for rule in rules))
 
 
 def hashed(text: str) -> str:

@@ -48,4 +48,5 @@ async def approve_together(
             )
         return approval.approve(person, desk.directory, channel=channel, now=now)
 
-    return await desk.move(approval_id, step, also=also, more={"batch": True, **(more or {})})
+    told = {"batch": True, "channel": channel, **(more or {})}
+    return await desk.move(approval_id, step, by=person.id, also=also, more=told)

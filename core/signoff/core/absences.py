@@ -37,6 +37,12 @@ class Presence(Value):
         left = tuple(one for one in self.away if one.end >= day)
         return self.model_copy(update={"away": left})
 
+    def with_second_factor(self) -> Presence:
+        """Return it with those absences alone that were reported with a second factor."""
+        return self.model_copy(
+            update={"away": tuple(one for one in self.away if one.second_factor)}
+        )
+
 
 Absences = Mapping[str, Presence]
 """What is known beside the directory, by the ids of people."""
@@ -44,12 +50,17 @@ Absences = Mapping[str, Presence]
 
 def with_absences(directory: Directory, absences: Absences) -> Directory:
     """Return the directory with what people have set; ids that it does not know are left out."""
-    changed = [
-        person.model_copy(update={"away": away_of(person, presence)})
-        for one, presence in absences.items()
-        if (person := directory.get(one)) is not None
-    ]
-    return directory.changed(changed) if changed else directory
+    changed, proven = [], []
+    for one, presence in absences.items():
+        person = directory.get(one)
+        if person is not None:
+            changed.append(_with(person, presence))
+            proven.append(_with(person, presence.with_second_factor()))
+    return directory.changed(changed, proven=proven) if changed else directory
+
+
+def _with(person: Person, presence: Presence) -> Person:
+    return person.model_copy(update={"away": away_of(person, presence)})
 
 
 def away_of(person: Person, presence: Presence) -> tuple[Absence, ...]:
@@ -68,8 +79,13 @@ def _ended(away: tuple[Absence, ...], day: date) -> tuple[Absence, ...]:
 
 
 def _until(away: tuple[Absence, ...], absence: Absence) -> tuple[Absence, ...]:
-    """Return the absences that are not wholly inside another one."""
-    return tuple(one for one in away if not (absence.start <= one.start and one.end <= absence.end))
+    """Return the absences that are not wholly inside another one that counts for as much."""
+    return tuple(
+        one
+        for one in away
+        if not (absence.start <= one.start and one.end <= absence.end)
+        or (one.second_factor and not absence.second_factor)
+    )
 
 
 def circle(directory: Directory, person_id: str, absence: Absence) -> tuple[str, ...]:

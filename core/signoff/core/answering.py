@@ -34,6 +34,11 @@ def form_of(call: ToolCall) -> Form:
     return read_form(call.args.get("response_schema"))
 
 
+def asks_freely(kind: Kind, call: ToolCall) -> bool:
+    """Return whether any text or JSON answers this request."""
+    return kind is Kind.INPUT and form_of(call).free
+
+
 def template_of(kind: Kind, call: ToolCall, template: JsonValue) -> JsonValue:
     """Return the payload template that a person fills in."""
     return form_of(call).template if kind is Kind.INPUT else template

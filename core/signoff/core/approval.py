@@ -8,7 +8,7 @@ the diagrams in the documentation are rendered from them, and each legal move is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from pydantic import JsonValue
@@ -24,10 +24,11 @@ from signoff.core.errors import (
 from signoff.core.events import Event, What
 from signoff.core.levels import Outcome, Start
 from signoff.core.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
-from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall, approval_id, words_of
+from signoff.core.parts import Asked, Decision, Kind, Origin, Shown, ToolCall, approval_id, words_of
 from signoff.core.people import Directory, Person
 from signoff.core.policy import Terms
 from signoff.core.steps import SECOND, mark_of
+from signoff.core.text import clean_text
 
 __all__ = [
     "HANDOFFS",
@@ -39,6 +40,7 @@ __all__ = [
     "Kind",
     "Move",
     "Origin",
+    "Shown",
     "State",
     "ToolCall",
     "approval_id",
@@ -219,11 +221,44 @@ class Approval(Counted):
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
+            NotShownInFull: The channel has not shown them all of the call. A first step needs that
+                not: the second is taken where all of it is shown.
             SecondStepNeeded: A yes by this channel is not even a first step.
             PayloadError: The values do not fit the template, the schema or the arguments, or some
                 are missing.
         """
         self.may_decide(person, directory, now=now)
+        if not self.in_two_steps:
+            self.must_be_shown(person.id, channel)
+        return self._approve(
+            person, directory, channel=channel, now=now, reason=reason, values=values
+        )
+
+    def take_edit(
+        self, person: Person, directory: Directory, *, channel: str, reason: str, now: datetime
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Approve the very call that a person has proposed.
+
+        Its values are their own, and the rest was shown to them with the call that they changed;
+        so no card has to show it again.
+
+        Raises:
+            DecisionRefused: The person may not decide; see `may_decide`.
+        """
+        self.may_decide(person, directory, now=now)
+        return self._approve(person, directory, channel=channel, now=now, reason=reason)
+
+    def _approve(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str,
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[Self, tuple[Event, ...]]:
+        reason = clean_text(reason)
         self._with_reason(Outcome.APPROVE, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
@@ -301,6 +336,7 @@ class Approval(Counted):
             PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
+        reason = clean_text(reason)
         self._with_reason(Outcome.REJECT, reason)
         no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
@@ -329,9 +365,21 @@ class Approval(Counted):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
+    def refuse(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Reject it because the settings do, without asking anybody.
+
+        Raises:
+            IllegalMove: It is not pending any more, or somebody is asked already.
+        """
+        self._must_be_pending("be refused")
+        if self.terms is not None:
+            raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
+        return self._end(Move.REJECT, Decision(at=now, channel="settings", reason=reason))
+
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
-        return self._end(Move.WITHDRAW, Decision(by=by, at=now, channel="withdrawn", reason=reason))
+        said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
+        return self._end(Move.WITHDRAW, said)
 
     def supersede(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Void the question because another one has taken its place."""
@@ -361,18 +409,77 @@ class Approval(Counted):
             supersedes=self.id,
         )
 
+    @property
+    def lets_run(self) -> bool:
+        """Whether it lets a tool or a node run: the answer to a question does not."""
+        return self.state is State.APPROVED and self.kind is Kind.CONFIRMATION
+
+    def good_until(self, valid_for: timedelta) -> datetime | None:
+        """Return until when its call may be started (UTC); None where nothing is to be started.
+
+        Args:
+            valid_for: How long a yes is good for whose policy does not say.
+        """
+        if self.state is not State.APPROVED or self.decision is None:
+            return None
+        if self.kind is not Kind.CONFIRMATION:
+            return None
+        own = self.terms.valid_for if self.terms is not None else None
+        return self.decision.at + (own or valid_for)
+
+    def has_expired(self, now: datetime, valid_for: timedelta) -> bool:
+        """Say whether it is too late to start its call; see `good_until`."""
+        until = self.good_until(valid_for)
+        return until is not None and now >= until
+
+    def expire(
+        self, *, now: datetime, valid_for: timedelta
+    ) -> tuple[Self, Self, tuple[Event, ...]]:
+        """Give up a yes that is too old to start its call, and ask about the call again.
+
+        Returns:
+            The approval, another one for the same call, to be routed like any other, and what
+            happened to the two.
+
+        Raises:
+            IllegalMove: The yes is still good, or the call was started.
+        """
+        until = self.good_until(valid_for)
+        if until is None or now < until:
+            raise IllegalMove(f"The yes to approval {self.id} has not expired.")
+        said = f"{self.call.name}() was {self.outcome()}, and that was good until "
+        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
+        after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
+        question, opened = self.open(
+            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
+            said=self.said,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+        )
+        return after, question, (*noted, *opened)
+
     def hand_on(
         self, handoff: Handoff, *, now: datetime, why: str = "", result: str = ""
     ) -> tuple[Self, tuple[Event, ...]]:
         """Note the next step of the answer on its way into the agent.
 
         Raises:
-            IllegalMove: `HANDOFFS` does not have this step. A second start of a tool is refused
+            IllegalMove: `HANDOFFS` does not have this step, or the answer is to count as handed on
+                and lets a tool run that was not seen to finish. A second start of a tool is refused
                 here, and by the version in the ledger where two start it at the same time.
         """
         if handoff not in HANDOFFS[self.handoff]:
             raise IllegalMove(
                 f"The answer to approval {self.id} is {self.handoff} and cannot become {handoff}."
+            )
+        if handoff is Handoff.RESUMED and self.lets_run and self.handoff is not Handoff.FINISHED:
+            raise IllegalMove(
+                f"Approval {self.id} was given, and the agent went on without {self.call.name}(): "
+                "no result of it was seen. It was not run on this approval."
             )
         approval = self.model_copy(
             update={
@@ -390,5 +497,6 @@ _HANDOFF_EVENTS = {
     Handoff.FINISHED: What.FINISHED,
     Handoff.RESUMED: What.RESUMED,
     Handoff.IN_DOUBT: What.IN_DOUBT,
+    Handoff.EXPIRED: What.EXPIRED,
     Handoff.FAILED: What.NOT_RESUMED,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import unicodedata
+from collections.abc import Iterator
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -12,14 +12,36 @@ from signoff.core.answering import form_of
 from signoff.core.approval import Approval, Kind, State
 from signoff.core.durations import format_duration
 from signoff.core.grants import givers
+from signoff.core.lookalikes import scripts_in_use
 from signoff.core.model import Value
 from signoff.core.moves import Sort
 from signoff.core.payload import fields_of
 from signoff.core.people import Directory
 from signoff.core.policy import Risk
 from signoff.core.replies.examples import example_of_grant, spans_within
+from signoff.core.showing import (
+    one_line,
+    shortened,
+    shown,
+    unbroken,
+    warnings_about,
+)
 
-_MAX_SHOWN = 10_000
+__all__ = [
+    "Card",
+    "Offer",
+    "Remark",
+    "Row",
+    "awaited",
+    "awaited_by",
+    "card",
+    "one_line",
+    "progress",
+    "shown",
+    "topic",
+    "unbroken",
+]
+
 _LONGEST_QUESTION = 120
 _MOST_COMMENTS = 10
 _LONGEST_COMMENT = 600
@@ -29,9 +51,6 @@ _VERBS = {
     Kind.INPUT: "asks for",
     Kind.LONG_RUNNING: "waits for your decision on",
 }
-_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks by their category, and nothing at all on the screen."""
 
 
 class Row(Value):
@@ -106,7 +125,10 @@ class Card(Value):
         in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
         risky: Whether a yes is worth a question back.
         comments: What was said about it, the oldest first: the latest ten.
+        warnings: What in it is not what it looks like, in sentences: hidden characters, and letters
+            that look like others. Such characters are written as escapes in all of the above.
         asks_back: Whether the requester can be asked something.
+        extends: Whether the deadline can be moved.
         claims: Whether it waits in a queue, whose members claim what they decide.
         claimed: The name of whoever has claimed it, "" for nobody.
         claimed_until: When that ends by itself (UTC).
@@ -137,7 +159,9 @@ class Card(Value):
     in_two_steps: bool = False
     risky: bool = False
     comments: tuple[Remark, ...] = ()
+    warnings: tuple[str, ...] = ()
     asks_back: bool = False
+    extends: bool = False
     claims: bool = False
     claimed: str = ""
     claimed_until: datetime | None = None
@@ -154,21 +178,26 @@ def card(approval: Approval, directory: Directory) -> Card:
     claim = approval.claimed if approval.state is State.PENDING else None
     agent = one_line(origin.agent or origin.app)
     verb = _VERBS[approval.kind]
+    hint = approval.own_hint
+    texts = (call.name, hint, *_texts(call.args), *_texts(fields_of(approval.template)))
+    in_use = scripts_in_use(texts)
+    about = (origin.app, origin.agent, *(() if requester else (origin.user,)))
+    open_still = approval.state is State.PENDING
     basis = Card(
         approval=approval.id,
         kind=approval.kind,
-        title=f"{agent} {verb} {one_line(call.name)}",
+        title=f"{agent} {verb} {one_line(call.name, in_use)}",
         app=one_line(origin.app),
         agent=one_line(origin.agent),
-        tool=one_line(call.name),
-        rows=_rows(call.args),
-        hint="" if _is_standard_hint(approval.hint) else shown(approval.hint),
+        tool=one_line(call.name, in_use),
+        rows=_rows(call.args, in_use),
+        hint=shown(hint, in_use),
         said=shown(approval.said),
         requester=one_line(requester.shown if requester else origin.user),
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
         digest=approval.digest,
-        fields=_rows(fields_of(approval.template)),
+        fields=_starts(fields_of(approval.template), in_use),
         in_two_steps=approval.in_two_steps,
         level=one_line(approval.terms.called(approval.level)) if approval.terms else "",
         progress=progress(approval, directory),
@@ -178,28 +207,35 @@ def card(approval: Approval, directory: Directory) -> Card:
             Remark(
                 who=_name(comment.by, directory),
                 at=comment.at,
-                text=_shortened(shown(comment.text)),
+                text=shortened(shown(comment.text), _LONGEST_COMMENT),
                 asks=comment.sort is Sort.QUESTION,
             )
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
-        asks_back=requester is not None,
+        warnings=warnings_about((*texts, *about), in_use),
+        asks_back=open_still and approval.may_be_asked_back(directory),
+        extends=open_still and approval.deadline is not None and bool(approval.time_to_add),
         claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
         beforehand=_offer(approval),
     )
-    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval)
+    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval, in_use)
+
+
+def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
+    """Yield names and values, as they were given."""
+    for name, value in values.items():
+        yield name
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | dict):
+            yield json.dumps(value, ensure_ascii=False)
 
 
 def _name(identity: str, directory: Directory) -> str:
     person = directory.find(identity)
     return one_line(person.shown if person else identity)
-
-
-def _shortened(text: str) -> str:
-    left = len(text) - _LONGEST_COMMENT
-    return text if left <= 0 else f"{text[:_LONGEST_COMMENT]} … and {left:,} more characters"
 
 
 def progress(approval: Approval, directory: Directory) -> str:
@@ -253,7 +289,7 @@ def topic(approval: Approval) -> str:
     return one_line(approval.call.name)
 
 
-def _of_input(basis: Card, agent: str, approval: Approval) -> Card:
+def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str]) -> Card:
     """Return the card of a request for input: the question, what it comes with, what to fill."""
     form, args = form_of(approval.call), approval.call.args
     asked = args.get("message")
@@ -262,11 +298,13 @@ def _of_input(basis: Card, agent: str, approval: Approval) -> Card:
     payload = args.get("payload")
     return basis.model_copy(
         update={
-            "title": f"{agent} asks: {one_line(question)}" if short else f"{agent} asks for input",
-            "hint": "" if short else shown(question),
+            "title": f"{agent} asks: {one_line(question, in_use)}"
+            if short
+            else f"{agent} asks for input",
+            "hint": "" if short else shown(question, in_use),
             "rows": ()
             if payload is None
-            else _rows(payload if isinstance(payload, dict) else {"payload": payload}),
+            else _rows(payload if isinstance(payload, dict) else {"payload": payload}, in_use),
             "fields": tuple(
                 Row(
                     name=one_line(name),
@@ -276,7 +314,7 @@ def _of_input(basis: Card, agent: str, approval: Approval) -> Card:
                 )
                 for name, start in ((one, form.fields[one]) for one in form.shown)
             ),
-            "optional": tuple(one_line(name) for name in form.optional),
+            "optional": tuple(_optional(name, form.defaults.get(name)) for name in form.optional),
             "yes_or_no": form.refuse("no") is not None,
         }
     )
@@ -287,41 +325,23 @@ def _start(start: JsonValue) -> str:
     return shown(start) if isinstance(start, int | float) and start is not False else ""
 
 
-def _rows(values: dict[str, JsonValue]) -> tuple[Row, ...]:
-    return tuple(Row(name=one_line(name), value=shown(values[name])) for name in values)
+def _optional(name: str, default: JsonValue) -> str:
+    """Name a field that may be left out, with what the answer then says."""
+    left_out = "" if default in (None, "") else f" (otherwise {one_line(shown(default))})"
+    return f"{one_line(name)}{left_out}"
 
 
-def shown(value: JsonValue) -> str:
-    """Write a value so that a person sees all of it that could matter.
-
-    Characters that do not print or that change the direction of the text (a right-to-left override
-    can make "gpj.exe" read "exe.jpg") are written as escapes. What is too long to show says so,
-    with the number of characters left out; the digest covers all of it.
-    """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    safe = text[:_MAX_SHOWN]
-    # Plain ASCII, as most of it is, hides nothing; to look at each letter is a fifth of a card.
-    if not (safe.isascii() and safe.isprintable()):
-        safe = "".join(char if _prints(char) else _escape(char) for char in safe)
-    left = len(text) - _MAX_SHOWN
-    return f"{safe} … and {left:,} more characters" if left > 0 else safe
+def _rows(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+    return tuple(
+        Row(name=one_line(name, in_use), value=shown(values[name], in_use)) for name in values
+    )
 
 
-def one_line(text: str) -> str:
-    """Return `shown` text without line breaks, for titles, subjects and names."""
-    return " ".join(shown(text).split())
-
-
-def _prints(char: str) -> bool:
-    return char in "\n\t" or not (char in _BLANK or unicodedata.category(char) in _UNSEEN)
-
-
-def _escape(char: str) -> str:
-    point = ord(char)
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
-
-
-def _is_standard_hint(hint: str) -> bool:
-    # What FunctionTool(require_confirmation=True) writes is for programmers: it would tell a
-    # manager to "respond with a FunctionResponse".
-    return "expected ToolConfirmation payload" in hint
+def _starts(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+    """Return the fields of a template; what is shown with escapes is not to be sent back so."""
+    return tuple(
+        row.model_copy(update={"value": "", "note": f"it starts as {row.value}"})
+        if isinstance(start := values[name], str) and row.value != start
+        else row
+        for name, row in zip(values, _rows(values, in_use), strict=True)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -28,6 +28,7 @@ class Choice(Value):
         people: Who is asked there, those who may not decide excluded.
         notes: In words: policies that could not be evaluated, people who were left out.
         stranded: Whether a policy matched and has nobody at any level.
+        refused: Why the call is refused without asking anybody, "" where somebody is asked.
     """
 
     terms: Terms
@@ -35,6 +36,7 @@ class Choice(Value):
     people: tuple[Person, ...]
     notes: tuple[str, ...] = ()
     stranded: bool = False
+    refused: str = ""
 
 
 def choose(
@@ -46,6 +48,7 @@ def choose(
     now: datetime,
     barred: Collection[str] = (),
     turns: Turns = NO_TURNS,
+    second_step: bool = False,
 ) -> Choice:
     """Choose whom to ask about one call.
 
@@ -63,7 +66,11 @@ def choose(
         now: The present (UTC).
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
+        second_step: Whether the call takes a second step in any case, as it did before.
     """
+    if why := directory.why_refused(str(facts.get("user", ""))):
+        terms = fallback.terms(facts)
+        return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
     notes: list[str] = []
     stranded = False
     barrier: Terms | None = None
@@ -88,6 +95,8 @@ def choose(
     elif not notes:
         notes.append("no policy matches; the default is asked")
     terms = fallback.terms(facts)
+    if second_step:
+        terms = terms.model_copy(update={"second_step": True})
     if barrier is not None:
         terms = terms.model_copy(
             update={
@@ -144,10 +153,14 @@ def first(
         among: The levels to look at, where they are others than those that follow `behind`.
     """
     never = (str(facts.get("user", "")), *barred)
+    everybody = directory
+    if terms.second_step:
+        directory = directory.proven()
     for index, nth in terms.after(*behind) if among is None else among:
         level = terms.ladder[index]
         found = find(level, directory, facts=facts, barred=never, now=now, turns=turns)
         notes += found.notes
+        notes += _asked_all_the_same(found.seats, everybody, directory, now)
         people = [one for seat in found.seats if (one := directory.get(seat.person)) is not None]
         if not people:
             if called := terms.called(index):
@@ -161,9 +174,24 @@ def first(
     return None
 
 
+def _asked_all_the_same(
+    seats: Iterable[Seat], everybody: Directory, proven: Directory, now: datetime
+) -> Iterator[str]:
+    """Say who is asked although they have reported to be away."""
+    for one in dict.fromkeys(seat.person for seat in seats):
+        reported, counts = everybody.get(one), proven.get(one)
+        if reported and counts and reported.absence(now) and not counts.absence(now):
+            yield (
+                f"{reported.shown} is away, which was not said with a second factor, and is asked "
+                "all the same: this takes one"
+            )
+
+
 def again(approval: Question, directory: Directory, *, now: datetime) -> Start:
     """Return the present level as one that begins now, with the same people."""
     rules, ids = approval.ballot.rules, approval.ballot.own
+    if approval.in_two_steps:
+        directory = directory.proven()
     people = [one for name in ids if (one := directory.get(name)) is not None]
     here = (approval.level, approval.round)
     seats = tuple(one for one in approval.seats if (one.level, one.round) == here)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import cel
 from pydantic import JsonValue
 
+from signoff.core.cost import MOST, cost
 from signoff.core.errors import ConditionError
 
 if TYPE_CHECKING:
@@ -113,8 +114,12 @@ def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
 
     Raises:
         KeyError: It uses an argument that is not there.
-        ConditionError: It cannot be evaluated on these facts.
+        ConditionError: It cannot be evaluated on these facts, or would take too long on them.
     """
+    if cost(source, facts) > MOST:
+        raise ConditionError(
+            f"{source!r} is not evaluated on this call: with so many values it would take too long."
+        )
     try:
         result: JsonValue = _compiled(source).execute(dict(facts))
     except KeyError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 
 import rfc8785
@@ -22,7 +23,8 @@ def digest(tool: str, args: Mapping[str, JsonValue]) -> str:
     The canonical form is JSON Canonicalization Scheme (RFC 8785) of
     ``{"args": args, "tool": tool}``. RFC 8785 has no integers beyond 2^53-1; agents do pass such
     numbers (account numbers), so they are written as marked strings that no real string can equal.
-    As in JSON, a number is its value: 1 and 1.0 have one digest, and 1 and true have two.
+    As in JSON, a number is its value: 1 and 1.0 have one digest, and 1 and true have two. RFC 8785
+    writes −0 as 0; a tool can tell them apart, so they have two digests here.
 
     Raises:
         NotCanonical: The arguments hold something that JSON cannot say (NaN, infinity, a
@@ -59,12 +61,8 @@ def _injective(value: JsonValue, depth: int) -> JsonValue:
     match value:
         case bool() | None:
             return value
-        case float() if not value.is_integer() or abs(value) <= _MAX_SAFE_INTEGER:
-            return value
         case int() | float():
-            # The same for 1e20 and for 10**20: a database of sessions may turn one into the other.
-            whole = int(value)
-            return value if abs(whole) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{whole}"
+            return _number(value)
         case str():
             return _escaped(value)
         case list():
@@ -74,6 +72,17 @@ def _injective(value: JsonValue, depth: int) -> JsonValue:
         case _:
             # Never passed over in silence: two values that are left out would look the same.
             raise ValueError(f"{type(value).__name__} is not a JSON value")
+
+
+def _number(value: float) -> JsonValue:
+    if isinstance(value, float):
+        if value == 0 and math.copysign(1, value) < 0:
+            return f"{_ESCAPE}-0"
+        if not value.is_integer():
+            return value
+    # The same for 1e20 and for 10**20: a database of sessions may turn one into the other.
+    whole = int(value)
+    return value if abs(whole) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{whole}"
 
 
 def _escaped(text: str) -> str:

@@ -16,6 +16,8 @@ SignoffError
 │   │   ├── TooLate             after the deadline, also if no sweeper has run
 │   │   ├── Claimed             somebody else has reserved the decision for a while
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
+│   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
+│   │   ├── NotShownInFull      a yes by a channel that has not shown all of the call
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── GrantNotFound
@@ -29,9 +31,12 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   ├── ApprovalExpired         the yes is older than it is good for
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
+│   ├── TurnLost                a worker died in a turn that cannot be taken up
+│   ├── AnswerNotTaken          the agent was given an answer, and has not gone on from it
 │   └── RemoteError             an ADK API server refuses, or says what cannot be read
 │       └── RemoteUnavailable   it is away, busy or too slow: tried again
 ├── LedgerError
@@ -156,6 +161,14 @@ class MoveRefused(DecisionRefused):
     """What was wanted, short of a decision, is not possible, or not for this person to do."""
 
 
+class SecondFactorNeeded(MoveRefused):
+    """The move gives away a decision that takes a second factor, and none was given for it."""
+
+
+class NotShownInFull(DecisionRefused):
+    """A yes came by a channel that has not shown all of the call to whoever gave it."""
+
+
 class SecondStepNeeded(DecisionRefused):
     """A yes takes two steps here, and one of them is missing or cannot be taken this way."""
 
@@ -229,6 +242,10 @@ class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
 
 
+class ApprovalExpired(RunError):
+    """The yes to a call is older than it is good for; the call was not started."""
+
+
 class PauseNotRoutable(RunError):
     """The agent waits for something that no approver can give, such as a credential."""
 
@@ -239,6 +256,14 @@ class InputRefused(RunError):
 
 class ToolInDoubt(RunError):
     """The tool was started by a worker that was not seen to finish it."""
+
+
+class TurnLost(RunError):
+    """A worker died in the middle of a turn, and the agent cannot go on from there."""
+
+
+class AnswerNotTaken(RunError):
+    """The agent was given an answer, and has not gone on from it: the tool was not run."""
 
 
 class RemoteError(RunError):

@@ -54,6 +54,7 @@ class What(StrEnum):
     FINISHED = "finished"
     RESUMED = "resumed"
     NOT_RESUMED = "not_resumed"
+    EXPIRED = "expired"
     IN_DOUBT = "in_doubt"
     ENROLLED = "enrolled"
     UNENROLLED = "unenrolled"

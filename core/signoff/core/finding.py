@@ -80,6 +80,7 @@ class _Search:
     turns: Turns
     seats: dict[tuple[str, str], Seat] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
 
     def look(self, reference: str) -> None:
         """Take in whom one reference means."""
@@ -100,16 +101,27 @@ class _Search:
     def _take(self, people: Iterable[Person], via: str) -> bool:
         """Give seats to those who can be asked, and say whether anybody got one."""
         found = [seat for one in people if (seat := self._seat(one, via)) is not None]
-        for seat in found:
+        for seat in map(self._under_one_id, found):
             self.seats.setdefault((seat.person, seat.instead_of), seat)
         return bool(found)
+
+    def _under_one_id(self, seat: Seat) -> Seat:
+        """Return a seat under the first id of somebody who is in the directory under several."""
+        person, instead_of = self._id_of(seat.person), self._id_of(seat.instead_of)
+        if person == instead_of:
+            instead_of = ""
+        return seat.model_copy(update={"person": person, "instead_of": instead_of})
+
+    def _id_of(self, person: str) -> str:
+        first = self.ids.setdefault(self.directory.one_id(person), person)
+        if first != person:
+            self.notes.append(f"{person} is {first} under another id, and is asked once")
+        return first
 
     def _seat(self, person: Person, via: str) -> Seat | None:
         """Return the seat of a person, or of whoever stands in; None where nobody does."""
         if self._is_barred(person):
-            mine = self.directory.same(person.id, self.requester)
-            why = "asked for this" if mine else "may not decide this"
-            self.notes.append(f"{person.shown} {why} and is left out")
+            self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")
             return None
         acting, way = person, [person.id]
         while (absence := acting.absence(self.now)) is not None:
@@ -137,7 +149,14 @@ class _Search:
         return Seat(person=acting.id, instead_of=person.id, via=via)
 
     def _is_barred(self, person: Person) -> bool:
-        return any(self.directory.same(person.id, one) for one in self.barred)
+        return any(self.directory.may_be(person, one) for one in self.barred)
+
+    def _why_barred(self, person: Person) -> str:
+        if self.directory.same(person.id, self.requester):
+            return "asked for this"
+        if self.directory.may_be(person, self.requester):
+            return "may have asked for this under another name"
+        return "may not decide this"
 
     def _people(self, ids: Iterable[str], of: str) -> Iterator[Person]:
         where = f" ({of})" if of else ""

@@ -91,9 +91,11 @@ class Grant(Value):
 
         Raises:
             GrantRefused: The person may not give it, or not as far as that.
+            NotShownInFull: The channel has not shown them all of the call.
         """
         rules = may_grant(approval, by)
         _check_decision(approval, by)
+        approval.must_be_shown(by, channel)
         if not timedelta(0) < span <= rules.longest:
             most = format_duration(rules.longest)
             raise GrantRefused(f"A grant is for {most} at most here; give it for less.")
@@ -227,7 +229,7 @@ class Grant(Value):
         person, user = directory.get(self.by), approval.origin.user
         if person is None or self.by not in asked:
             return f"{self.by} would not be asked"
-        if person.owns(user) or directory.same(self.by, user):
+        if directory.may_be(person, user):
             return f"{self.by} asks for it"
         unsaid = not self.reason and Outcome.APPROVE in terms.asking(0).reasons
         return "a yes needs a reason, and it was given without one" if unsaid else ""

@@ -175,6 +175,11 @@ class Handled(Question):
             )
         return self._with_comment(person.id, text, Sort.QUESTION, now=now)
 
+    def may_be_asked_back(self, directory: Directory) -> bool:
+        """Say whether the requester can be asked something: they are known, and there is room."""
+        room = len(self.comments) < MOST_COMMENTS
+        return room and directory.find(self.origin.user) is not None
+
     def answer_back(
         self, person: Person, directory: Directory, *, text: str, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
@@ -290,11 +295,11 @@ class Handled(Question):
         return directory.same(person.id, self.origin.user) or person.owns(self.origin.user)
 
     def never_decides(self, person: Person, directory: Directory) -> bool:
-        """Say whether a person has no say in it: the requester, and whoever owns the agent."""
-        return any(
-            directory.same(person.id, one) or person.owns(one)
-            for one in (self.origin.user, *self.barred)
-        )
+        """Say whether a person has no say in it: the requester, and whoever owns the agent.
+
+        Nor has whoever may be one of them, under another name.
+        """
+        return any(directory.may_be(person, one) for one in (self.origin.user, *self.barred))
 
     def _usual_claim(self, person: Person, directory: Directory) -> timedelta:
         vias = (one.via.removeprefix(QUEUE) for one in self.seats if one.person == person.id)

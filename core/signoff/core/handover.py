@@ -7,13 +7,14 @@ from typing import Final, Self
 
 from pydantic import JsonValue
 
-from signoff.core.errors import MoveRefused, NotAnApprover
+from signoff.core.errors import MoveRefused, NotAnApprover, SecondFactorNeeded
 from signoff.core.events import Event, What
 from signoff.core.handling import Handled
 from signoff.core.levels import Seat
 from signoff.core.model import Value
 from signoff.core.moves import MOST_COMMENTS, QUEUE, Comment, Operator, Who, cleaned
 from signoff.core.people import Directory, Person, Role
+from signoff.core.steps import Assurance
 
 REMIND_EVERY: Final = timedelta(hours=1)
 """Nobody is reminded by hand sooner after the last reminder."""
@@ -77,10 +78,13 @@ class HandedOn(Handled):
         to: Person,
         reason: str,
         now: datetime,
+        assurance: Assurance = Assurance.ACCOUNT,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Give a place to another person: one's own, or anybody's as whoever runs Signoff.
 
-        Whoever had it cannot answer any more; what they have claimed or begun is void.
+        Whoever had it cannot answer any more; what they have claimed or begun is void. Where a yes
+        takes a second factor, giving the place away takes one too: the new holder has a second
+        factor of their own, and a mailbox or a token alone would choose who that is.
 
         Args:
             who: Who does.
@@ -89,13 +93,15 @@ class HandedOn(Handled):
             to: Who has it from now on.
             reason: Why.
             now: The present.
+            assurance: How well it is known who does this.
 
         Raises:
             DecisionRefused: The person may not decide, or it is over.
             MoveRefused: It is not their place, they have answered, the other one has a place or
                 never decides this, or there is no reason.
+            SecondFactorNeeded: The place takes a second factor, and none was given for this move.
         """
-        self.may_reassign(who, directory, of=of, now=now)
+        self.may_reassign(who, directory, of=of, now=now, assurance=assurance)
         why = cleaned(reason)
         if not why:
             raise MoveRefused("Handing it on needs a reason.")
@@ -119,12 +125,21 @@ class HandedOn(Handled):
         more: dict[str, JsonValue] = {"of": of.id, "to": to.id}
         return after, (self.note(What.REASSIGNED, now=now, by=who.id, why=why, more=more),)
 
-    def may_reassign(self, who: Who, directory: Directory, *, of: Person, now: datetime) -> None:
+    def may_reassign(
+        self,
+        who: Who,
+        directory: Directory,
+        *,
+        of: Person,
+        now: datetime,
+        assurance: Assurance = Assurance.ACCOUNT,
+    ) -> None:
         """Refuse whoever may not give a place away; see `reassign`.
 
         Raises:
             DecisionRefused: The person may not decide, or it is over.
             MoveRefused: It is not their place, they have answered, or it was handed on too often.
+            SecondFactorNeeded: The place takes a second factor, and none was given for this move.
         """
         self._must_be_open(directory)
         self._must_be_in_time(now)
@@ -139,6 +154,11 @@ class HandedOn(Handled):
             raise MoveRefused(f"{of.shown} has answered approval {self.id} already.")
         if len(self.handovers) >= _MOST_HANDOVERS:
             raise MoveRefused(f"Approval {self.id} was handed on often enough. Decide it.")
+        if self.in_two_steps and not assurance.gives_away:
+            raise SecondFactorNeeded(
+                f"Handing on approval {self.id} takes a second factor, as a yes to it does. Do it "
+                "on the inbox page."
+            )
 
     def concerns(self, person: Person, directory: Directory) -> bool:
         """Say whether a person may know of it, without any role.

@@ -141,6 +141,10 @@ class Absence(Value):
         start: The first day, in the time zone of the person.
         end: The last day.
         delegate: The id or an address of whoever decides instead, "" for nobody.
+        second_factor: Of an absence that was reported since the settings were written: whether
+            with a second factor, or at the terminal of the installation. Without that it chooses
+            nobody for what takes a second factor: a mailbox or a token alone would name the
+            delegate who then decides. Absences of the settings need none.
     """
 
     model_config = ConfigDict(
@@ -150,6 +154,7 @@ class Absence(Value):
     start: date = Field(alias="from")
     end: date = Field(alias="to")
     delegate: str = ""
+    second_factor: bool = False
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -7,7 +7,8 @@ holds the answer to the whole schema before it counts.
 - An object has a field for each property; anything else has one field, called ``value``.
 - A boolean has no field: to approve is true, to reject is false. An object with a property such as
   ``approved: boolean`` is answered in the same way, and its ``reason`` takes the person's reason.
-- Where no schema is given, or one that cannot be used, any value is an answer.
+- Where no schema is given, or one that cannot be used, any text or JSON is an answer. A yes or a
+  no alone is one too; `signoff.core.inputrules` says what the agent gets for it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pydantic import JsonValue
 
 from signoff.core.errors import PayloadError
 from signoff.core.payload import LONE_FIELD, check_payload, example_value, parse_values
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Reject
 from signoff.core.schema import (
     Schema,
     default_of,
@@ -31,6 +34,7 @@ from signoff.core.schema import (
     type_of,
     usable,
 )
+from signoff.core.showing import one_line
 from signoff.core.text import brief, plain_line
 
 VERDICT_NAMES: Final = frozenset(
@@ -38,14 +42,42 @@ VERDICT_NAMES: Final = frozenset(
 )
 """Booleans of these names say what the person's own yes or no says."""
 
+_REFUSAL_NAMES: Final = frozenset(
+    {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
+)
+_DECISION_NAMES: Final = frozenset(
+    {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
+)
+
 REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "note", "notes"})
 """Texts of these names take the person's reason where they are not given."""
 
 _MOST_CHOICES: Final = 12
 
 
+def says_no(value: JsonValue) -> bool:
+    """Return whether an answer to a request without a schema says no.
+
+    That is ``false``, a text that rejects ("no", "reject: too late"), and an object that says so
+    under a name for it: ``{"approved": false}``, ``{"decision": "denied"}``, ``{"reject": true}``.
+    """
+    if isinstance(value, dict):
+        return any(_field_says_no(name.casefold(), one) for name, one in value.items())
+    if not isinstance(value, str):
+        return value is False
+    return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
+
+
+def _field_says_no(name: str, value: JsonValue) -> bool:
+    if name in VERDICT_NAMES:
+        return value == 0 or says_no(value)
+    if name in _REFUSAL_NAMES:
+        return bool(value) and not says_no(value)
+    return name in _DECISION_NAMES and says_no(value)
+
+
 class Said(NamedTuple):
-    """An answer; `None` is one too, where the schema takes it."""
+    """An answer; `None` is one too, where the schema takes it or a yes or a no alone was said."""
 
     value: JsonValue
 
@@ -83,6 +115,11 @@ class Form:
         return dict(self.fields) or None
 
     @property
+    def free(self) -> bool:
+        """Whether any text or JSON is an answer."""
+        return self.lone and not self.schema
+
+    @property
     def optional(self) -> tuple[str, ...]:
         """The fields that may be given and that a card only names."""
         return tuple(one for one in self.fields if one not in {*self.shown, self.verdict})
@@ -100,6 +137,8 @@ class Form:
         given = self._checked(values or {})
         if not self.fields:
             return True
+        if self.free:
+            return self._free(given)
         if self.verdict and given.setdefault(self.verdict, True) is not True:
             raise PayloadError(
                 f'You approve, and below it "{self.verdict}" is no. Say one of the two.',
@@ -120,7 +159,7 @@ class Form:
                 raise _not_of_kind(LONE_FIELD, answer, "true or false", "true")
             return answer, None
         if self.lone:
-            return True, {LONE_FIELD: answer}
+            return not (self.free and says_no(answer)), {LONE_FIELD: answer}
         if not isinstance(answer, dict):
             raise _not_of_kind(LONE_FIELD, answer, "an object", json.dumps(self.fields))
         if not self.verdict:
@@ -144,6 +183,8 @@ class Form:
         """
         if not self.fields:
             return Said(value=False)
+        if self.free:
+            return Said(self._checked(values or {}).get(LONE_FIELD))
         if not self.verdict:
             return None
         if values is not None:
@@ -179,8 +220,25 @@ class Form:
             notes.append("yes or no")
         description = part.get("description")
         if isinstance(description, str) and description.strip():
-            notes.append(brief(description))
+            notes.append(one_line(description))
         return "; ".join(notes)
+
+    def _free(self, given: Mapping[str, JsonValue]) -> JsonValue:
+        """Return the answer where any is one, None where a yes alone was said.
+
+        Raises:
+            PayloadError: It says no.
+        """
+        value = given.get(LONE_FIELD)
+        if says_no(value):
+            read = brief(value if isinstance(value, str) else json.dumps(value))
+            raise PayloadError(
+                f'You approve, and your answer "{read}" says no. Say one of the two.',
+                key=LONE_FIELD,
+                read=read,
+                example="reject: the reason",
+            )
+        return value
 
     def _checked(self, values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Hold values to the fields, each by itself; what is not given is not filled in."""

@@ -45,16 +45,21 @@ class Handoff(StrEnum):
     FINISHED = "finished"
     RESUMED = "resumed"
     IN_DOUBT = "in_doubt"
+    EXPIRED = "expired"
+    """The yes was older than it is good for before the call could be started; it is asked again."""
     FAILED = "failed"
 
 
 HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.NONE: frozenset({Handoff.RECORDED}),
-    Handoff.RECORDED: frozenset({Handoff.STARTED, Handoff.RESUMED, Handoff.FAILED}),
+    Handoff.RECORDED: frozenset(
+        {Handoff.STARTED, Handoff.RESUMED, Handoff.EXPIRED, Handoff.FAILED}
+    ),
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
     # Run again, where the policy says that this tool may be.
     Handoff.IN_DOUBT: frozenset({Handoff.RECORDED}),
     Handoff.RESUMED: frozenset(),
+    Handoff.EXPIRED: frozenset(),
     Handoff.FAILED: frozenset(),
 }

@@ -30,13 +30,24 @@ class Kind(StrEnum):
     """The result of a tool call that has begun, and waits for a person's decision."""
 
 
+class Shown(StrEnum):
+    """How much of a call a channel has shown to somebody."""
+
+    UNKNOWN = ""
+    """The channel does not say, or the card is not known to be delivered."""
+    COMPLETE = "complete"
+    """All of it could be read there before a yes."""
+    CUT = "cut"
+    """Some of it was cut, folded or left out: a yes is possible elsewhere only."""
+
+
 class ToolCall(Value):
     """The call that waits.
 
     Attributes:
         id: The id of the FunctionCall in the session (not of its confirmation request).
         name: The tool.
-        args: Its arguments, as the model gave them.
+        args: Its arguments, as the tool gets them.
     """
 
     id: str
@@ -59,6 +70,10 @@ class Origin(Value):
         again: How many times this call was asked about before, because it was in doubt.
         nth: How many requests with this id came before it in the session: the nodes of a
             workflow ask under the same id each time they run.
+        expired: How many times this call was asked about before, and the yes expired.
+        made: The digest of the call in the session, where the approval is about another one: code
+            is suspended at a call inside of it, or a callback has changed its arguments before
+            the tool got them. "" where it is about the call in the session itself.
     """
 
     run: str
@@ -70,6 +85,8 @@ class Origin(Value):
     confirmation: str
     again: int = 0
     nth: int = 0
+    expired: int = 0
+    made: str = ""
 
 
 class Asked(Value):
@@ -88,6 +105,7 @@ class Asked(Value):
         copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
             earlier level at which the same person was asked.
         turn: The level at which this was asked; see `Question.turn`.
+        shown: How much of the call the card shows.
     """
 
     person: str
@@ -99,6 +117,7 @@ class Asked(Value):
     copy_state: str = ""
     copies: tuple[str, ...] = ()
     turn: str = ""
+    shown: Shown = Shown.UNKNOWN
 
     @property
     def key(self) -> str:
@@ -144,5 +163,7 @@ def approval_id(origin: Origin) -> str:
         text += f"\0{origin.again}"
     if origin.nth:
         text += f"\0#{origin.nth}"
+    if origin.expired:
+        text += f"\0~{origin.expired}"
     short = base64.b32encode(hashlib.sha256(text.encode()).digest()[:10])
     return "ap_" + short.decode().lower()

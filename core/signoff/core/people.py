@@ -6,12 +6,14 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from pydantic import Field, field_validator
 
 from signoff.core.hours import Absence, Holidays, Hours, TimeZone, zone
+from signoff.core.identity import forms, known_as, mailbox
 from signoff.core.model import Value
 from signoff.core.queues import Queue
 from signoff.core.schedules import Schedule
@@ -109,6 +111,12 @@ class Person(Value):
         day = self.day(moment)
         return next((one for one in reversed(self.away) if one.covers(day)), None)
 
+    @property
+    def known_as(self) -> frozenset[str]:
+        """What may stand for this person where somebody chooses a user id; see `identity`."""
+        ids = (self.id, self.email, *self.aliases, self.slack, *self.addresses.values())
+        return known_as(ids, self.name)
+
     def owns(self, identity: str) -> bool:
         """Say whether an address, an alias or the id is this person's."""
         wanted = normal_address(identity)
@@ -133,6 +141,7 @@ class Directory:
         queues: Groups of them, by unique names.
         schedules: Who of them is on call, by unique names.
         groups: Ids of people by the id of the Slack user group that they are in.
+        strangers: Whether somebody who is not in it may ask for approvals.
     """
 
     def __init__(
@@ -142,13 +151,17 @@ class Directory:
         queues: Iterable[Queue] = (),
         schedules: Iterable[Schedule] = (),
         groups: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        strangers: bool = True,
     ) -> None:
         self._by_id = {person.id: person for person in people}
+        self._proven: dict[str, Person] = {}
+        self._accounts = _Accounts(self._by_id)
         self.queues: Mapping[str, Queue] = MappingProxyType({one.name: one for one in queues})
         self.schedules: Mapping[str, Schedule] = MappingProxyType(
             {one.name: one for one in schedules}
         )
         self.groups = groups
+        self.strangers = strangers
         # The first one rules, as it does in a list that is searched.
         self._ids: dict[str, str] = {}
         self._slack: dict[str, str] = {}
@@ -191,14 +204,62 @@ class Directory:
         person = self.find(one)
         return person is not None and person.owns(other)
 
-    def changed(self, people: Iterable[Person]) -> Self:
+    def why_refused(self, requester: str) -> str:
+        """Say why somebody may not ask for approvals, "" where they may."""
+        if self.strangers or self.find(requester) is not None:
+            return ""
+        return (
+            "the user who asks is not in the directory, and only its people may ask for approvals "
+            "here"
+        )
+
+    def may_be(self, person: Person, identity: str) -> bool:
+        """Say whether an identity may be this person's, however it is written.
+
+        One that belongs to somebody of the directory is theirs alone. Any other may be written in
+        many ways, and this is meant to find too many rather than too few: it only ever bars
+        somebody from a decision, and never lets anybody do more.
+        """
+        if person.owns(identity):
+            return True
+        known = self.find(identity)
+        if known is not None:
+            return self.is_one(person.id, known.id)
+        return not forms(identity).isdisjoint(person.known_as)
+
+    def is_one(self, one: str, other: str) -> bool:
+        """Say whether two ids of the directory are one person's: they share a mailbox or account.
+
+        Somebody may be in it twice, when it is made of several sources.
+        """
+        return one == other or self.one_id(one) == self.one_id(other)
+
+    def one_id(self, person_id: str) -> str:
+        """Return the id that stands for all ids of one person; see `is_one`."""
+        return self._accounts.one_id(person_id)
+
+    def changed(self, people: Iterable[Person], *, proven: Iterable[Person] = ()) -> Self:
         """Return a directory in which these stand for those with the same ids.
 
         What they are called and reached at must be the same: only these indexes are shared.
+
+        Args:
+            people: Who is different.
+            proven: The same people as `proven` shall return them.
         """
         made = copy.copy(self)
         known = {one.id: one for one in people if one.id in self._by_id}
         made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
+        made._proven = {one.id: one for one in proven if one.id in known}  # noqa: SLF001 -- the same
+        return made
+
+    def proven(self) -> Self:
+        """Return the directory with the absences alone that count where a second factor is taken.
+
+        Those are the ones of the settings, and those that were reported with a second factor.
+        """
+        made = copy.copy(self)
+        made._by_id = self._by_id | self._proven  # noqa: SLF001 -- a copy of its own
         return made
 
     def with_groups(self, groups: Mapping[str, tuple[str, ...]]) -> Self:
@@ -206,3 +267,47 @@ class Directory:
         made = copy.copy(self)
         made.groups = groups
         return made
+
+
+class _Accounts:
+    """Who shares a mailbox or an account with whom; found out when it is asked for first."""
+
+    def __init__(self, people: Mapping[str, Person]) -> None:
+        self._people = people
+
+    def one_id(self, person_id: str) -> str:
+        """Return the same id for all who have an account in common, be it by way of others."""
+        return _end(self._joined, person_id)
+
+    @cached_property
+    def _joined(self) -> dict[str, str]:
+        """By an id another one of the same person's, in the end the same one for all of them."""
+        joined: dict[str, str] = {}
+        owners: dict[tuple[str, str], str] = {}
+        for person in self._people.values():
+            for account in accounts_of(person):
+                first = _end(joined, owners.setdefault(account, person.id))
+                here = _end(joined, person.id)
+                if here != first:
+                    joined[here] = first
+        return joined
+
+
+def _end(joined: Mapping[str, str], one: str) -> str:
+    while one in joined:
+        one = joined[one]
+    return one
+
+
+def accounts_of(person: Person) -> tuple[tuple[str, str], ...]:
+    """Return what only one person can have: mailboxes, and accounts in other channels.
+
+    Returns:
+        Pairs of a channel and an account in it.
+    """
+    mails = dict.fromkeys(mailbox(one) for one in (person.email, *person.aliases))
+    found = [("email", one) for one in mails if one]
+    if person.slack:
+        found.append(("slack", person.slack))
+    found += [(channel, one) for channel, one in person.addresses.items() if one]
+    return tuple(found)

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_va
 from pydantic_core import PydanticCustomError
 
 from signoff.core import conditions
+from signoff.core.durations import Duration
 from signoff.core.errors import ConditionError
 from signoff.core.grantrules import GrantRules
 from signoff.core.levels import Asking, Earlier, Level
@@ -102,6 +103,8 @@ class Rules(Asking):
         email: What must be proven about an answer by mail; None leaves it to
             ``[email.authentication] require``.
         risk: How bad a wrong yes would be.
+        valid_for: How long a yes is good for, counted from the decision. A call that could not be
+            started by then is asked about again. None leaves it to ``[agents] valid_for``.
         grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
     """
 
@@ -114,6 +117,7 @@ class Rules(Asking):
     name_approver: bool = False
     email: EmailProof | None = None
     risk: Risk = Risk.NORMAL
+    valid_for: Duration | None = None
     grants: GrantRules | None = None
 
 

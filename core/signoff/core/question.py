@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from pydantic import JsonValue
 
@@ -13,6 +14,7 @@ from signoff.core.errors import (
     Escalated,
     IllegalMove,
     NotAnApprover,
+    NotShownInFull,
     NotYourTurn,
     OwnRequest,
     TooLate,
@@ -21,10 +23,17 @@ from signoff.core.events import Event, What
 from signoff.core.levels import STAYS, Outcome, Seat, Vote, turn_of
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.model import Value
-from signoff.core.parts import Asked, Decision, Kind, Origin, ToolCall
+from signoff.core.parts import Asked, Decision, Kind, Origin, Shown, ToolCall
 from signoff.core.people import Directory, Person
 from signoff.core.policy import OnOutOfOffice, OnTimeout, Terms
 from signoff.core.voting import Ballot, count
+
+IN_FULL: Final = frozenset({"inbox", "cli", "api"})
+"""The channels by which people look at a call themselves, and see all of it."""
+
+_CHANNELS: Final = {"email": "mail", "slack": "Slack"}
+_SHORT: Final = 160
+"""Characters that every channel shows in one piece."""
 
 
 class Question(Value):
@@ -60,8 +69,8 @@ class Question(Value):
         result: The tool's result as JSON text, once it was seen to finish.
         starts: How many times the tool was started on this approval; more than once only where
             the policy says that it may be run again.
-        supersedes: The approval that this one takes the place of: the call that was in doubt, or
-            the rejection that proposed this very call.
+        supersedes: The approval that this one takes the place of: the call that was in doubt, the
+            yes that has expired, or the rejection that proposed this very call.
         superseded_by: The approval of the call that its rejection proposed, once there is one: a
             proposal is taken up once.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
@@ -98,7 +107,14 @@ class Question(Value):
     version: int = 0
 
     def delivered(
-        self, key: str, channel: str, receipt: str, *, now: datetime, copy_state: str = ""
+        self,
+        key: str,
+        channel: str,
+        receipt: str,
+        *,
+        now: datetime,
+        copy_state: str = "",
+        shown: Shown = Shown.UNKNOWN,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Note that a card has reached its channel.
 
@@ -108,13 +124,75 @@ class Question(Value):
             receipt: What the channel calls it.
             now: The present.
             copy_state: See `Asked`.
+            shown: How much of the call the card shows.
         """
         more: dict[str, JsonValue] = {"to": key}
         if copy_state:
             more["copy"] = copy_state
+        if shown is Shown.CUT:
+            more["shown"] = shown.value
         event = self.note(What.DELIVERED, now=now, by=channel, more=more)
-        changed = self._with_asked(key, channel, receipt=receipt, problem="", copy_state=copy_state)
+        changed = self._with_asked(
+            key, channel, receipt=receipt, problem="", copy_state=copy_state, shown=shown
+        )
         return changed, (event,)
+
+    def shown_to(self, person: str, channel: str) -> Shown:
+        """Return how much of the call a person could read by a channel.
+
+        Where nothing is known of a card, a call that any card shows whole counts as shown.
+
+        Args:
+            person: The id of the person.
+            channel: The channel by which they answer.
+        """
+        if channel in IN_FULL:
+            return Shown.COMPLETE
+        cards = {
+            one.shown for one in self.asked if one.channel == channel and one.person in {"", person}
+        }
+        if Shown.CUT in cards:
+            return Shown.CUT
+        if cards == {Shown.COMPLETE} or self._is_short:
+            return Shown.COMPLETE
+        return Shown.UNKNOWN
+
+    def must_be_shown(self, person: str, channel: str) -> None:
+        """Refuse a yes by a channel that has not shown all of the call.
+
+        Raises:
+            NotShownInFull: Some of it was cut, or nobody knows that it was not.
+        """
+        extent = self.shown_to(person, channel)
+        if extent is Shown.COMPLETE:
+            return
+        by, call = _CHANNELS.get(channel, channel), f"{self.call.name}()"
+        why = (
+            f"What came by {by} does not show all of {call}"
+            if extent is Shown.CUT
+            else f"It is not certain that all of {call} was shown by {by}"
+        )
+        raise NotShownInFull(
+            f"{why}, so a yes by {by} does not count. Read all of it and approve it on the page of "
+            f"this request (without a page: `signoff approvals show {self.id}`). A no counts here "
+            "as well."
+        )
+
+    @property
+    def own_hint(self) -> str:
+        """The tool's own words, "" where ADK only put its standard text.
+
+        What FunctionTool(require_confirmation=True) writes is for programmers: it would tell a
+        manager to "respond with a FunctionResponse".
+        """
+        return "" if "expected ToolConfirmation payload" in self.hint else self.hint
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether the call is so short that any channel shows all of it."""
+        text = json.dumps([self.call.name, self.call.args, self.template], ensure_ascii=False)
+        lines = "\\n" in text or "\n" in self.own_hint
+        return len(text) + len(self.own_hint) <= _SHORT and not lines
 
     def also_asked(self, fresh: Sequence[Asked], turn: str) -> tuple[Asked, ...]:
         """Return who is asked when cards of a level are delivered too.
@@ -128,19 +206,30 @@ class Question(Value):
             asked[one.key, one.channel] = one.model_copy(update={"copies": copies, "turn": turn})
         return tuple(asked.values())
 
-    def rewritten(self, key: str, channel: str, copy_state: str) -> Self:
-        """Note what became of a card after the decision; see `Asked.copy_state`."""
-        return self._with_asked(key, channel, copy_state=copy_state)
+    def rewritten(
+        self, key: str, channel: str, copy_state: str = "", shown: Shown = Shown.UNKNOWN
+    ) -> Self:
+        """Note what became of a card since; what is not said stays. See `Asked`."""
+        said: dict[str, str] = {"copy_state": copy_state, "shown": shown}
+        return self._with_asked(key, channel, **{name: one for name, one in said.items() if one})
 
     def found_copy(
-        self, key: str, channel: str, receipt: str, *, now: datetime
+        self,
+        key: str,
+        channel: str,
+        receipt: str,
+        *,
+        now: datetime,
+        shown: Shown = Shown.UNKNOWN,
     ) -> tuple[Self, tuple[Event, ...]]:
         """Note a card that is there although its delivery was never heard of."""
         asked = next((one for one in self.asked if (one.key, one.channel) == (key, channel)), None)
         if asked is None or receipt in (asked.receipt, *asked.copies):
             return self, ()
         if not asked.receipt:
-            return self.delivered(key, channel, receipt, now=now, copy_state="reconciled")
+            return self.delivered(
+                key, channel, receipt, now=now, copy_state="reconciled", shown=shown
+            )
         event = self.note(What.DELIVERED, now=now, by=channel, more={"to": key, "copy": "second"})
         return self._with_asked(key, channel, copies=(*asked.copies, receipt)), (event,)
 
@@ -258,16 +347,21 @@ class Question(Value):
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
-            NotAnApprover: The person was never asked.
+            NotAnApprover: The person was never asked, or has answered under another id.
             AlreadyDecided: It has been decided.
             Escalated: The person's level is over, whether or not anybody has noticed yet.
             NotYourTurn: Somebody else is asked first.
             TooLate: The last level is over, whether or not anybody has noticed yet.
         """
         call = f"{self.call.name}()"
-        if _is(person, self.origin.user, directory):
+        if person.owns(self.origin.user):
             raise OwnRequest(f"{person.shown} asked for {call} and cannot decide it.")
-        if any(_is(person, one, directory) for one in self.barred):
+        if directory.may_be(person, self.origin.user):
+            raise OwnRequest(
+                f"{person.shown} may have asked for {call} under another name, and cannot decide "
+                "it."
+            )
+        if any(directory.may_be(person, one) for one in self.barred):
             raise OwnRequest(
                 f"{person.shown} owns the agent that asks for {call}, and cannot decide it."
             )
@@ -279,6 +373,12 @@ class Question(Value):
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
         if person.id not in {*ballot.own, *ballot.stay}:
             raise Escalated(self._went_on(self.since))
+        for vote in ballot.votes:
+            if vote.by != person.id and directory.is_one(vote.by, person.id):
+                raise NotAnApprover(
+                    f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
+                    "Everybody counts once."
+                )
         if self.is_late(now):
             following = next(self.terms.after(self.level, self.round), None) if self.terms else None
             if following is not None and self.terms and not self.terms.stays(following[0]):
@@ -380,7 +480,3 @@ class Question(Value):
             for one in self.asked
         )
         return self.model_copy(update={"asked": asked})
-
-
-def _is(person: Person, identity: str, directory: Directory) -> bool:
-    return directory.same(person.id, identity) or person.owns(identity)

@@ -9,6 +9,7 @@ channel it comes.
 from __future__ import annotations
 
 import hashlib
+from enum import StrEnum
 from typing import Final
 
 from signoff.core.parts import Decision
@@ -18,6 +19,22 @@ FIRST: Final = frozenset({"email", "slack"})
 
 SECOND: Final = frozenset({"inbox"})
 """The channels by which it can be confirmed: each of them asks for a second factor."""
+
+
+class Assurance(StrEnum):
+    """How well it is known who makes a move, when they make it."""
+
+    ACCOUNT = "account"
+    """By an account alone: a mailbox, a Slack user, an API token, a session of the page."""
+    SECOND_FACTOR = "second_factor"
+    """A second factor was given for this very move."""
+    TERMINAL = "terminal"
+    """Somebody at the terminal of the installation, who can enrol anybody."""
+
+    @property
+    def gives_away(self) -> bool:
+        """Whether it is enough to give away a decision that takes a second factor."""
+        return self is not Assurance.ACCOUNT
 
 
 def mark_of(step: Decision) -> str:

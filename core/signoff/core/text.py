@@ -3,8 +3,11 @@
 Every function walks its text forwards once, so hostile text costs no more than its length.
 """
 
+import re
 import unicodedata
 from typing import Final
+
+from signoff.core.showing import one_line
 
 LONGEST_LINE: Final = 4_000
 SHOWN: Final = 120
@@ -12,26 +15,17 @@ LONGEST_REASON: Final = 2_000
 """Characters of a reason or a note that are kept."""
 
 _UNSEEN: Final = ("Cc", "Cf", "Cs")
+_LINE_END: Final = re.compile("\r\n?|[\x0b\x0c]")
+_NOT_KEPT: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Return text without control and format characters, lone surrogates and HTML tags.
+    """Return what a person wrote as it is kept: without control characters and lone surrogates.
 
-    A reason is shown on cards and reaches a model: what hides, reorders or marks up text has no
-    place in it. Tags that appear only once inner tags are gone are removed as well. Line ends and
-    tabs stay.
+    Those cannot be stored or sent on. Everything else stays as it was written, also what looks like
+    markup: wherever it is shown, it is escaped (`signoff.core.showing`). Line ends are line feeds.
     """
-    kept: list[str] = []
-    opened: list[int] = []
-    for mark in text:
-        if mark not in "\n\t" and unicodedata.category(mark) in _UNSEEN:
-            continue
-        if mark == "<":
-            opened.append(len(kept))
-        elif mark == ">" and _drop_tag(kept, opened):
-            continue
-        kept.append(mark)
-    return "".join(kept)
+    return _NOT_KEPT.sub("", _LINE_END.sub("\n", text))
 
 
 def plain_line(line: str) -> str:
@@ -55,19 +49,9 @@ def unaccented(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """Return text on one line, cleaned and short enough to be quoted inside a message."""
-    line = " ".join(clean_text(text[:LONGEST_LINE]).split())
+    """Return text on one line, with nothing hidden, short enough to be quoted inside a message."""
+    line = one_line(clean_text(text[:LONGEST_LINE]))
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
-
-
-def _drop_tag(kept: list[str], opened: list[int]) -> bool:
-    """Cut ``kept`` back to the nearest "<" that begins a tag; say whether there was one."""
-    while opened:
-        start = opened.pop()
-        if start + 1 < len(kept) and (kept[start + 1].isalpha() or kept[start + 1] in "/!?"):
-            del kept[start:]
-            return True
-    return False
 
 
 def _base(mark: str) -> str:

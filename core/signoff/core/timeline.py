@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from signoff.core.approval import Approval, Asked, Origin, State, ToolCall
+from signoff.core.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.choosing import NO_TURNS, Choice, choose
 from signoff.core.errors import DecisionRefused, GrantRefused, PayloadError
 from signoff.core.escalation import advance, pass_on
@@ -82,6 +82,8 @@ def foresee(
     approval, steps = _opened(facts, start), list[Step]()
     world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
     granted = _granted(approval, choice, directory, grants, start)
+    if choice.refused:
+        granted = [approval.refuse(reason=choice.refused, now=start)]
     for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
         approval = after
@@ -223,6 +225,9 @@ def _answered(
     if person is None:
         why = f"there is nobody called {said.by}"
         return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
+    # Nothing is sent in a simulation, so nothing is cut.
+    cards = (one.model_copy(update={"shown": Shown.COMPLETE}) for one in approval.asked)
+    approval = approval.model_copy(update={"asked": tuple(cards)})
     move = approval.approve if said.yes else approval.reject
     try:
         after, events = move(person, directory, channel="email", now=now, reason="in this case")

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import logging
+import ssl
 from datetime import timedelta
 
 import aiosmtplib
 import pytest
 
+from channels.conftest import write_certificate
 from signoff.broker.change import Change
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import Ledger
@@ -320,3 +322,127 @@ async def test_garbage_is_survived(server, ledger, address):
         await writer.wait_closed()
     await send(server, [address])
     assert len((await ledger.claim("intake")).items) == 1
+
+
+@pytest.fixture
+async def encrypted(ledger, certificate):
+    """Starts servers that offer STARTTLS."""
+    running = []
+
+    async def start(**inbound):
+        server = MailServer(settings(**({"certificate": certificate} | inbound)), ledger)
+        await server.start()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        await server.stop()
+
+
+def trusting(certificate):
+    """Return the TLS of a client that trusts this certificate alone."""
+    return ssl.create_default_context(cafile=certificate)
+
+
+async def connected(server, context, *, start_tls=True):
+    """Return a client that has said hello, encrypted or not."""
+    client = aiosmtplib.SMTP(
+        hostname="localhost",
+        port=server.port,
+        local_hostname="mx.example",
+        start_tls=start_tls,
+        tls_context=context,
+    )
+    await client.connect()
+    await client.ehlo()
+    return client
+
+
+async def test_a_mail_comes_in_by_starttls(encrypted, ledger, address, certificate):
+    """It is offered, the certificate is ours, and what comes after it is stored as ever."""
+    server = await encrypted()
+    plain = await connected(server, None, start_tls=False)
+    assert plain.supports_extension("starttls")
+    await plain.quit()
+    client = await connected(server, trusting(certificate))
+    assert client.get_transport_info("cipher")
+    assert not client.supports_extension("starttls")
+    await client.sendmail("mara@example.com", [address], MAIL)
+    await client.quit()
+    assert (await ledger.backlog())["intake"] == 1
+
+
+async def test_lmtp_offers_it_too(encrypted, address, certificate):
+    """A mail server in front of it may be on another machine."""
+    server = await encrypted(protocol="lmtp")
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    await reader.readline()
+    writer.write(b"LHLO mx.example\r\n")
+    lines = [await reader.readline()]
+    while lines[-1][3:4] == b"-":
+        lines.append(await reader.readline())
+    assert any(b"STARTTLS" in line for line in lines)
+    writer.write(b"STARTTLS\r\n")
+    assert (await reader.readline()).startswith(b"220")
+    await writer.start_tls(trusting(certificate), server_hostname="localhost")
+    writer.write(b"LHLO mx.example\r\n")
+    assert (await reader.readline()).startswith(b"250")
+    writer.close()
+
+
+async def test_mail_may_be_taken_encrypted_only(encrypted, ledger, address, certificate):
+    """Without STARTTLS nothing is taken, and nothing that was sent before it counts behind it."""
+    server = await encrypted(require_tls=True)
+    plain = await connected(server, None, start_tls=False)
+    with pytest.raises(aiosmtplib.SMTPException):
+        await plain.sendmail("mara@example.com", [address], MAIL)
+    plain.close()
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    await reader.readline()
+    smuggled = f"MAIL FROM:<mara@example.com>\r\nRCPT TO:<{address}>\r\n"
+    writer.write(b"STARTTLS\r\n" + smuggled.encode())
+    assert (await reader.readline()).startswith(b"220")
+    await writer.start_tls(trusting(certificate), server_hostname="localhost")
+    writer.write(b"EHLO mx.example\r\n")
+    while (line := await reader.readline())[3:4] == b"-":
+        pass
+    assert line.startswith(b"250")
+    writer.write(b"DATA\r\n")
+    assert (await reader.readline()).startswith(b"503")
+    writer.close()
+    assert not (await ledger.backlog()).get("intake")
+
+
+async def test_without_a_certificate_nothing_is_offered(server):
+    """And the others say what is wrong with them."""
+    plain = await connected(server, None, start_tls=False)
+    assert not plain.supports_extension("starttls")
+    await plain.quit()
+
+
+async def test_a_certificate_that_is_none_is_told(ledger, tmp_path):
+    """At the start, with the setting."""
+    broken = tmp_path / "broken.pem"
+    broken.write_text("nothing")
+    for path in (broken, tmp_path / "missing.pem"):
+        with pytest.raises(ConfigError, match=r"email\.inbound\.certificate"):
+            await MailServer(settings(certificate=path), ledger).start()
+    with pytest.raises(ValueError, match="need a certificate"):
+        settings(require_tls=True)
+
+
+async def test_a_certificate_that_was_renewed_is_used(encrypted, address, certificate, tmp_path):
+    """From the next connection on; one that cannot be read is not."""
+    path = tmp_path / "mx.pem"
+    path.write_bytes(certificate.read_bytes())
+    server = await encrypted(certificate=path)
+    await (await connected(server, trusting(certificate))).quit()
+
+    renewed = tmp_path / "renewed.pem"
+    write_certificate(renewed)
+    path.write_bytes(renewed.read_bytes())
+    await (await connected(server, trusting(renewed))).quit()
+    path.write_text("half of it")
+    await (await connected(server, trusting(renewed))).quit()

@@ -15,8 +15,6 @@ from signoff.channels.email.stored import load
 from signoff.channels.tokens import Holder, issue, new_token
 from signoff.core.errors import LedgerUnavailable
 
-pytestmark = pytest.mark.timeout(40)
-
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import smtplib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import MAILBOX, Channels, Sink
+from channels.writing import subject_of
+from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound import MailServer
@@ -32,7 +33,7 @@ from signoff.core.card import card
 from signoff.core.events import What
 from zone import Signer, Zone, letter, serving
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.soak, needs_root]
 
 COMPANY = Signer("example.com", bits=2048)
 SERVER = "mx.signoff.example"
@@ -146,7 +147,7 @@ async def relays(tmp_path: Path) -> AsyncIterator[Relays]:
 
 async def say(port: int, token: str, text: str) -> None:
     """Send an answer as the manager's mail program does."""
-    await send(port, token, "--header", "Subject: Re: Approval needed", "--body", text)
+    await send(port, token, "--header", f"Subject: {subject_of(token)}", "--body", text)
 
 
 async def send(port: int, token: str, *options: str) -> None:
@@ -158,12 +159,7 @@ async def send(port: int, token: str, *options: str) -> None:
 
 async def hand_on(raw: bytes, token: str, port: int) -> None:
     """Deliver by LMTP what has come by another way."""
-
-    def deliver() -> None:
-        with smtplib.LMTP("127.0.0.1", port) as client:
-            client.sendmail(MARA.email, [f"approvals+{token}@signoff.example"], raw)
-
-    await asyncio.to_thread(deliver)
+    await deliver(port, f"approvals+{token}@signoff.example", raw, sender=MARA.email)
 
 
 async def arrival(sink: Sink) -> bytes:
@@ -204,7 +200,7 @@ async def test_what_another_program_has_signed_decides(channels, relays):
         opendkim(relays.signs("simple/simple")) as milter,
         postfix(delivering("lmtp", here.server.port) + f"smtpd_milters = {milter}\n") as port,
     ):
-        await say(port, token, "approve: f\u00fcr J\u00f6rg  \n\n  .\n\n-- \nMara\n\n\n")
+        await say(port, token, "approve\nnote: f\u00fcr J\u00f6rg  \n\n  .\n\n-- \nMara\n\n\n")
         await here.taken()
         state, what, _ = await here.state(approval)
     assert (state, what) == (State.APPROVED, What.APPROVED)
@@ -280,7 +276,7 @@ async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(chan
     evil = Signer("evil.example")
     relays.zone.publish(COMPANY)
     relays.zone.publish(evil)
-    mail = letter(to=f"approvals+{token}@signoff.example")
+    mail = letter(to=f"approvals+{token}@signoff.example", subject=subject_of(token))
     forged = f"Authentication-Results: {SERVER}; dmarc=pass header.from=example.com\r\n".encode()
     file = relays.folder / "mail"
     async with (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 
+from channels.writing import subject_of
 from postfix import needs_root, postfix, swaks
 from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.settings import EmailSettings, InboundSettings
@@ -26,10 +27,10 @@ async def test_an_answer_comes_through_postfix(channels):
     await server.start()
     try:
         async with postfix(SETTINGS.format(lmtp=server.port)) as port:
-            mail = ("--from", "mara@example.com", "--header", "Subject: Re: Approval needed")
+            mail = ("--from", "mara@example.com", "--header", f"Subject: {subject_of(token)}")
             body = (
                 "--body",
-                "approve: fine by me",
+                "approve\nnote: fine by me",
                 "--h-Message-Id",
                 f"<{secrets.token_hex(4)}@x>",
             )

@@ -49,6 +49,19 @@ async def test_it_reads_as_in_this_process(readers):
     assert len(readers._all) == 1
 
 
+async def test_it_has_no_secrets(monkeypatch):
+    """Whoever breaks a parser finds none in the environment of its process."""
+    monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
+    monkeypatch.setenv("GOOGLE_API_KEY", "hunter2")
+    readers = Readers()
+    try:
+        await readers.read(PLAIN)
+        (reader,) = readers._all
+        assert "hunter2" not in psutil.Process(reader._process.pid).environ().values()
+    finally:
+        await readers.close()
+
+
 async def test_what_cannot_be_read_is_the_same_error(readers):
     """A cap that is broken over there is a cap that is broken."""
     with pytest.raises(MailTooLarge, match="bytes"):

@@ -4,6 +4,7 @@ import email
 import email.policy
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -302,8 +303,13 @@ def test_no_line_of_ours_ever_decides(text, args):
 def _nothing_decides(message):
     for part in (plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))):
         for line in part.splitlines():
-            for template in (None, {"days": 0}):
-                assert verdict_of(line, template) is Verdict.UNCLEAR, line
+            assert not _decides(line), line
+
+
+@cache
+def _decides(line: str) -> bool:
+    """Say whether a line is a yes or a no; most lines are the same on every card."""
+    return any(verdict_of(line, one) is not Verdict.UNCLEAR for one in (None, {"days": 0}))
 
 
 @pytest.mark.parametrize(
@@ -313,6 +319,9 @@ def _nothing_decides(message):
         ("  *Yes*", True),
         ("ＮＯ", True),
         ("好的，谢谢", True),
+        ("approve 3", True),
+        ("ok, 3 days", True),
+        ("approve with days=3", True),
         ("approved_days: 3", False),
         ("november", False),
         ("okra", False),

@@ -123,6 +123,12 @@ def test_the_url_is_kept_as_browsers_write_an_origin(given, url):
     assert InboxSettings(url=given, secret_key=KEY).url == url
 
 
+def test_nothing_is_sealed_without_a_key(ledger):
+    """What everybody can open is worse than nothing: the settings of a process may lack it."""
+    with pytest.raises(ConfigError, match="SIGNOFF_INBOX__SECRET_KEY"):
+        Factors(ledger, SecretStr(""))
+
+
 @pytest.mark.parametrize(
     ("url", "key", "words"),
     [
@@ -131,7 +137,6 @@ def test_the_url_is_kept_as_browsers_write_an_origin(given, url):
         ("approvals.example.com", "k" * 32, "not a URL"),
         ("https://u:p@approvals.example.com", "k" * 32, "not a URL"),
         ("https://a.example:99999", "k" * 32, "not a URL"),
-        ("https://approvals.example.com", "", "come together"),
         ("", "k" * 32, "come together"),
         ("https://approvals.example.com", "short", "less than 32"),
     ],

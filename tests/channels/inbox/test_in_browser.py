@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +9,17 @@ from typing import Any
 
 import pyotp
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from builders import CLEO, MARA, RILEY
 from channels.inbox.crowd import CROWD, PLAIN
 from chromium import Tab, chromium
+from served import listening
 from signoff.broker.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.cli.http import Server
 from signoff.core.grantrules import GrantRules
 from signoff.core.people import Person
 
@@ -66,18 +64,9 @@ async def seat(channels, tmp_path: Path) -> AsyncIterator[Desk]:
     channels.inbox, channels.policies = settings, (PLAIN.model_copy(update={"grants": rules}),)
     gateway = make_gateway(channels.ledger)
     gateway.include_router(make_inbox_router(channels.desk, settings))
-    listening = asyncio.Event()
-    server = Server(
-        uvicorn.Config(gateway, host="127.0.0.1", port=port, log_config=None, lifespan="off"),
-        lambda _: listening.set(),
-    )
-    serving = asyncio.create_task(server._serve())
-    async with chromium(tmp_path, scripts=True) as tab:
-        await listening.wait()
+    async with listening(gateway, port), chromium(tmp_path, scripts=True) as tab:
         yield Desk(channels, tab, settings)
         await tab.open("about:blank")
-    server.should_exit = True
-    await serving
 
 
 async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:

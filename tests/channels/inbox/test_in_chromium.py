@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from builders import MARA
 from chromium import Tab, chromium
 from npm import packages
+from served import listening
 from signoff.broker.embedded import free_port
 from signoff.channels.email.sender import EmailChannel
 from signoff.channels.gateway import make_gateway
@@ -27,7 +27,6 @@ from signoff.channels.inbox.oidc import CALLBACK
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings, page_of
-from signoff.cli.http import Server
 from signoff.core.approval import State
 from visitor import TWO_STEPS
 
@@ -75,17 +74,13 @@ async def desk_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Des
     office.policies, office.inbox = (TWO_STEPS,), settings
     gateway = make_gateway(office.ledger)
     gateway.include_router(make_inbox_router(office.desk, settings))
-    listening = asyncio.Event()
-    config = uvicorn.Config(gateway, host="localhost", port=port, log_config=None, lifespan="off")
-    server = Server(config, lambda _: listening.set())
-    serving = asyncio.create_task(server._serve())
-    async with chromium(folder, scripts=True) as tab:
-        await listening.wait()
+    async with (
+        listening(gateway, port, "localhost"),
+        chromium(folder, scripts=True) as tab,
+    ):
         await tab.do("WebAuthn.enable")
         made = await tab.do("WebAuthn.addVirtualAuthenticator", options=_DEVICE)
         yield Desktop(office, url, tab, made["authenticatorId"])
-    server.should_exit = True
-    await serving
 
 
 @pytest.fixture
@@ -175,6 +170,7 @@ async def test_a_link_from_the_form_to_the_session(desktop: Desktop, start_sink)
     await tab.find("h1", "does not work any more")
 
 
+@pytest.mark.soak
 async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> None:
     """At a provider on another site, which is certified for OpenID Connect: there and back."""
     port = free_port()
@@ -200,6 +196,7 @@ async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> No
         assert session.browser == "Chrome on Linux"
 
 
+@pytest.mark.soak
 async def test_these_pages_are_for_everybody(channels, tmp_path: Path) -> None:
     """No rule of axe is broken and nothing is cut off, at both widths, in light and dark."""
     axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

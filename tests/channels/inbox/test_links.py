@@ -186,6 +186,17 @@ async def test_a_mailbox_is_not_filled(browser, mails, address):
     assert codes == [200] * 5 + [429]
 
 
+async def test_a_burst_keeps_nobody_from_a_link_for_a_day(browser, office):
+    """What is refused is not counted: a quarter of an hour later a link can be asked for."""
+    codes = [(await ask(browser)).status_code for _ in range(39)]
+    assert codes == [200] * 5 + [429] * 34
+    store = office.ledger.store
+    for key in await store.keys("tries:"):
+        if await store.client.pttl(store.prefix + key) <= 15 * 60_000:
+            await store.client.delete(store.prefix + key)
+    assert (await ask(browser)).status_code == 200
+
+
 async def test_nor_by_way_of_aliases_and_of_many_places(browser, office, mails):
     """What goes to one person is counted where it is mailed, and is not told."""
     addresses = [MARA.email, *MARA.aliases]

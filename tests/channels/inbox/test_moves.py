@@ -132,7 +132,10 @@ async def test_comment_remind_and_withdraw(browser, office, asked):
     assert (await send(browser, asked, "remind")).status_code == 303
     assert (await send(browser, asked, "remind")).status_code == 409
     assert (await send(browser, asked, "withdraw", reason="a mistake")).status_code == 303
-    assert (await office.whats(asked))[-3:] == [What.COMMENTED, What.REMINDED, What.WITHDRAWN]
+    whats = await office.whats(asked)
+    assert whats[-5:] == [
+        *(What.COMMENTED, What.REFUSED_ANSWER, What.REMINDED, What.REFUSED_ANSWER, What.WITHDRAWN),
+    ]
     page = await browser.get(page_of(asked.id))
     assert "was withdrawn" in page.text
     assert "a mistake" in page.text

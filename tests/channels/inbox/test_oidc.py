@@ -103,6 +103,25 @@ async def test_claims_that_only_userinfo_has(browser, office, company):
     refused(await sign_in(browser), "two people")
 
 
+@pytest.mark.parametrize(
+    ("token", "userinfo"),
+    [
+        ({"email": None, "email_verified": True}, {"email": CLEO.email}),
+        ({"email": None, "email_verified": True}, {"email": CLEO.email, "email_verified": False}),
+        ({"email_verified": None}, {"email_verified": True}),
+        ({"email_verified": None}, {"email": CLEO.email, "email_verified": True}),
+        ({"email_verified": False}, {"email": MARA.email, "email_verified": True}),
+    ],
+)
+async def test_an_address_is_verified_by_whoever_says_it(browser, office, company, token, userinfo):
+    """What the ID token says of an address is nothing about that of userinfo, nor the other way."""
+    company.lies |= token
+    company.userinfo |= {"sub": "248289761001", **userinfo}
+    refused(await sign_in(browser), "has not verified")
+    for person in ("mara", "cleo"):
+        assert not await Sessions(office.ledger, SETTINGS).open(person)
+
+
 async def test_a_client_secret_by_form(browser, company):
     """Where the provider takes it in no other way."""
     company.about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]

@@ -10,6 +10,8 @@ import pytest
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
 from signoff.broker.change import Change
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approval import Approval, Handoff, State
 from signoff.core.events import What
@@ -143,7 +145,7 @@ async def test_what_came_of_it(browser, office):
 
 
 async def test_the_agents_words_and_long_arguments(browser, office):
-    """Its words are marked as its own; an argument of many lines is folded, and all of it there."""
+    """Its words are marked as its own; an argument is shown in full, however long it is."""
     office.policies = (PLAIN,)
     approval = await opened(office, "I checked \u202ethe budget. " + "x" * 3000)
     await enter(browser, MARA)
@@ -151,10 +153,10 @@ async def test_the_agents_words_and_long_arguments(browser, office):
     assert "I checked \\u202ethe budget." in page.text
     assert "Nobody has checked them" in page.text
     assert len(approval.said) == 2000
-    long, _ = await office.ask(text="word " * 500)
+    long, _ = await office.ask(text="word " * 50_000)
     page = await browser.get(page_of(long.id))
-    assert "(all 2,500 characters)" in page.text
-    assert "word " * 499 in page.text
+    assert f"<dd>{'word ' * 50_000}</dd>" in page.text
+    assert "more characters" not in page.text
 
 
 async def test_markup_of_everybody_is_text(browser, office):
@@ -247,3 +249,33 @@ async def test_a_place_that_was_given_away_is_still_seen(browser, office):
     assert "went to Dan Roe, who decides it now" in plain(page)
     form = await hidden(browser, approval)
     assert (await browser.post(f"{page_of(approval.id)}/approve", form)).status_code == 409
+
+
+async def test_what_is_not_what_it_looks_like_is_said(browser, office):
+    """On the page and before several are approved: hidden characters and lookalikes, with why."""
+    office.policies = (PLAIN.model_copy(update={"batch": True}),)
+    approval, _ = await office.ask(to="p\u0430ypal", memo="a\u202eb", city="Москва")
+    await enter(browser, MARA)
+    for path in (page_of(approval.id), f"/inbox/batch?id={approval.id}"):
+        page = await browser.get(path)
+        assert "<dd>p\\u0430ypal</dd>" in page.text
+        assert "<dd>Москва</dd>" in page.text
+        assert "Look closely." in page.text
+        assert "“p\\u0430ypal” mixes in Cyrillic letters" in page.text
+        assert "right-to-left override" in page.text
+
+
+async def test_only_who_is_known_can_be_asked(browser, office):
+    """Where the requester is nobody that Signoff knows, neither page nor mail offers a question."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask(user="somebody@elsewhere.example")
+    await enter(browser, MARA)
+    page = await browser.get(page_of(approval.id))
+    assert f"{page_of(approval.id)}/ask" not in page.text
+    mail = next(one for one in office.channel.delivered if one.card.approval == approval.id)
+    assert not mail.card.asks_back
+    assert "ask: your question" not in plain_text(mail, EmailSettings())
+    assert "ask: your question" not in html(mail, EmailSettings())
+    known, _ = await office.ask()
+    mail = next(one for one in office.channel.delivered if one.card.approval == known.id)
+    assert "ask: your question" in plain_text(mail, EmailSettings())

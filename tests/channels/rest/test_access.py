@@ -200,6 +200,7 @@ async def test_operators_move_what_waits_and_auditors_look_on(office):
         answer = await operator.post(f"{one}/{verb}", json=body)
         assert answer.status_code == 200, answer.text
     made = [line for line in await office.desk.ledger.history(approval.id) if line.by == "mara"]
+    assert made.pop(0).what.value == "refused_answer"
     assert [line.what.value for line in made] == [
         "extended",
         "reassigned",

@@ -31,6 +31,8 @@ async def test_each_move_is_made_as_the_person_and_noted(office, mara, riley):
     lines = (await mara.get(f"{one}/timeline")).json()
     assert [(line["what"], line["by"]) for line in lines[1:]] == [
         ("claimed", "mara"),
+        ("refused_answer", "cleo"),
+        ("refused_answer", "cleo"),
         ("released", "mara"),
         ("asked_back", "mara"),
         ("answered_back", "riley"),

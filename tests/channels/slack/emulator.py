@@ -29,7 +29,7 @@ POOR = "xoxb-emulated-poor"
 OWNER = "xoxp-emulated-owner"
 PEOPLE = {"mara": "mara@example.com", "cleo": "cleo@example.com", "signoff": "bot@example.com"}
 
-_PATIENCE = 30.0
+_PATIENCE = 300.0
 _STEP = 0.05
 
 

@@ -45,7 +45,7 @@ async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office
     await queue.deliver()
     for user in ("U0MARA", CLEO_AT):
         assert "release" in buttons(queue.card(user))
-        assert "Claimed by *Mara Lind*" in str(queue.card(user)["blocks"])
+        assert "Claimed by Mara Lind" in str(queue.card(user)["blocks"])
     await queue.press("approve", user=CLEO_AT, card=queue.card(CLEO_AT))
     assert (await queue.ledger.approval(approval.id)).state is State.PENDING
     await queue.press("release")
@@ -70,7 +70,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     await office.route()
     await office.deliver()
     card = str(office.card()["blocks"])
-    assert "Which team?" in card
+    assert "Which <b>team</b>?" in card
     assert "Sales" in card
     assert "Riley Voss has answered you" in str(office.workspace.cards("D0MARA"))
     await office.press("approve")

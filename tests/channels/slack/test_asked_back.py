@@ -42,12 +42,12 @@ async def test_the_requester_answers_by_a_button(office: Office):
     about = await asked_back(office)
     message = str(office.card(HERE)["blocks"])
     assert "Mara Lind has a question about your request" in message
-    assert "Which team?" in message
+    assert "Which <b>team</b>?" in message
     mails = (await office.ledger.claim("deliver.email")).items
     assert [one.body["person"] for one in mails] == ["riley"]
 
     await press(office, "answer")
-    assert "Which team?" in str(office.workspace.views[-1])
+    assert "Which <b>team</b>?" in str(office.workspace.views[-1])
     assert await office.submit({"reason": {"value": "Sales"}}, user=RILEY_AT) is None
     await office.route()
     await office.deliver()
@@ -109,7 +109,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(office: Office):
     assert ack["response_action"] == "update"
     assert len(office.workspace.views) == opened
     after = await office.ledger.approval(about)
-    assert [one.text for one in after.comments] == ["Which team?"]
+    assert [one.text for one in after.comments] == ["Which <b>team</b>?"]
 
 
 async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office):

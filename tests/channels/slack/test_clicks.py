@@ -34,7 +34,7 @@ async def test_a_rejection_asks_why(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
     assert await office.submit({"reason": {"value": "over <b>budget</b>"}}) is None
     decided = await office.ledger.approval(approval.id)
-    assert (decided.state, decided.decision.reason) == (State.REJECTED, "over budget")
+    assert (decided.state, decided.decision.reason) == (State.REJECTED, "over <b>budget</b>")
 
 
 async def test_fields_are_filled_in_a_modal(office: Office):

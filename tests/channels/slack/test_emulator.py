@@ -18,8 +18,6 @@ from signoff.channels.slack.web import SlackWeb
 from signoff.core.card import card
 from signoff.testing import VirtualClock
 
-pytestmark = pytest.mark.timeout(300)  # the first time the packages are fetched
-
 
 @pytest.fixture
 async def slack(tmp_path: Path) -> AsyncIterator[Emulator]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -51,7 +52,7 @@ async def test_a_comment_stands_on_the_card(office: Office):
     assert await office.submit({"reason": {"value": "as in the <b>offer</b>"}}) is None
     await office.route()
     await office.deliver()
-    assert "as in the offer" in str(office.card()["blocks"])
+    assert "as in the <b>offer</b>" in str(office.card()["blocks"])
     assert "Your comment is on the card" in whispered(office)
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
     empty = await office.submit({"reason": {"value": " "}}, view=office.workspace.views[-1])
@@ -179,3 +180,33 @@ async def test_a_choice_that_is_not_ours_is_refused(office: Office):
     with pytest.raises(SlackPayloadUnreadable):
         await office.handler.handle(sent)
     assert office.workspace.views == []
+
+
+async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor(office: Office):
+    """Neither at the click nor with a form that was open before."""
+    office.policy = Policy(name="expenses", ask=("mara",), within="4h")
+    await office.open()
+    await office.choose("Reassign…")
+    open_form = office.workspace.views[-1]
+    one_step = office.card()
+
+    office.policy = Policy(name="expenses", ask=("mara",), within="4h", second_step="true")
+    approval = await office.open()
+    card = office.workspace.cards("D0MARA")[-1]
+    assert card["ts"] != one_step["ts"]
+    await office.choose("Reassign…", card=card)
+    await office.deliver()
+    assert office.workspace.views[-1] == open_form
+    assert "on the inbox page" in whispered(office)
+
+    forged = open_form | {
+        "private_metadata": open_form["private_metadata"].replace(
+            json.loads(open_form["private_metadata"])["approval"], approval.id
+        )
+    }
+    values = {
+        "to": {"type": "users_select", "selected_user": "U0TOM"},
+        "reason": {"value": "he knows the vendor"},
+    }
+    await office.submit(values, view=forged)
+    assert (await office.ledger.approval(approval.id)).approvers == {"mara"}

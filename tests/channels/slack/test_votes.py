@@ -138,7 +138,7 @@ async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Off
     await Reconciler(three.desk).once()
     await three.route()
     await three.deliver()
-    assert "level second" in shown(three, MARA_AT)
+    assert "Level second" in shown(three, MARA_AT)
     assert "Still asked: Cleo Park, Tom Weber, Mara Lind" in shown(three, MARA_AT)
     await three.press("approve", user=CLEO_AT, card=three.card(CLEO_AT))
     await three.deliver()

@@ -17,7 +17,7 @@ from builders import MARA, paused
 from signoff.broker import stages
 from signoff.broker.change import Item
 from signoff.channels.email.signatures import is_signed, key_of, standard
-from signoff.channels.webhooks.addresses import PrivateAddress, is_public, public_address
+from signoff.channels.webhooks.addresses import PrivateAddress, public_address
 from signoff.channels.webhooks.dead import letters, replay
 from signoff.channels.webhooks.feed import Feed
 from signoff.channels.webhooks.sender import PAUSES, Sender
@@ -169,33 +169,6 @@ async def test_a_server_that_is_away_costs_an_attempt(still_ledger, receiver):
     await waiting(still_ledger, one)
     await drained(still_ledger, one)
     assert (await still_ledger.backlog())[stages.webhook("erp")] == 1
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.215.14", True),
-        ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("172.16.0.1", False),
-        ("192.168.1.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),
-        ("224.1.1.1", False),
-        ("::1", False),
-        ("fe80::1%eth0", False),
-        ("fd00::1", False),
-        ("::ffff:10.0.0.1", False),
-        ("2002:0a00:0001::", False),
-        ("64:ff9b::a00:1", False),
-        ("not an address", False),
-    ],
-)
-def test_addresses_behind_us_are_known_whatever_they_are_wrapped_in(address, public):
-    """Private, local, shared, multicast and wrapped addresses are not of the internet."""
-    assert is_public(address) is public
 
 
 async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):

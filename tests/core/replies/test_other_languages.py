@@ -1,5 +1,4 @@
-"""Commands, notes, grants and small print as people write them in French, Spanish, Italian,
-Portuguese and Dutch."""
+"""Commands, notes, grants and small print in French, Spanish, Italian, Portuguese and Dutch."""
 
 from __future__ import annotations
 
@@ -57,7 +56,10 @@ COMMANDS: list[tuple[str, Reply]] = [
     ("La restituisco: sono fuori", Release(reason="sono fuori")),
     ("Devolvo: sem tempo", Release(reason="sem tempo")),
     ("Ik geef het vrij", Release()),
-    ("Merci de transmettre à Tom : c'est son budget", Reassign(to="Tom", reason="c'est son budget")),
+    (
+        "Merci de transmettre à Tom : c'est son budget",
+        Reassign(to="Tom", reason="c'est son budget"),
+    ),
     ("Por favor, pásalo a Tom: es suyo", Reassign(to="Tom", reason="es suyo")),
     ("Girala a Tom: è sua", Reassign(to="Tom", reason="è sua")),
     ("Favor encaminhar ao Tom: é dele", Reassign(to="Tom", reason="é dele")),
@@ -135,8 +137,10 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Approuvé\n\nCe message et ses pièces jointes sont confidentiels. Si vous avez reçu ce "
-        "message par erreur, merci de le détruire.",
+        (
+            "Approuvé\n\nCe message et ses pièces jointes sont confidentiels. Si vous avez reçu ce "
+            "message par erreur, merci de le détruire."
+        ),
         "Aprobado\n\nEste mensaje y sus archivos adjuntos son confidenciales.",
         "Approvato\n\nQuesto messaggio e i suoi allegati sono riservati.",
         "Aprovado\n\nEsta mensagem e seus anexos são confidenciais.",
@@ -146,7 +150,7 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
         "Approvato\nInviato da Outlook per iOS",
         "Aprovado\nEnviado a partir do meu smartphone Samsung Galaxy",
         "Akkoord\nVerstuurd vanaf mijn Samsung Galaxy",
-        "Approuvé\n\nCordialement,\nMara Lind\nDirectrice administrative et financière\nTél. 01 23 45",
+        "Approuvé\n\nCordialement,\nMara Lind\nDirectrice administrative\nTél. 01 23 45",
         "Aprobado\n\nSaludos,\nMara Lind\nDirectora de Administración y Finanzas",
         "Approvato\n\nCordiali saluti\nMara Lind\nResponsabile amministrazione e controllo",
         "Aprovado\n\nAtenciosamente,\nMara Lind\nDiretora de Finanças",

@@ -49,6 +49,9 @@ class MortalStore(SqliteSessionService):
         super().__init__(path)
         self.events_to_live = events_to_live
 
+    def _is_migration_needed(self) -> bool:
+        return False  # ADK's own leaves its connection open, a warning from Python 3.13 on
+
     async def append_event(self, session: Session, event: Event) -> Event:
         """Write the event, or die."""
         if self.events_to_live is not None:

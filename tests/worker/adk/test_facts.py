@@ -39,6 +39,7 @@ WAITS = 'gave {"error": "This tool call requires confirmation, please approve or
 
 # ADK's own: what it calls experimental or deprecated is among what is asked about here.
 pytestmark = [
+    pytest.mark.soak,
     pytest.mark.filterwarnings(r"ignore:\[EXPERIMENTAL\]:UserWarning"),
     pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning"),

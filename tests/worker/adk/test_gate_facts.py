@@ -19,6 +19,8 @@ from signoff.testing import ScriptedModel
 from worker.adk.conftest import NewHouse
 from worker.adk.harness import House, answer, requests_in, said, told
 
+pytestmark = pytest.mark.soak
+
 
 class Pay(BaseTool):
     """A user's own tool, which asks by the hook that every tool has."""

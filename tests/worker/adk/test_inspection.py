@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import Agent
-from google.adk.apps.app import App
+from google.adk.agents.loop_agent import LoopAgent
+from google.adk.agents.sequential_agent import SequentialAgent
+from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
@@ -26,6 +30,7 @@ from worker.adk.harness import House, requests_in, said, told
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*Agent is deprecated:DeprecationWarning"),
 ]
 
 
@@ -112,6 +117,44 @@ def test_a_tool_that_asks_for_a_credential_is_warned_about() -> None:
     (concern,) = concerns(agent("root", sign_in))
     assert "which no approver can give" in concern.text
     assert not concern.broken
+
+
+def payer(name: str) -> Agent:
+    """Build an agent that asks before it pays."""
+    return agent(name, FunctionTool(pay, require_confirmation=True))
+
+
+def sequence(*agents: BaseAgent) -> SequentialAgent:
+    """Build a sequence."""
+    return SequentialAgent(name="line", sub_agents=list(agents))
+
+
+def looped(*agents: BaseAgent) -> LoopAgent:
+    """Build a loop."""
+    return LoopAgent(name="line", sub_agents=list(agents))
+
+
+@pytest.mark.parametrize("build", [sequence, looped])
+def test_what_adk_leaves_undone_behind_an_approval_is_named(
+    build: Callable[..., BaseAgent],
+) -> None:
+    """In an app that is not resumable; a resumable one, and a bare root, go on."""
+    root = build(payer("a"), agent("b"))
+    found = " ".join(map(str, concerns(App(name="desk", root_agent=root))))
+    assert "ADK goes on with 'a' alone" in found
+    assert "'b' in 'line'" in found
+    assert "is_resumable=True" in found
+    assert "when a worker dies" in found
+    resumable = ResumabilityConfig(is_resumable=True)
+    assert concerns(App(name="desk", root_agent=root, resumability_config=resumable)) == []
+    assert concerns(root) == []
+
+
+def test_an_agent_that_never_hears_its_answer_is_named() -> None:
+    """Agents with an order of their own, as a node of a workflow."""
+    root = Workflow(name="graph", edges=[("START", sequence(payer("a"), agent("b")))])
+    (found,) = [one for one in concerns(root) if one.broken]
+    assert "never hears the answer" in str(found)
 
 
 def test_a_gated_agent_tool_is_warned_about() -> None:

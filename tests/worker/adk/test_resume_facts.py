@@ -46,6 +46,7 @@ from worker.adk.harness import (
 )
 
 pytestmark = [
+    pytest.mark.soak,
     pytest.mark.filterwarnings(r"ignore:\[EXPERIMENTAL\]:UserWarning"),
     pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated:DeprecationWarning"),
 ]

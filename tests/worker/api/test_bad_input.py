@@ -382,6 +382,7 @@ async def test_an_answer_is_single_use_and_audited(here: Site) -> None:
         ("GET", "/apps/time_off/users/kim@example.com/sessions/SESSION", "app", 404),
         ("DELETE", "/apps/time_off/users/riley@example.com/sessions/SESSION", "mara", 404),
         ("PATCH", "/apps/time_off/users/riley@example.com/sessions/SESSION", "mara", 404),
+        ("PATCH", "/apps/time_off/users/riley@example.com/sessions/SESSION", "app", 409),
         ("GET", "/apps/time_off/users/riley@example.com/sessions", "mara", 403),
         ("POST", "/apps/time_off/users/riley@example.com/sessions", "mara", 403),
         ("POST", "/apps/time_off/users/riley@example.com/sessions/SESSION", "app", 409),

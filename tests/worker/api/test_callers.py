@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +25,35 @@ from worker.api.client import calls_of, site
 
 HASH = hashlib.sha256(b"secret").hexdigest()
 
+KNOCK = """
+import encodings.idna, os, socket, sys
+os.setuid(65534)
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    connection.sendall(f"{connection.getsockname()[1]}\\n".encode())
+    connection.recv(1)
+"""
+"""A program of another user that connects to a port, says its own, and waits."""
 
-def request(client: str | None = "127.0.0.1", **headers: str | list[str]) -> Request:
-    """Return a request as uvicorn hands it on."""
+
+@contextlib.contextmanager
+def connection(host: str = "127.0.0.1") -> Iterator[tuple[int, int]]:
+    """Connect this process with itself, and yield the ports of both ends."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with (
+        socket.create_server((host, 0), family=family) as listening,
+        socket.create_connection((host, listening.getsockname()[1])) as client,
+    ):
+        yield client.getsockname()[1], listening.getsockname()[1]
+
+
+def request(
+    client: str | None = "127.0.0.1",
+    *,
+    ports: tuple[int, int] = (0, 0),
+    version: str = "1.1",
+    **headers: str | list[str],
+) -> Request:
+    """Return a request as uvicorn hands it on, on a connection between two ports."""
     pairs = {"host": "localhost:8080"} | {key.replace("_", "-"): it for key, it in headers.items()}
     raw = [
         (key.encode(), one.encode("latin-1"))
@@ -31,7 +63,9 @@ def request(client: str | None = "127.0.0.1", **headers: str | list[str]) -> Req
     return Request(
         {
             "type": "http",
-            "client": None if client is None else (client, 50000),
+            "http_version": version,
+            "client": None if client is None else (client, ports[0]),
+            "server": ("127.0.0.1", ports[1]),
             "headers": raw,
         }
     )
@@ -47,13 +81,17 @@ def request(client: str | None = "127.0.0.1", **headers: str | list[str]) -> Req
         ("127.0.0.1", {"origin": "http://localhost:8080"}),
         ("127.0.0.1", {"sec_fetch_site": "same-origin"}),
         ("127.0.0.1", {"sec_fetch_site": "none"}),
+        ("127.0.0.1", {"x_request_id": "7", "x_goog_api_client": "adk", "user_agent": "curl"}),
     ],
 )
-async def test_programs_on_this_machine_come_in_without_a_token(
+async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
     desk: Desk, client: str, headers: dict[str, str]
 ) -> None:
     """They may do everything, and answer as the person who is set for them."""
-    caller = await Gate((), desk, local_person="mara").admit(request(client, **headers))
+    gate = Gate((), desk, local=True, local_person="mara")
+    mapped = client.startswith("::ffff:")
+    with connection("127.0.0.1" if mapped else client) as ports:
+        caller = await gate.admit(request(client, ports=ports, **headers))
     assert caller.may_use("finance", "anybody")
     assert caller.person is not None
     assert caller.person.id == "mara"
@@ -67,6 +105,22 @@ async def test_programs_on_this_machine_come_in_without_a_token(
         ("::ffff:192.0.2.1", {}, "another machine"),
         ("127.0.0.1", {"x_forwarded_for": "127.0.0.1"}, "forwarded"),
         ("127.0.0.1", {"forwarded": "for=127.0.0.1"}, "forwarded"),
+        ("127.0.0.1", {"x_forwarded_proto": "https"}, "forwarded"),
+        ("127.0.0.1", {"x_forwarded_port": "443"}, "forwarded"),
+        ("127.0.0.1", {"x_forwarded_ssl": "on"}, "forwarded"),
+        ("127.0.0.1", {"x_forwarded": "for=127.0.0.1"}, "forwarded"),
+        ("127.0.0.1", {"x_real_ip": "127.0.0.1"}, "forwarded"),
+        ("127.0.0.1", {"via": "1.1 proxy"}, "forwarded"),
+        ("127.0.0.1", {"cf_connecting_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"cf_ray": "8c1"}, "forwarded"),
+        ("127.0.0.1", {"client_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"true_client_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"x_client_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"x_cluster_client_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"fastly_client_ip": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"x_envoy_external_address": "192.0.2.1"}, "forwarded"),
+        ("127.0.0.1", {"x_amzn_trace_id": "Root=1"}, "forwarded"),
+        ("127.0.0.1", {"x_original_host": "signoff.example"}, "forwarded"),
         ("127.0.0.1", {"host": "evil.example:8080"}, "Host"),
         ("127.0.0.1", {"host": "localhost.evil.example"}, "Host"),
         ("127.0.0.1", {"host": "127.0.0.1.nip.io"}, "Host"),
@@ -84,11 +138,42 @@ async def test_others_need_a_token(
     desk: Desk, client: str | None, headers: dict[str, str | list[str]], why: str
 ) -> None:
     """Another machine, a proxy, another name for this one, a page in a browser."""
-    with pytest.raises(Problem) as refused:
-        await Gate((), desk, local_person="mara").admit(request(client, **headers))
+    gate = Gate((), desk, local=True, local_person="mara")
+    with connection() as ports, pytest.raises(Problem) as refused:
+        await gate.admit(request(client, ports=ports, **headers))
     assert (refused.value.status, refused.value.kind) == (403, "not-local")
     assert why in refused.value.detail
     assert "[[gateway.tokens]]" in refused.value.detail
+
+
+async def test_a_proxy_that_adds_no_header_is_known_by_the_version_it_speaks(desk: Desk) -> None:
+    """What nginx sends with nothing but `proxy_pass`: `Host: 127.0.0.1:8080`, in HTTP/1.0."""
+    with connection() as ports, pytest.raises(Problem, match="forwarded") as refused:
+        await Gate((), desk, local=True).admit(request(ports=ports, version="1.0"))
+    assert refused.value.kind == "not-local"
+
+
+@contextlib.contextmanager
+def neighbour(*, hung_up: bool) -> Iterator[tuple[int, int]]:
+    """Have a program of another user connect, and yield the ports of both ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with subprocess.Popen([sys.executable, "-c", KNOCK, str(port)]) as program:
+            there, _ = listening.accept()
+            with there:
+                client = int(there.makefile().readline())
+                if hung_up:
+                    program.kill()
+                    program.wait()
+                yield client, port
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("hung_up", [False, True])
+async def test_a_program_of_another_user_needs_a_token(desk: Desk, hung_up: bool) -> None:
+    """A neighbour on this machine, or a proxy; hanging up before it is looked at helps nobody."""
+    with neighbour(hung_up=hung_up) as ports, pytest.raises(Problem, match="another user"):
+        await Gate((), desk, local=True).admit(request(ports=ports))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +184,7 @@ async def test_where_there_are_tokens_nobody_comes_in_without_one(
     desk: Desk, authorization: str
 ) -> None:
     """That holds for programs on this machine too, and the hash is no token."""
-    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), desk, local_person="mara")
+    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), desk, local=True, local_person="mara")
     with pytest.raises(Problem) as refused:
         await gate.admit(request(authorization=authorization))
     assert refused.value.status == 401
@@ -162,7 +247,7 @@ async def test_a_token_without_the_scope_of_a_request_is_refused(desk: Desk) -> 
 
 async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(desk: Desk) -> None:
     """Where programs on this machine need none, one that is worth nothing lets nobody in."""
-    gate = Gate((), desk, local_person="mara")
+    gate = Gate((), desk, local=True, local_person="mara")
     header = await kept(desk, Scope.RUNS_READ, users=("sam",))
     assert (await gate.admit(request(authorization=header))).name != "local"
     await revoke(desk.ledger, header.split("_")[1], by="test")

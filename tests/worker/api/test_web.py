@@ -10,6 +10,8 @@ import pytest
 import pytest_asyncio
 
 from chromium import Tab, chromium
+from signoff.broker.follow import follow
+from signoff.core.events import What
 from signoff.core.run import RunState
 from worker.api.client import LOCAL, Site, lines_of, site
 from worker.api.test_bad_input import TOKENS, bearer
@@ -77,6 +79,37 @@ async def test_a_request_for_input_is_answered_in_the_page(here: Site, tab: Tab)
     (approval,) = await ledger.approvals(run.approvals)
     assert approval.decision is not None
     assert approval.decision.payload == "A-17"
+
+
+async def test_a_refused_confirmation_is_seen_in_the_page(here: Site, tab: Tab) -> None:
+    """An answer that comes second does not end in silence: the page shows why it was not taken."""
+    await tab.open(f"{here.url}/dev-ui/?app=finance")
+    await tab.write(CHAT, "Reimburse me $2600 for the refusal")
+    await tab.key("Enter")
+    await tab.find("app-long-running-response", "2600")
+    ledger = here.plant.parts.ledger
+    (run, *_) = await ledger.recent_runs()
+    asked = follow(ledger.store, subject=run.id)
+    event = await anext(one async for one in asked if one.what is What.ASKED)
+    call = (await ledger.approval(event.approval)).origin.confirmation
+    first = await here.answer(run.app, run.session, call, {"confirmed": False}, user=run.user)
+    assert first.status_code == 200
+    await tab.click("app-long-running-response input[type=checkbox]")
+    await tab.click("app-long-running-response button", "Submit")
+    await tab.find("app-chat, body", "The call has been answered before")
+
+
+async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> None:
+    """Status and problem are those that everybody else gets."""
+    body = {"appName": "finance", "userId": "user", "sessionId": "none"}
+    body |= {"newMessage": {"role": "user", "parts": [{"text": "hi"}]}}
+    told = await here.http.post("/run_sse", json=body, headers={"Accept": "text/event-stream"})
+    plain = await here.http.post("/run_sse", json=body)
+    assert told.status_code == plain.status_code == 404
+    assert told.headers["content-type"].startswith("text/event-stream")
+    event = json.loads(told.text.removeprefix("data: "))
+    assert event["errorCode"] == "not-found"
+    assert event["customMetadata"]["problem"] == plain.json()
 
 
 @pytest.mark.parametrize(

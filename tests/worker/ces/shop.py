@@ -39,15 +39,24 @@ def note(what: str, tool_context: ToolContext) -> dict:
     tool_context.state["noted"] = what
     return {"noted": what * LENGTH}
 
+def show(details: dict, tool_context: ToolContext) -> dict:
+    "Do something, and show the approver what the model says of it."
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(payload=details)
+        return {"status": "pending"}
+    return note("shown", tool_context)
+
 def script(turn):
     if turn.tool_results:
         return str(dict(turn.tool_results[-1].response))
+    if turn.user_text.startswith("["):
+        return ToolCall(*json.loads(turn.user_text))
     return ToolCall("CALL", ARGS)
 
 root_agent = Agent(
     name="shop",
     model=ScriptedModel(script=script),
-    tools=[CesToolset(HERE / "tools"), FunctionTool(pay, require_confirmation=True), note],
+    tools=[CesToolset(HERE / "tools"), FunctionTool(pay, require_confirmation=True), note, show],
 )
 app = App(
     name=HERE.name,
@@ -68,7 +77,7 @@ async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = ""
     """Let Mara answer what a run waits for, and the crew go on with it."""
     for one in await office.ask(run):
         decide = office.desk.approve if yes else office.desk.reject
-        await decide(one.id, MARA, channel="test", **({"reason": reason} if reason else {}))
+        await decide(one.id, MARA, channel="cli", **({"reason": reason} if reason else {}))
     return await office.resume(await office.ledger.run(run.id))
 
 

@@ -194,7 +194,7 @@ async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
     app = shop(Rules(key=KEY), "on", on=source)
     run = await office.submit(app, "go")
     for one in await office.ask(run, InDoubt.ASK):
-        await office.desk.approve(one.id, MARA, channel="test")
+        await office.desk.approve(one.id, MARA, channel="cli")
     await die(office, monkeypatch, stages.resume(app), step, after=after)
     run = await office.resume(run)
     while run.state is RunState.PAUSED:
@@ -218,7 +218,7 @@ async def test_a_no_to_what_is_in_doubt_is_the_truth(
     app = shop(Rules(key=KEY, needs_approval=('tool == "note"',)), "one", one=source)
     run = await office.submit(app, "go")
     for one in await office.ask(run, InDoubt.ASK):
-        await office.desk.approve(one.id, MARA, channel="test")
+        await office.desk.approve(one.id, MARA, channel="cli")
     assert await die(office, monkeypatch, stages.resume(app), step, after=True)
     run = await office.resume(run)
     assert noted(office) == done

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from signoff.worker.ces.http import HttpRefused, facts, is_public, request
+from signoff.worker.ces import http
+from signoff.worker.ces.hosts import target
+from signoff.worker.ces.http import FROM, HttpRefused, check, facts, request
 from signoff.worker.ces.rules import Rules
 
 Ask = Callable[..., dict[str, Any]]
@@ -45,6 +47,8 @@ async def server() -> AsyncIterator[str]:
                 said = "HTTP/1.1 307 Go\r\nlocation: /around\r\ncontent-length: 0\r\n\r\n"
             case "/moved":
                 said = "HTTP/1.1 303 See\r\nlocation: /echo\r\ncontent-length: 0\r\n\r\n"
+            case "/kept":
+                said = "HTTP/1.1 307 Keep\r\nlocation: /echo?kept\r\ncontent-length: 0\r\n\r\n"
             case "/missing":
                 said = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
             case _:
@@ -60,6 +64,14 @@ async def server() -> AsyncIterator[str]:
         yield f"127.0.0.1:{port}"
 
 
+async def follow(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
+    """Make a request as the host of code does, where no call has to wait."""
+    check(asked)
+    while "onwards" in (answer := await request(rules, asked)):
+        asked = answer["onwards"]
+    return answer
+
+
 def rules(server: str, **more: Any) -> Rules:
     """Rules under which the server may be reached, although its address is private."""
     return Rules(internal_hosts=(server,), **more)
@@ -68,7 +80,7 @@ def rules(server: str, **more: Any) -> Rules:
 async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
     """Parameters, JSON and text arrive; text, status and reason come back."""
     asked = {"method": "POST", "url": f"http://{server}/echo", "params": {"a": 1}, "json": {"b": 2}}
-    answer = await request(rules(server), asked)
+    answer = await follow(rules(server), asked)
     assert answer["status_code"] == 200
     assert answer["reason"] == "OK"
     assert answer["text"] == f'POST /echo?a=1 HTTP/1.1|host: {server}|{{"b":2}}'.replace(
@@ -79,14 +91,14 @@ async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
 async def test_data_is_a_form_or_text(server: str) -> None:
     """`data` is sent as a form where it is a dictionary, and as it stands where it is text."""
     asked = {"method": "PUT", "url": f"http://{server}/echo", "data": {"a": "b c"}}
-    assert (await request(rules(server), asked))["text"].endswith("|a=b+c")
-    assert (await request(rules(server), {**asked, "data": '{"x"'}))["text"].endswith('|{"x"')
+    assert (await follow(rules(server), asked))["text"].endswith("|a=b+c")
+    assert (await follow(rules(server), {**asked, "data": '{"x"'}))["text"].endswith('|{"x"')
 
 
 async def test_an_error_status_is_an_answer(server: str) -> None:
     """A 404 is a response, and nothing is raised before the code asks for it."""
     asked = {"method": "GET", "url": f"http://{server}/missing"}
-    assert await request(rules(server), asked) == {
+    assert await follow(rules(server), asked) == {
         "text": "",
         "status_code": 404,
         "reason": "Not Found",
@@ -96,37 +108,37 @@ async def test_an_error_status_is_an_answer(server: str) -> None:
 async def test_a_redirect_is_followed_under_the_same_rules(server: str) -> None:
     """303 becomes a GET of the target; what leads to another host is refused."""
     moved = {"method": "POST", "url": f"http://{server}/moved", "json": {}}
-    assert (await request(rules(server), moved))["text"].startswith("GET /echo")
+    assert (await follow(rules(server), moved))["text"].startswith("GET /echo")
     for path, words in [
         ("out", "evil.example is not an allowed host"),
         ("metadata", "not an allowed host"),
         ("around", "redirects more than"),
     ]:
         with pytest.raises(HttpRefused, match=words):
-            await request(rules(server), {"method": "GET", "url": f"http://{server}/{path}"})
+            await follow(rules(server), {"method": "GET", "url": f"http://{server}/{path}"})
     kept = {"method": "GET", "url": f"http://{server}/out", "allow_redirects": False}
-    assert (await request(rules(server), kept))["status_code"] == 302
+    assert (await follow(rules(server), kept))["status_code"] == 302
 
 
 async def test_a_redirect_to_a_private_address_of_an_allowed_host_is_refused(server: str) -> None:
     """A host that is allowed and has a private address is refused behind a redirect too."""
     allowed = rules(server, hosts=("169.254.169.254",))
     with pytest.raises(HttpRefused, match="private address"):
-        await request(allowed, {"method": "GET", "url": f"http://{server}/metadata"})
+        await follow(allowed, {"method": "GET", "url": f"http://{server}/metadata"})
 
 
 async def test_time_and_size_are_bounded(server: str) -> None:
     """An answer that does not come, or does not end, is refused."""
     slow = {"method": "GET", "url": f"http://{server}/slow"}
     with pytest.raises(HttpRefused, match=r"longer than 0\.2 seconds"):
-        await request(rules(server, http_seconds=0.2), slow)
+        await follow(rules(server, http_seconds=0.2), slow)
     with pytest.raises(HttpRefused, match="more than 1000 bytes"):
-        await request(
+        await follow(
             rules(server, http_bytes=1000), {"method": "GET", "url": f"http://{server}/endless"}
         )
     large = {"method": "POST", "url": f"http://{server}/echo", "data": "x" * 2000}
     with pytest.raises(HttpRefused, match="sent more than 1000 bytes"):
-        await request(rules(server, http_bytes=1000), large)
+        await follow(rules(server, http_bytes=1000), large)
 
 
 @pytest.mark.parametrize(
@@ -161,43 +173,13 @@ async def test_time_and_size_are_bounded(server: str) -> None:
 async def test_only_allowed_hosts_are_reached(url: str) -> None:
     """Anything but http and https to an allowed host at its usual port is refused."""
     with pytest.raises(HttpRefused):
-        await request(Rules(hosts=("api.example.com",)), {"method": "GET", "url": url})
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1",
-        "10.1.2.3",
-        "172.16.0.1",
-        "192.168.1.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "0.0.0.0",
-        "224.0.0.1",
-        "::1",
-        "fe80::1%eth0",
-        "fd00::1",
-        "::ffff:10.0.0.1",
-        "2002:7f00:1::",
-        "64:ff9b::a00:1",
-    ],
-)
-def test_private_addresses_are_known(address: str) -> None:
-    """Private, local, shared, multicast and wrapped addresses are not public."""
-    assert not is_public(address)
-
-
-def test_public_addresses_are_known() -> None:
-    """The addresses of the public internet are."""
-    assert is_public("93.184.216.34")
-    assert is_public("2606:2800:220:1::1")
+        await follow(Rules(hosts=("api.example.com",)), {"method": "GET", "url": url})
 
 
 async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
     """An allowed host whose name points inside is refused: the address counts, not the name."""
     with pytest.raises(HttpRefused, match="private address"):
-        await request(Rules(hosts=("localhost",)), {"method": "GET", "url": "http://localhost/"})
+        await follow(Rules(hosts=("localhost",)), {"method": "GET", "url": "http://localhost/"})
 
 
 async def test_what_it_does_not_take_is_said(server: str) -> None:
@@ -206,10 +188,14 @@ async def test_what_it_does_not_take_is_said(server: str) -> None:
     for asked, words in [
         ({"method": "GET", "url": url, "verify": False}, "does not take verify"),
         ({"method": "POST", "url": url, "data": "x", "json": {}}, "and not both"),
-        ({"method": "TRACE", "url": url}, "needs a url, and"),
+        ({"method": "TRACE", "url": url}, "needs a method: GET, HEAD, OPTIONS, DELETE"),
+        ({"method": "GET", "url": url, "headers": ["x"]}, "headers of a request are a dictionary"),
+        ({"method": "GET", "url": url, "cookies": {"a": 1}}, "are a dictionary of text"),
+        ({"method": "GET"}, "cannot be requested"),
+        ({"method": "GET", "url": url, FROM: []}, "does not take redirected_from"),
     ]:
         with pytest.raises(HttpRefused, match=words):
-            await request(rules(server), asked)
+            await follow(rules(server), asked)
 
 
 def test_an_approver_sees_no_secrets() -> None:
@@ -235,7 +221,7 @@ async def test_a_private_address_in_disguise_is_refused_where_it_is_allowed(host
     """An address is what it resolves to, however it is written, and whatever the settings say."""
     allowed = Rules(hosts=(host.strip("[]"),))
     with pytest.raises(HttpRefused, match=r"private address|has no address"):
-        await request(allowed, {"method": "GET", "url": f"http://{host}/"})
+        await follow(allowed, {"method": "GET", "url": f"http://{host}/"})
 
 
 async def test_a_name_that_changes_its_address_gains_nothing(
@@ -252,7 +238,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     name = f"api.example.com:{port}"
-    answer = await request(
+    answer = await follow(
         Rules(internal_hosts=(name,)), {"method": "GET", "url": f"http://{name}/echo"}
     )
     assert f"host: {name}" in answer["text"].lower()
@@ -269,6 +255,57 @@ async def test_one_private_address_among_public_ones_is_enough(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     with pytest.raises(HttpRefused, match="private address"):
-        await request(
+        await follow(
             Rules(hosts=("api.example.com",)), {"method": "GET", "url": "http://api.example.com/"}
         )
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+async def test_every_method_is_sent(server: str, method: str) -> None:
+    """HEAD has no body in its answer, and OPTIONS has one."""
+    asked = {"method": method, "url": f"http://{server}/echo"}
+    answer = await follow(rules(server), asked)
+    assert answer["status_code"] == 200
+    assert answer["text"] == "" if method == "HEAD" else answer["text"].startswith("OPTIONS /echo")
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "after"),
+    [
+        ("POST", 301, "GET"),
+        ("POST", 302, "GET"),
+        ("POST", 303, "GET"),
+        ("POST", 307, "POST"),
+        ("POST", 308, "POST"),
+        ("PUT", 302, "PUT"),
+        ("PUT", 303, "GET"),
+        ("HEAD", 303, "HEAD"),
+        ("DELETE", 301, "DELETE"),
+    ],
+)
+def test_a_redirect_keeps_what_it_has_to(method: str, status: int, after: str) -> None:
+    """The method, and with it the body (RFC 9110, section 15.4)."""
+    asked = {
+        "method": method,
+        "url": "https://a.example/x",
+        "params": {"q": "1"},
+        "json": {"b": 2},
+        "headers": {"Authorization": "s", "Content-Type": "application/json", "X": "y"},
+        "cookies": {"c": "d"},
+    }
+    for there, secrets in [
+        ("/y", True),
+        ("https://A.example.:443/y", True),
+        ("http://a.example/y", False),
+        ("https://a.example:8443/y", False),
+        ("//b.example/y", False),
+    ]:
+        made = http._onwards(asked, target("https://a.example/x?q=1"), status, there)
+        assert made["method"] == after
+        assert ("json" in made) == (after == method)
+        assert ("Content-Type" in made["headers"]) == (after == method)
+        assert ("Authorization" in made["headers"]) is secrets
+        assert ("cookies" in made) is secrets
+        assert "params" not in made
+        assert made["headers"]["X"] == "y"
+        assert made[FROM] == ["https://a.example/x?q=1"]

@@ -14,7 +14,7 @@ from signoff.worker.adk.history import confirmations
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces import sandbox
 from signoff.worker.ces.rules import Rules
-from signoff.worker.suspended import Suspended
+from signoff.worker.suspended import claimed
 from worker.ces.shop import KEY, another_worker, answer, waiting
 from worker.office import MARA, Office
 from worker.test_taken_up import Fuse, lay, work_until_death
@@ -58,7 +58,7 @@ async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
     """The next worker asks what is still to be asked, or the run is in doubt; no refund comes twice."""
     run = await office.submit("refunds", "refund 50, 200, 60 and 300")
     for one in await office.ask(run):
-        await office.desk.approve(one.id, MARA, channel="test")
+        await office.desk.approve(one.id, MARA, channel="cli")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.resume("refunds"))
@@ -192,9 +192,10 @@ async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
     )
     assert session is not None
     [asked] = [one for event in session.events for one in confirmations(event)]
-    assert isinstance(asked.suspended, Suspended)
-    assert not asked.suspended.sealed
-    return asked.suspended.ref, await snapshots.fetch(office.ledger, asked.suspended.ref)
+    code = claimed(asked.payload)
+    assert code is not None
+    assert not code.sealed
+    return code.ref, await snapshots.fetch(office.ledger, code.ref)
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "not whole", "another key"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from google.adk.events.event import Event as AdkEvent
 
+from signoff.worker.ces.translate import context_of
 from worker.ces.studio import run, run_file
 
 EVENTS: list[Any] = [
@@ -14,7 +17,7 @@ EVENTS: list[Any] = [
         "id": f"e{number}",
         "invocation_id": "i1",
         "author": author,
-        "timestamp": 1.5,
+        "timestamp": 1,
         "content": {
             "signoff": "Content",
             "role": "user" if author == "user" else "model",
@@ -143,7 +146,7 @@ EXAMPLES: list[tuple[str, str, Any]] = [
     (
         "Event",
         "e = context.events[0]\nreturn [e.id, e.invocation_id, e.author, e.timestamp, e.content.role, e.long_running_tool_ids, e.partial, e.turn_complete, e.error_code, e.error_message, e.interrupted, e.branch, e.grounding_metadata]",
-        ["e0", "i1", "user", 1.5, "user", *[None] * 8],
+        ["e0", "i1", "user", 1, "user", *[None] * 8],
     ),
     (
         "Event methods",
@@ -265,6 +268,54 @@ EXAMPLES: list[tuple[str, str, Any]] = [
         "return [HttpMethod.GET.value, str(HttpMethod.POST), HttpMethod.PUT == 'PUT', HttpMethod.DELETE.name, HttpMethod.PATCH == HttpMethod.GET]",
         ["GET", "POST", True, "DELETE", False],
     ),
+    (
+        "HttpMethod.HEAD and OPTIONS",
+        "return [str(HttpMethod.HEAD), HttpMethod.OPTIONS.value, HttpMethod.HEAD == 'HEAD']",
+        ["HEAD", "OPTIONS", True],
+    ),
+    (
+        "ces_public",
+        "return [ces_public.Part.from_text('a').text, ces_public.LlmResponse.from_parts([ces_public.Part(text='b')]).content.parts[0].text, ces_public.Content is Content, isinstance(context, ces_public.ToolContext)]",
+        ["a", "b", True, True],
+    ),
+    (
+        "all names of ces_public",
+        "return [n for n in 'AsyncTools Blob CallbackContext Content Event EventActions ExternalResponse FunctionCall FunctionDeclaration FunctionResponse GenerateContentConfig HttpMethod LlmRequest LlmResponse Part Requests StatusError Tool ToolContext ToolDeclaration Tools'.split() if not hasattr(ces_public, n)]",
+        [],
+    ),
+    (
+        "Requests, Tools and AsyncTools",
+        "return [isinstance(ces_requests, Requests), isinstance(tools, Tools), isinstance(async_tools, AsyncTools), isinstance(tools, AsyncTools)]",
+        [True, True, True, False],
+    ),
+    (
+        "StatusError by keyword",
+        "try:\n    raise StatusError(status_code=404, reason='Not Found')\nexcept StatusError as e:\n    return [e.status_code, e.reason]",
+        [404, "Not Found"],
+    ),
+    (
+        "ces_public.StatusError",
+        "try:\n    raise ces_public.StatusError(reason='Busy', status_code=503)\nexcept ces_public.StatusError as e:\n    return [e.status_code, e.reason, isinstance(e, StatusError)]",
+        [503, "Busy", True],
+    ),
+    (
+        "Event.timestamp",
+        "return [type(context.events[0].timestamp).__name__, Event(timestamp=7).timestamp]",
+        ["int", 7],
+    ),
+    (
+        "Event.long_running_tool_ids",
+        "e = Event(long_running_tool_ids=['a', 'b', 'a'])\nreturn [type(e.long_running_tool_ids).__name__, sorted(e.long_running_tool_ids), 'a' in e.long_running_tool_ids, Event().long_running_tool_ids]",
+        ["set", ["a", "b"], True, None],
+    ),
+    (
+        "Part.from_audio",
+        "import json\nb = Part.from_audio('gs://a.wav', interruptable=False).inline_data\nreturn [b.mime_type, json.loads(b.raw_data.decode())]",
+        [
+            "application/json+audio",
+            {"audioUri": "gs://a.wav", "cancellable": False, "interruptable": False},
+        ],
+    ),
 ]
 
 
@@ -306,9 +357,9 @@ async def test_asynchronous_tools_are_polled() -> None:
     assert ended.result == [True, "done", "done"]
 
 
-@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch"])
+@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch", "head", "options"])
 async def test_requests_go_out_by_every_method(method: str) -> None:
-    """`ces_requests` has get, post, put, delete and patch, each with keyword arguments."""
+    """`ces_requests` has all methods of HTTP, each with keyword arguments."""
     answer = {"response": {"text": "x", "status_code": 201, "reason": "Created"}}
     ended = await run_file(
         f"def main():\n    return ces_requests.{method}('https://x.example', headers={{'A': 'b'}}).status_code",
@@ -331,3 +382,44 @@ async def test_an_unknown_tool_is_named() -> None:
     assert await run(
         "try:\n    tools.nothing({})\nexcept AttributeError as e:\n    return 'nothing' in str(e)"
     )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "import ces_public",
+        "from ces_public import Part, StatusError as Wrong",
+        "from ces_public import *",
+        "import ces_requests as http, json",
+        "import json, ces_public as ces",
+    ],
+)
+async def test_what_is_there_may_be_imported_too(header: str) -> None:
+    """Editors and type checkers want imports of what Google's runtime has without one."""
+    ended = await run_file(
+        f"{header}\n\ndef main(part: ces_public.Part = None) -> ces_public.Content:\n"
+        "    return Part.from_text('a').text\n"
+    )
+    assert ended.result == "a"
+
+
+async def test_an_import_has_the_name_that_it_is_given() -> None:
+    """`as` works."""
+    ended = await run_file(
+        "from ces_public import Part as P\nimport ces_requests as http\n\n"
+        "def main():\n    return [P is Part, http is ces_requests]\n"
+    )
+    assert ended.result == [True, True]
+
+
+def test_events_of_a_session_are_told_as_googles_runtime_does() -> None:
+    """Whole seconds, and the ids of long-running calls in any order."""
+    event = AdkEvent(author="shop", timestamp=12.75, long_running_tool_ids={"b", "a"})
+    session = SimpleNamespace(id="s1", events=[event])
+    context: Any = SimpleNamespace(
+        user_content=None, invocation_id="i1", agent_name="shop", session=session
+    )
+    [told] = context_of(context, {})["events"]
+    assert told["timestamp"] == 12
+    assert isinstance(told["timestamp"], int)
+    assert told["long_running_tool_ids"] == ["a", "b"]

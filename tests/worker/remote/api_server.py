@@ -16,7 +16,7 @@ import pytest
 
 from signoff.broker.embedded import free_port
 
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 class ApiServer:

@@ -71,12 +71,12 @@ class FarOffice:
     async def approve(self, run: Run, **values: Any) -> None:
         """Let Mara approve everything that waits."""
         for approval in await self.ask(run):
-            await self.desk.approve(approval.id, MARA, channel="test", values=values or None)
+            await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def reject(self, run: Run, reason: str) -> None:
         """Let Mara reject everything that waits."""
         for approval in await self.ask(run):
-            await self.desk.reject(approval.id, MARA, channel="test", reason=reason)
+            await self.desk.reject(approval.id, MARA, channel="cli", reason=reason)
 
     async def approval(self, run: Run) -> Approval:
         """Return the one approval of a run's pause."""

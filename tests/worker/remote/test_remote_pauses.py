@@ -36,7 +36,7 @@ async def answer(office: FarOffice, run: Run, reason: str = "", **values: Any) -
     """Let Mara answer the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
     await office.desk.approve(
-        approval.id, MARA, channel="test", reason=reason, values=values or None
+        approval.id, MARA, channel="cli", reason=reason, values=values or None
     )
     return await office.work(run)
 
@@ -180,12 +180,12 @@ async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, s
     asked = {one.kind: one for one in await odd_agents.ask(run)}
     assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
     await odd_agents.desk.approve(
-        asked[Kind.INPUT].id, MARA, channel="test", values={"value": 4711}
+        asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
     )
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []
-    await odd_agents.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="test")
+    await odd_agents.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert [line for line in odd_agents.there.lines() if "paid" in line] == [{"paid": "A"}]

@@ -90,11 +90,11 @@ async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -
     """One answer resumes nothing; the second resumes both, each by its own decision."""
     run = await odd_agents.submit(app, "pay both")
     first, second = await odd_agents.ask(run)
-    await odd_agents.desk.approve(first.id, MARA, channel="test")
+    await odd_agents.desk.approve(first.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []
-    await odd_agents.desk.reject(second.id, MARA, channel="test", reason="not B")
+    await odd_agents.desk.reject(second.id, MARA, channel="cli", reason="not B")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
@@ -109,12 +109,12 @@ async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -
     odd_agents.runtime.apps = {app: remote}
     run = await odd_agents.submit(app, "pay both")
     first, second = await odd_agents.ask(run, resume=Resume.EACH)
-    await odd_agents.desk.approve(first.id, MARA, channel="test")
+    await odd_agents.desk.approve(first.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert (run.state, run.waiting) == (RunState.PAUSED, (second.id,))
     assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
     assert (await odd_agents.ledger.approval(first.id)).handoff is Handoff.RESUMED
-    await odd_agents.desk.approve(second.id, MARA, channel="test")
+    await odd_agents.desk.approve(second.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert sorted(line["paid"] for line in odd_agents.there.lines()) == ["A", "B"]

@@ -46,8 +46,8 @@ async def paused(office: FarOffice) -> Run:
 async def approve_first(office: FarOffice, run: Run) -> None:
     """Approve the first call and reject the second, as it was recorded."""
     first, second = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="test")
-    await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
 
 
 def is_answer(body: dict[str, Any]) -> bool:

@@ -44,9 +44,9 @@ async def test_siblings_are_answered_together(office: Office, app: str) -> None:
     """One answer resumes nothing; the second resumes both, each by its own decision."""
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="test")
+    await office.desk.approve(first.id, MARA, channel="cli")
     assert (await office.resume(run)).state is RunState.PAUSED
-    await office.desk.reject(second.id, MARA, channel="test", reason="not B")
+    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]

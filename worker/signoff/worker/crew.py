@@ -8,7 +8,7 @@ import random
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -67,6 +67,7 @@ class Crew:
         runtime: Runs the agents.
         lease: Seconds after which a worker that shows no sign of life is taken for dead.
         slots: How many items may be in work at once, whichever stages they are of.
+        valid_for: How long a yes is good for whose policy does not say.
         closing: Set when the process is to stop: what is in work is finished, and no more begun.
     """
 
@@ -74,6 +75,7 @@ class Crew:
     runtime: Runtime
     lease: float = 30.0
     slots: int = 128
+    valid_for: timedelta = outcomes.VALID_FOR
     closing: bool = False
     _free: asyncio.Semaphore = field(init=False, repr=False)
 
@@ -190,10 +192,12 @@ class Crew:
         if outcomes.started_and_not_finished(approvals):
             # Whoever started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
+        if resuming and await self._ask_about_expired(run, hold):
+            return False
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
         try:
-            if run.waiting and not self.runtime.resumes_each(run.app):
+            if run.waiting and not await self.runtime.resumes_each(run, approvals):
                 return await self._wait_for_the_rest(run, hold)
             turn = await (
                 self.runtime.resume(run, answered, hold.fence)
@@ -205,6 +209,18 @@ class Crew:
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
             return await self._failed(run, hold, error)
+
+    async def _ask_about_expired(self, run: Run, hold: Hold) -> bool:
+        """Ask again about calls whose yes is too old to start them; say whether there are any."""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = outcomes.expired(run, approvals, self.valid_for, now=now)
+            return None if change is None else change.ack(hold.item)
+
+        if not await self._settle(run, hold, build):
+            return False
+        log.warning("run.approval_expired", approvals=run.approvals)
+        return True
 
     async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
         """Put a run that was answered in part back into its pause, unless it is whole by now."""

@@ -26,9 +26,9 @@ class MixedRuntime:
         """Start a run in the runtime of its app; see there for the errors."""
         return await self.others.get(run.app, self.usual).start(run, fence)
 
-    def resumes_each(self, app: str) -> bool:
-        """Say whether a pause of this app may be answered in parts."""
-        return self.others.get(app, self.usual).resumes_each(app)
+    async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
+        """Say whether these approvals of a pause may be answered in parts."""
+        return await self.others.get(run.app, self.usual).resumes_each(run, approvals)
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Resume a run in the runtime of its app; see there for the errors."""

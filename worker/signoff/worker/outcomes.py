@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
@@ -15,6 +15,9 @@ from signoff.core.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.policy import InDoubt
 from signoff.core.run import Run
 from signoff.worker.port import Pause, Turn
+
+VALID_FOR = timedelta(days=7)
+"""How long a yes is good for where neither its policy nor the settings say."""
 
 LONGEST_WORD = 4_000
 """How much of the agent's last word an approver is told."""
@@ -127,6 +130,32 @@ def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetim
         _tell(change, approval, problem)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
+
+
+def expired(
+    run: Run, approvals: Sequence[Approval], valid_for: timedelta, *, now: datetime
+) -> Change | None:
+    """Return the change that asks again about calls whose yes has expired, unstarted.
+
+    Args:
+        run: The run.
+        approvals: All those of its pause.
+        valid_for: How long a yes is good for whose policy does not say.
+        now: The present.
+
+    Returns:
+        None if there is no such call.
+    """
+    change, replaced = Change(), dict[str, str]()
+    for one in approvals:
+        if one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for):
+            after, question, noted = one.expire(now=now, valid_for=valid_for)
+            _route(change.put(after, was=one).put(question, was=None).note(noted), question)
+            replaced[one.id] = question.id
+    if not replaced:
+        return None
+    decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
+    return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
 
 
 def started_and_not_finished(approvals: Sequence[Approval]) -> bool:

@@ -172,7 +172,10 @@ def waiting_calls(events: Sequence[Event]) -> list[tuple[str, types.FunctionCall
         (event.author, call)
         for event in events
         for call in event.get_function_calls()
-        if call.name == CONFIRMATION and call.id and call.id not in answered
+        # A model can make a call of this name too; ADK marks its own as long-running.
+        if call.name == CONFIRMATION
+        and call.id in (event.long_running_tool_ids or ())
+        and call.id not in answered
     ]
 
 

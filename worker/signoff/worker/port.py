@@ -63,5 +63,5 @@ class Runtime(Protocol):
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer these approvals of a pause and run to the next pause or to the end."""
 
-    def resumes_each(self, app: str) -> bool:
-        """Say whether a pause of this app may be answered in parts."""
+    async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
+        """Say whether these approvals of a pause may be answered in parts."""

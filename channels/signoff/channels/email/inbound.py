@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import weakref
 from collections.abc import Sequence
 from typing import AnyStr, Final
@@ -16,7 +17,7 @@ from signoff.broker.ledger import Ledger
 from signoff.channels.email.addresses import normal_address, plus_parts
 from signoff.channels.email.limits import Limits
 from signoff.channels.email.servers import is_loopback
-from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.settings import EmailSettings, InboundSettings
 from signoff.channels.email.stored import store
 from signoff.channels.tokens import find_holder
 from signoff.core.errors import ConfigError, LedgerError
@@ -49,6 +50,7 @@ class MailServer:
         limits = Limits(ledger, settings.limits)
         self._handler = _Handler(ledger, settings, limits)
         self._settings = settings
+        self._tls = Certificate(settings.inbound) if settings.inbound.certificate else None
         self._server: asyncio.Server | None = None
         self._open: weakref.WeakSet[SMTP] = weakref.WeakSet()
 
@@ -56,8 +58,11 @@ class MailServer:
         """Listen.
 
         Raises:
-            ConfigError: The address is taken, or not ours to listen on.
+            ConfigError: The address is taken, or not ours to listen on; or the certificate cannot
+                be read.
         """
+        if self._tls is not None:
+            self._tls.read()
         # aiosmtpd logs every command, and with it every token.
         logging.getLogger("mail.log").setLevel(logging.ERROR)
         inbound = self._settings.inbound
@@ -102,6 +107,8 @@ class MailServer:
 
     def _session(self) -> SMTP:
         inbound = self._settings.inbound
+        if self._tls is not None:
+            self._tls.read_again()
         kind = _Lmtp if inbound.protocol == "lmtp" else _Smtp
         session = kind(
             self._handler,
@@ -112,10 +119,56 @@ class MailServer:
             ident="Signoff",
             timeout=120,
             command_call_limit=_MOST_COMMANDS,
+            tls_context=self._tls.context if self._tls is not None else None,
+            require_starttls=inbound.require_tls,
             loop=asyncio.get_running_loop(),
         )
         self._open.add(session)
         return session
+
+
+class Certificate:
+    """What a connection is encrypted with, after STARTTLS (RFC 3207).
+
+    Args:
+        settings: Where certificate and key are.
+
+    Attributes:
+        context: How connections are encrypted.
+    """
+
+    def __init__(self, settings: InboundSettings) -> None:
+        self._settings = settings
+        self._read_at: tuple[int, ...] = ()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+    def read(self) -> None:
+        """Read certificate and key.
+
+        Raises:
+            ConfigError: They cannot be read, or do not belong together.
+        """
+        certificate, key = self._settings.certificate, self._settings.private_key
+        if certificate is None:
+            return
+        try:
+            changed = tuple(one.stat().st_mtime_ns for one in (certificate, key or certificate))
+            if changed != self._read_at:
+                self.context.load_cert_chain(certificate, key)
+                self._read_at = changed
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"{certificate} cannot be used as the certificate: {error}. It has to be PEM, with "
+                "its key in the same file or in private_key",
+                key="email.inbound.certificate",
+            ) from error
+
+    def read_again(self) -> None:
+        """Read them if they have changed; where that fails, those from before are used on."""
+        try:
+            self.read()
+        except ConfigError as error:
+            log.error("mail.certificate", error=str(error))  # noqa: TRY400 -- the message says it all
 
 
 class _Careful(SMTP):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from signoff.broker.ledger import Ledger
+from signoff.broker.throttle import Rule, Throttle
 from signoff.channels.email.settings import LimitSettings
 
 SPAN: Final = timedelta(hours=1)
@@ -23,10 +24,11 @@ class Limits:
 
     def __init__(self, ledger: Ledger, settings: LimitSettings) -> None:
         self._ledger = ledger
+        self._throttle = Throttle(ledger.store)
         self._settings = settings
 
     async def allow_recipient(self, token: str, sender: str) -> bool:
-        """Count a mail that is announced, and say whether it is within the limits.
+        """Count a mail that is announced, unless it is over a limit; say whether it may come.
 
         Args:
             token: Where it is to go.
@@ -35,13 +37,10 @@ class Limits:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        keys = [_key("token", token.lower())]
+        rules = [Rule(_key("token", token.lower()), self._settings.per_token, SPAN)]
         if sender:
-            keys.append(_key("sender", sender.lower()))
-        to_token, *from_sender = await self._count(*keys)
-        return to_token <= self._settings.per_token and all(
-            count <= self._settings.per_sender for count in from_sender
-        )
+            rules.append(Rule(_key("sender", sender.lower()), self._settings.per_sender, SPAN))
+        return await self._throttle.allow(*rules)
 
     async def allow_peer(self, peer: str) -> bool:
         """Say whether a peer may go on, after the unknown recipients that it has tried.

@@ -22,6 +22,7 @@ MOST_PARTS: Final = 50
 DEEPEST: Final = 10
 
 _ONCE: Final = ("content-type", "content-transfer-encoding")
+_SINGLE: Final = ("from", "message-id", "date", "subject", "in-reply-to", "references")
 _LONGEST_BOUNDARY: Final = 200  # RFC 2046 section 5.1.1 allows 70
 _CHARSETS: Final = (
     *("ascii", "utf-8", "utf-16", "utf-32", "iso8859-", "cp125", "cp437", "cp850", "cp874", "koi8"),
@@ -55,6 +56,11 @@ class Headers:
     def every(self, name: str) -> tuple[str, ...]:
         """Return the values of all fields of this name."""
         return tuple(value for field, value in self.fields if field == name)
+
+    @property
+    def repeated(self) -> str:
+        """A field that may be there once (RFC 5322, section 3.6) and is there twice, or ""."""
+        return next((name for name in _SINGLE if len(self.every(name)) > 1), "")
 
     def first(self, name: str) -> str:
         """Return the value of the topmost field of this name, or ""."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Collection, Sequence
@@ -27,6 +28,9 @@ _WALL: Final = 5
 
 _PROGRAM: Final = ("-P", "-m", "signoff.channels.email.reader")
 """-P: nothing is imported from the working directory."""
+
+_KEPT: Final = re.compile("PATH|PYTHON.*|VIRTUAL_ENV|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH")
+"""The variables of the environment that it gets: whoever breaks a parser finds no secrets there."""
 
 _MAIL: Final = TypeAdapter(IncomingMail)
 
@@ -151,6 +155,7 @@ class _Reader:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)},
             # Ctrl-C is for the process that started it; this one ends with its standard input.
             start_new_session=True,
         )

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
+from html import escape
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -19,14 +20,31 @@ from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.ids import message_id
 from signoff.channels.email.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
+from signoff.channels.email.threads import subject_tag
 from signoff.channels.phrases import harmless, moment
 from signoff.channels.port import Kind, Message
-from signoff.core.card import Card, Row, one_line
+from signoff.core.card import Card, Row, one_line, unbroken
 from signoff.core.errors import MailRefused
 from signoff.core.parts import Kind as Asks
+from signoff.core.showing import shortened
 
 _ROOM: Final = 24_000
-"""Characters for all arguments together: Gmail cuts a mail off at 102 KB of HTML."""
+"""Bytes of HTML for all arguments together, names and values."""
+
+_MOST_ROWS: Final = 60
+"""Arguments of a mail that does not show all of them."""
+
+_LARGEST: Final = 95_000
+"""Bytes of HTML of a card that shows all: Gmail cuts a mail off at 102 KB."""
+
+_FRAME: Final = 14_000
+_A_ROW: Final = 700
+_A_FIELD: Final = 300
+_A_LINE: Final = 400
+"""Bytes of HTML around everything, around an argument, a field to fill, and a remark; measured."""
+
+_LONGEST_HINT: Final = 2_000
+_LONGEST_NAME: Final = 200
 
 _BLANK: Final = frozenset({"", "0", "0.0", "null"})
 """What a field of a payload template is shown as where the person has to fill it."""
@@ -78,7 +96,7 @@ class LinkMail:
     browser: str
 
 
-def render(message: Message, settings: EmailSettings) -> EmailMessage:
+def render(message: Message, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
     """Return a message as an email.
 
     No text of others gets into a header but as one printable line, and none of our lines begins
@@ -87,6 +105,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     Args:
         message: What to tell whom.
         settings: Who we are.
+        key: Makes the code in its Message-ID; see `MessageKey`.
 
     Returns:
         A multipart/alternative mail. The same message gives a mail of the same Message-ID.
@@ -98,7 +117,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     if message.token:
         mail["Reply-To"] = settings.reply_address(message.token)
     mail["Subject"] = subject(message)
-    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain)
+    mail["Message-ID"] = message_id(message.id, message.card.approval, settings.domain, key=key)
     thread = [one for one in (message.thread, message.reply_to) if _is_message_id(one)]
     if thread and message.kind is not Kind.CARD:
         mail["In-Reply-To"] = thread[-1]
@@ -106,7 +125,7 @@ def render(message: Message, settings: EmailSettings) -> EmailMessage:
     return _ended(mail, message.id, plain_text(message, settings), html(message, settings))
 
 
-def render_link(message: LinkMail, settings: EmailSettings) -> EmailMessage:
+def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
     """Return the mail with a link to sign in; see `render`.
 
     Raises:
@@ -114,7 +133,7 @@ def render_link(message: LinkMail, settings: EmailSettings) -> EmailMessage:
     """
     mail = _begun(message, settings)
     mail["Subject"] = "Sign in to Signoff"
-    mail["Message-ID"] = message_id(message.id, "link", settings.domain)
+    mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
     context = {"message": message, "until": moment(message.until), "cut_marker": CUT_MARKER}
     text, page = (
         _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
@@ -139,14 +158,26 @@ def html(message: Message, settings: EmailSettings) -> str:
     return _INLINER.inline(_utf8(text))
 
 
+def is_whole(card: Card) -> bool:
+    """Say whether a mail shows all of a call: nothing is cut by us, nor by any mail program."""
+    rows = sum(_size(row.name) + _size(row.value) for row in card.rows)
+    # A field stands in the button's link too, percent-encoded.
+    fields = sum(8 * _size(row.name + row.value) + _size(row.note) for row in card.fields)
+    said = sum(_size(one.who) + _size(one.text) for one in card.comments)
+    lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
+    frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
+    frame += _A_LINE * (len(card.comments) + len(card.warnings))
+    texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))
+    return rows <= _ROOM and frame + rows + fields + texts <= _LARGEST
+
+
 def subject(message: Message) -> str:
     """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
     card = message.card
-    tail = card.approval[-4:]
     needed = f"Answer needed: {_word(card.agent or card.app)}"
     if card.kind is not Asks.INPUT:
         needed = f"Approval needed: {_word(card.tool)}"
-    words = f"{needed} ({_word(card.app)}) #{tail}"
+    words = f"{needed} ({_word(card.app)}) {subject_tag(card.approval)}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
 
 
@@ -220,11 +251,18 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
     decides = address and message.kind is not Kind.QUESTION
+    whole = is_whole(card)
+    # A yes that is confirmed on the page is given where all of it is shown.
+    approves = whole or card.in_two_steps
     reply = f"Re: {subject(message).removeprefix('Re: ')}"
     return {
         "message": message,
         "card": card,
-        "rows": fit(card.rows),
+        "rows": card.rows if whole else fit(card.rows),
+        "hint": card.hint if whole else shortened(card.hint, _LONGEST_HINT),
+        "whole": whole,
+        "approves": approves,
+        "cut": not (whole or card.in_two_steps),
         "cut_marker": CUT_MARKER,
         "preheader": _preheader(message),
         "until": moment(card.deadline) if card.deadline else "",
@@ -238,7 +276,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         ],
         "claimed": _claimed(card),
         "offer": card.beforehand if message.person in card.beforehand.who else None,
-        "approve_link": mailto(address, reply, f"approve{values}") if decides else "",
+        "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
         "answered": bool(address),
         "sender": settings.sender_address,
@@ -255,32 +293,43 @@ def _preheader(message: Message) -> str:
     if message.kind is not Kind.CARD:
         return f"{message.headline} {message.text}"[:_LONGEST_PREHEADER]
     card = message.card
-    rows = (f"{row.name}: {one_line(row.value)}" for row in card.rows)
+    rows = (f"{row.name}: {unbroken(row.value)}" for row in card.rows)
     return " · ".join([f"From {card.requester}", *rows])[:_LONGEST_PREHEADER]
 
 
 def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
     """Return arguments that fit a mail; what is left out is said, and the digest covers it.
 
-    The room is shared out from the shortest value to the longest, so that one huge argument does
-    not hide the small ones.
+    The room, in bytes of HTML, is shared out from the shortest value to the longest, so that one
+    huge argument does not hide the small ones.
     """
+    shown, left_out = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
+    sizes = [_size(row.value) for row in shown]
     allowed: dict[int, int] = {}
     left = room
-    by_length = sorted(range(len(rows)), key=lambda at: len(rows[at].value))
-    for done, at in enumerate(by_length):
-        share = max(left // (len(rows) - done), 0)
-        allowed[at] = min(len(rows[at].value), share)
+    for done, at in enumerate(sorted(range(len(shown)), key=sizes.__getitem__)):
+        share = max(left // (len(shown) - done), 0)
+        allowed[at] = min(sizes[at], share)
         left -= allowed[at]
-    return tuple(_cut(row, allowed[at]) for at, row in enumerate(rows))
+    fitted = tuple(_cut(row, sizes[at], allowed[at]) for at, row in enumerate(shown))
+    more = (Row(name="…", value=f"{left_out:,} more arguments"),) if left_out > 0 else ()
+    return fitted + more
 
 
-def _cut(row: Row, length: int) -> Row:
-    if len(row.value) <= length:
-        return row
-    cut = len(row.value) - length
-    note = f"… {cut:,} more characters; see the whole call before you decide"
-    return Row(name=row.name, value=f"{row.value[:length]}{note}")
+def _cut(row: Row, size: int, room: int) -> Row:
+    name = shortened(row.name, _LONGEST_NAME)
+    if size <= room:
+        return Row(name=name, value=row.value)
+    length = len(row.value) * room // size
+    while _size(row.value[:length]) > room:
+        length = length * 9 // 10
+    return Row(name=name, value=shortened(row.value, length))
+
+
+def _size(text: str) -> int:
+    """Return how many bytes of HTML a text takes."""
+    escaped = escape(text, quote=False).encode("utf-8", "backslashreplace")
+    return len(escaped) + len("<br>") * text.count("\n")
 
 
 def _lone_number(card: Card) -> str:

@@ -8,15 +8,23 @@ from typing import TypeVar
 
 import structlog
 
+from signoff.channels.email.ids import MessageKey
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.pace import AGAIN, Pace
-from signoff.channels.email.render import LinkMail, plain_text, recipient, render, render_link
+from signoff.channels.email.render import (
+    LinkMail,
+    is_whole,
+    plain_text,
+    recipient,
+    render,
+    render_link,
+)
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.email.smtp import Envelope, SmtpSender
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.tokens import Holder
-from signoff.core.approval import Approval
+from signoff.core.approval import Approval, Shown
 from signoff.core.card import card
 from signoff.core.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
 from signoff.core.payload import find_field
@@ -34,6 +42,7 @@ class EmailChannel:
         settings: The settings.
         pace: How fast mail may go out; as fast as it can where there is none.
         tokens: Where tokens for the login come from, where it is not by password.
+        key: Makes the codes in the Message-IDs.
 
     Raises:
         ConfigError: A file that the settings name cannot be read.
@@ -42,10 +51,16 @@ class EmailChannel:
     name = "email"
 
     def __init__(
-        self, settings: EmailSettings, *, pace: Pace | None = None, tokens: Tokens | None = None
+        self,
+        settings: EmailSettings,
+        *,
+        pace: Pace | None = None,
+        tokens: Tokens | None = None,
+        key: MessageKey | None = None,
     ) -> None:
         self._settings = settings
         self._pace = pace
+        self._key = key
         self._signer = settings.dkim.signer()
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
 
@@ -58,19 +73,25 @@ class EmailChannel:
         return await self._deliver(messages, render_link)
 
     async def _deliver(
-        self, messages: Sequence[M], write: Callable[[M, EmailSettings], EmailMessage]
+        self, messages: Sequence[M], write: Callable[[M, EmailSettings, bytes], EmailMessage]
     ) -> list[Result]:
+        try:
+            key = await self._key.get() if self._key is not None else b""
+        except LedgerUnavailable as error:
+            return [Retry(0, str(error), counted=False)] * len(messages)
         results: dict[int, Result] = {}
         mails: dict[int, Envelope] = {}
         receipts: dict[int, str] = {}
+        shown: dict[int, Shown] = {}
         for at, message in enumerate(messages):
             try:
-                mail = write(message, self._settings)
+                mail = write(message, self._settings, key)
                 data = mail.as_bytes()
                 if self._signer is not None:
                     data = self._signer.sign(data)
                 mails[at] = Envelope(self._from(message), recipient(message), data)
                 receipts[at] = str(mail["Message-ID"])
+                shown[at] = _shown(message)
             except MailRefused as error:
                 results[at] = Refused(str(error))
             except Exception as error:
@@ -78,7 +99,8 @@ class EmailChannel:
                 results[at] = Retry(0, f"{type(error).__name__}: {error}")
         outcomes = await self._send(list(mails.values())) if mails else []
         for at, problem in zip(mails, outcomes, strict=True):
-            results[at] = Delivered(receipts[at]) if problem is None else _result(problem)
+            result = Delivered(receipts[at], shown=shown[at])
+            results[at] = result if problem is None else _result(problem)
         return [results[at] for at in range(len(messages))]
 
     async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
@@ -101,6 +123,12 @@ class EmailChannel:
         if isinstance(message, Message) and message.token and self._settings.bounces:
             return self._settings.reply_address(message.token)
         return self._settings.sender_address
+
+
+def _shown(message: Message | LinkMail) -> Shown:
+    if not isinstance(message, Message) or message.kind is not Kind.CARD:
+        return Shown.UNKNOWN
+    return Shown.COMPLETE if is_whole(message.card) else Shown.CUT
 
 
 def _result(error: MailError) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from email.utils import parseaddr
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -36,6 +37,14 @@ def _sender(text: str) -> str:
     return text
 
 
+def _domain_name(text: str) -> str:
+    name = text.strip().lower().strip(".")
+    if normal_address(f"x@{name}") is None:
+        raise ValueError(f"{text!r} is not a domain like amazonses.com")
+    return name
+
+
+DomainName = Annotated[str, AfterValidator(_domain_name)]
 Mailbox = Annotated[str, AfterValidator(_plain_address)]
 Sender = Annotated[str, AfterValidator(_sender)]
 
@@ -77,6 +86,10 @@ class InboundSettings(Table):
         host: The address to listen on.
         port: The port to listen on; 0 lets the system choose one.
         max_bytes: The largest mail that is taken; answers are small.
+        certificate: A file with the certificate of this server and its chain, in PEM. STARTTLS is
+            offered where it is set. One that is renewed is read anew.
+        private_key: A file with the private key, where it is not in the file of the certificate.
+        require_tls: Whether mail is only taken encrypted.
     """
 
     listen: bool = True
@@ -84,6 +97,15 @@ class InboundSettings(Table):
     host: str = "127.0.0.1"
     port: int = Field(default=8025, ge=0, le=65535)
     max_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 20)
+    certificate: Path | None = None
+    private_key: Path | None = None
+    require_tls: bool = False
+
+    @model_validator(mode="after")
+    def _with_certificate(self) -> Self:
+        if self.certificate is None and (self.private_key is not None or self.require_tls):
+            raise ValueError("private_key and require_tls need a certificate: set that too")
+        return self
 
 
 def _webhook_secret(secret: SecretStr) -> SecretStr:
@@ -165,6 +187,9 @@ class EmailSettings(Table):
         bounces: Send with the token in the envelope's sender, so that a bounce says whose card did
             not arrive and the default is asked. Switch it off where the provider takes only its
             own addresses there.
+        message_id_domains: Domains of relays that put Message-IDs of their own on our mails, as
+            Amazon SES does. An answer to such a mail cannot say that it answers ours, so it counts
+            by the tag in its subject alone.
         smtp: The server that takes our mail.
         dkim: A signature of our own on it.
         inbound: Where the answers come in.
@@ -177,6 +202,7 @@ class EmailSettings(Table):
     sender: Sender = "Signoff <approvals@signoff.localhost>"
     mailbox: Mailbox = "approvals@signoff.localhost"
     bounces: bool = True
+    message_id_domains: tuple[DomainName, ...] = ("amazonses.com",)
     smtp: SmtpSettings = Field(default_factory=SmtpSettings)
     dkim: DkimSettings = Field(default_factory=DkimSettings)
     inbound: InboundSettings = Field(default_factory=InboundSettings)

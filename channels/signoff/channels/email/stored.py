@@ -87,18 +87,25 @@ def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str], peer
     )
 
 
-def remember(change: Change, identity: str) -> Change:
-    """Add to a change that a mail was processed, of which other copies may come by other paths."""
-    return change.put_raw(_seen_key(identity), "{}", ttl=REMEMBERED)
+def remember(change: Change, identity: str, *, within: timedelta = REMEMBERED) -> Change:
+    """Add to a change that a mail was processed, of which other copies may come by other paths.
+
+    Args:
+        change: Added to.
+        identity: What the copies have in common.
+        within: For how long it is known, a week at the least.
+    """
+    return change.put_raw(_seen_key(identity), "{}", ttl=max(within, REMEMBERED))
 
 
-async def is_known(ledger: Ledger, identity: str) -> bool:
-    """Say whether another copy of a mail was processed.
+async def is_known(ledger: Ledger, *identities: str) -> bool:
+    """Say whether another copy of a mail was processed, by anything that they have in common.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    return await ledger.raw(_seen_key(identity)) is not None
+    found = await ledger.store.read([_seen_key(one) for one in identities])
+    return any(one is not None for one in found)
 
 
 def _seen_key(identity: str) -> str:

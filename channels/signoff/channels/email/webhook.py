@@ -13,7 +13,6 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
-from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from signoff.broker.change import Change
@@ -78,8 +77,6 @@ class _Webhook:
             )
         except Problem as problem:
             return _refused(request, problem)
-        except ClientDisconnect:
-            return Response(status_code=400)
         return _taken()
 
     async def mailgun(self, request: Request) -> Response:
@@ -101,8 +98,6 @@ class _Webhook:
             )
         except Problem as problem:
             return _refused(request, problem)
-        except ClientDisconnect:
-            return Response(status_code=400)
         return _taken()
 
     async def _store(

@@ -16,6 +16,7 @@ from signoff.channels.leaving import person_called
 from signoff.core.errors import AbsenceRefused, MoveRefused
 from signoff.core.hours import Absence
 from signoff.core.people import Directory, Person
+from signoff.core.steps import Assurance
 
 
 class AwayPages:
@@ -51,7 +52,9 @@ class AwayPages:
         return await self._absence(request, self._come_back)
 
     async def _absence(
-        self, request: Request, note: Callable[[Person, Mapping[str, str]], Awaitable[None]]
+        self,
+        request: Request,
+        note: Callable[[Person, Mapping[str, str], Assurance], Awaitable[None]],
     ) -> Response:
         """Note an absence.
 
@@ -64,7 +67,8 @@ class AwayPages:
         visit, status, alert = await self._visits.proven(visit, form, strict=strict)
         try:
             if not alert:
-                await note(visit.person, form)
+                given = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
+                await note(visit.person, form, given)
                 return go(f"{ROOT}/away")
         except AbsenceRefused as error:
             status, alert = 422, str(error)
@@ -81,7 +85,7 @@ class AwayPages:
         person, now = visit.person, await self._desk.ledger.now()
         directory = await self._desk.people.directory()
         present = directory.get(person.id) or person
-        absence = present.absence(now)
+        absence, has_factor = present.absence(now), await self._visits.has_factor(visit)
         later = sorted(
             (one for one in present.away if one.start > present.day(now)), key=lambda one: one.start
         )
@@ -93,14 +97,13 @@ class AwayPages:
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=await self._visits.needs_code(
-                visit, strict=await self._visits.has_factor(visit)
-            ),
+            ask_code=await self._visits.needs_code(visit, strict=has_factor),
+            has_factor=has_factor,
             alert=alert,
             form=form or {},
         )
 
-    async def _leave(self, person: Person, form: Mapping[str, str]) -> None:
+    async def _leave(self, person: Person, form: Mapping[str, str], given: Assurance) -> None:
         """Note the absence of a form.
 
         Raises:
@@ -115,9 +118,10 @@ class AwayPages:
         except MoveRefused as error:
             raise AbsenceRefused(str(error)) from error
         absence = Absence(start=start, end=end, delegate=delegate)
-        await self._desk.people.leave(person, absence, by=person.id, more={"channel": CHANNEL})
+        more = {"channel": CHANNEL}
+        await self._desk.people.leave(person, absence, by=person.id, more=more, assurance=given)
 
-    async def _come_back(self, person: Person, _: Mapping[str, str]) -> None:
+    async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
         """Note that somebody is here from today on.
 
         Raises:

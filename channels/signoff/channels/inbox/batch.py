@@ -16,7 +16,6 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.together import approve_together
 from signoff.channels.inbox.forms import BadForm
@@ -28,7 +27,6 @@ from signoff.channels.inbox.visits import Route, Visits
 from signoff.core.approval import Approval
 from signoff.core.card import Card, card
 from signoff.core.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
-from signoff.core.events import What
 from signoff.core.people import Person
 
 log = structlog.get_logger(__name__)
@@ -131,28 +129,17 @@ class BatchPages:
             return Outcome("", approval_id, _NOBODYS)
         path, title = page_of(seen.id), self._title(seen)
         if digest != seen.digest:
-            return Outcome(path, title, "It is another call than was shown: look at it again.")
-
+            problem = "It is another call than was shown: look at it again."
+            told: dict[str, JsonValue] = {"channel": CHANNEL, "batch": True}
+            await self._desk.note_refusal(seen.id, problem, by=person.id, more=told)
+            return Outcome(path, title, problem)
         try:
             after = await approve_together(self._desk, seen.id, person, channel=CHANNEL, more=more)
         except DecisionRefused as error:
-            await self._refused(person, seen.id, error)
             return Outcome(path, title, str(error))
         said = after.outcome(self._desk.directory)
         text = "Approved." if after.decision else f"Your yes is recorded; it is {said}."
         return Outcome(path, title, text, done=True)
-
-    async def _refused(self, person: Person, approval_id: str, error: DecisionRefused) -> None:
-        """Note that an answer does not count."""
-        approval = await self._ledger.approval(approval_id)
-        event = approval.note(
-            What.REFUSED_ANSWER,
-            now=await self._ledger.now(),
-            by=person.id,
-            why=str(error),
-            more={"channel": CHANNEL, "batch": True},
-        )
-        await self._ledger.commit(Change().note([event]))
 
     async def _found(self, person: Person, approval_id: str) -> Approval | None:
         """Return an approval, if there is one that this person may see."""

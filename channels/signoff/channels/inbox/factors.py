@@ -66,9 +66,18 @@ class Factors:
     Args:
         ledger: Where they are kept.
         key: Seals their secrets.
+
+    Raises:
+        ConfigError: There is none.
     """
 
     def __init__(self, ledger: Ledger, key: SecretStr) -> None:
+        if not key.get_secret_value():
+            raise ConfigError(
+                "secret_key is not set here: it seals the secrets of second factors. Set "
+                "SIGNOFF_INBOX__SECRET_KEY to what the gateways have.",
+                key="inbox.secret_key",
+            )
         self._ledger = ledger
         digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
         self._fernet = Fernet(base64.urlsafe_b64encode(digest))

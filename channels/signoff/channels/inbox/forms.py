@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from signoff.channels.http import Problem, read_body
 from signoff.channels.inbox.settings import ROOT
 
 _LARGEST: Final = 64 << 10
@@ -40,11 +41,10 @@ async def read_form(request: Request, *, origin: str) -> dict[str, str]:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise BadForm("What was sent is not a form.", status=415)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LARGEST:
-            raise BadForm("The form is too large. Shorten your text.", status=413)
+    try:
+        body = await read_body(request, _LARGEST)
+    except Problem as problem:
+        raise BadForm("The form is too large. Shorten your text.", status=413) from problem
     try:
         pairs = parse_qsl(
             body.decode("ascii"),

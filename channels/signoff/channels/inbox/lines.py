@@ -10,7 +10,7 @@ from typing import Final
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.phrases import moment
 from signoff.core.approval import Approval, State
-from signoff.core.card import card, one_line
+from signoff.core.card import card, one_line, unbroken
 from signoff.core.durations import roughly
 from signoff.core.people import Directory, Person
 
@@ -93,7 +93,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         id=approval.id,
         path=page_of(approval.id),
         title=shape.title,
-        what=_shortened(", ".join(f"{row.name}: {one_line(row.value)}" for row in shape.rows)),
+        what=_shortened(", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)),
         requester=shape.requester,
         since=When.of(approval.opened_at, now),
         due=When.of(approval.deadline, now) if pending else None,

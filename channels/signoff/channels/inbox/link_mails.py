@@ -11,7 +11,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.change import Change, Item
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, hashed
+from signoff.broker.throttle import Rule, Throttle, hashed
 from signoff.channels.email.render import LinkMail
 from signoff.channels.email.sender import EmailChannel
 from signoff.channels.inbox.forms import own_path
@@ -82,8 +82,8 @@ class LinkMails:
         if person is None:
             log.info("inbox.link_for_nobody", item=item.id)
             return None
-        key = f"tries:links:person:{hashed(person.id)}"
-        if item.attempts == 1 and not await self._throttle.allow(key, _MOST, LASTS):
+        rule = Rule(f"tries:links:person:{hashed(person.id)}", _MOST, LASTS)
+        if item.attempts == 1 and not await self._throttle.allow(rule):
             log.warning("inbox.too_many_links", person=person.id)
             return None
         return person

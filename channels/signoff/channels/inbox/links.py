@@ -18,10 +18,10 @@ from typing import Final
 from signoff.broker import stages
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.sessions import How
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.signin import Rule, TooManyAttempts, limited
+from signoff.channels.inbox.signin import TooManyAttempts, limited
 from signoff.core.people import normal_address
 
 LASTS: Final = timedelta(minutes=10)
@@ -88,9 +88,9 @@ class Links:
         """
         wanted = normal_address(address)
         about = hashed(wanted)
-        rules: list[Rule] = [(f"tries:links:peer:{hashed(network_of(peer))}", *_PEER_LIMIT)]
-        rules += limited(f"tries:links:address:{about}", _ADDRESS_LIMITS)
-        if not all([await self._throttle.allow(*one) for one in rules]):
+        of_peer = Rule(f"tries:links:peer:{hashed(network_of(peer))}", *_PEER_LIMIT)
+        of_address = limited(f"tries:links:address:{about}", _ADDRESS_LIMITS)
+        if not await self._throttle.allow(of_peer, *of_address):
             raise TooManyAttempts
         body = {
             "address": wanted[: _LONGEST_ADDRESS + 1],

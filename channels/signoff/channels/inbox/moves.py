@@ -34,15 +34,14 @@ from signoff.core.durations import parse_duration
 from signoff.core.errors import (
     ApprovalError,
     Conflict,
-    DecisionRefused,
     GrantRefused,
     MoveRefused,
     PayloadError,
     ReasonNeeded,
 )
-from signoff.core.events import What
 from signoff.core.moves import Operator
 from signoff.core.people import Person, Role
+from signoff.core.steps import Assurance
 from signoff.core.text import LONGEST_REASON, clean_text
 
 log = structlog.get_logger(__name__)
@@ -55,7 +54,6 @@ REASON: Final = "#reason"
 SPAN: Final = "#span"
 """What is no field of the payload, where it is said what is wrong with a form."""
 
-_DECIDING: Final = frozenset({"approve", "reject"})
 _STRICT: Final = frozenset({"approve", "reassign"})
 """What takes a second factor where a yes does: a session alone hands on no more than it may decide.
 A no counts without, as by mail."""
@@ -136,6 +134,9 @@ class MovePages:
         form = await self._visits.form(visit)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
+            await self._desk.note_refusal(
+                approval.id, _AGAIN, by=visit.person.id, more={"channel": CHANNEL}
+            )
             raise BadForm(_AGAIN)
         there = go(page_of(approval.id))
         guard = _guard(move, visit.person, approval, form)
@@ -151,7 +152,9 @@ class MovePages:
         operates = isinstance(approval.acting(visit.person, self._desk.directory), Operator)
         if operates and move in _OPERATED:
             more["role"] = Role.OPERATOR.value
-        sent = Sent(visit, approval, form, Along(also=also, more=more))
+        # What `strict` moves take was given just now, or within the minutes that it is good for.
+        assurance = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
+        sent = Sent(visit, approval, form, Along(also=also, more=more, assurance=assurance))
         try:
             await make(sent)
         except (PayloadErrors, ApprovalError, Conflict) as error:
@@ -171,23 +174,9 @@ class MovePages:
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        if isinstance(error, DecisionRefused) and move in _DECIDING:
-            await self._note_refusal(sent, error)
         tried = Tried(move, sent.form, *_told(error))
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
-
-    async def _note_refusal(self, sent: Sent, error: DecisionRefused) -> None:
-        """Note that an answer does not count."""
-        approval = await self._ledger.approval(sent.approval.id)
-        event = approval.note(
-            What.REFUSED_ANSWER,
-            now=await self._ledger.now(),
-            by=sent.person.id,
-            why=str(error),
-            more={"channel": CHANNEL},
-        )
-        await self._ledger.commit(Change().note([event]))
 
     # -- the moves -----------------------------------------------------------------------------
 

@@ -266,7 +266,11 @@ class OpenId:
     async def _address(
         self, known: Known, claims: Mapping[str, Any], token: Mapping[str, Any]
     ) -> str:
-        """Return the address that the provider has verified."""
+        """Return the address that the provider has verified.
+
+        Address and verification are of one source, the ID token or else userinfo: what one of them
+        says of the address that it means says nothing of another one.
+        """
         place = str(known.about.get("userinfo_endpoint", ""))
         if "email" not in claims and place:
             _require_safe(place, "userinfo_endpoint")
@@ -274,7 +278,7 @@ class OpenId:
             more = await _ask("GET", place, headers=bearer)
             if more.get("sub") != claims["sub"]:
                 raise SignInError("Your company's sign-in speaks of two people. Begin anew.")
-            claims = {**more, **claims}
+            claims = more
         address, verified = claims.get("email"), claims.get("email_verified")
         if not isinstance(address, str) or "@" not in address:
             raise SignInError(

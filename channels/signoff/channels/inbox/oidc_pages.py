@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.links import new_secret
 from signoff.channels.inbox.oidc import LASTS, OpenId, SignInError
@@ -56,8 +56,8 @@ class OidcPages:
     async def begin(self, request: Request) -> Response:
         """Send the browser to the provider."""
         to = own_path(request.query_params.get("next", ""))
-        key = f"tries:oidc:peer:{hashed(network_of(peer_of(request)))}"
-        if not await self._throttle.allow(key, *_PEER_LIMIT):
+        peer = hashed(network_of(peer_of(request)))
+        if not await self._throttle.allow(Rule(f"tries:oidc:peer:{peer}", *_PEER_LIMIT)):
             return self._visits.sign_in_page(to, status=429, alert=TOO_MANY)
         secret = new_secret(request.cookies.get(self._cookie, ""))
         try:

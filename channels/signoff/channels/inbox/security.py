@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.browsers import browser_of
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.keys import invited, passkeys_of
@@ -162,8 +162,8 @@ class SecurityPages:
     async def offer_to_sign_in(self, request: Request) -> Response:
         """Begin to sign in."""
         await self._visits.unbound_form(request)
-        key = f"tries:passkey:peer:{hashed(network_of(peer_of(request)))}"
-        if not await self._throttle.allow(key, *_PEER_LIMIT):
+        peer = hashed(network_of(peer_of(request)))
+        if not await self._throttle.allow(Rule(f"tries:passkey:peer:{peer}", *_PEER_LIMIT)):
             return _problem(TOO_MANY, status=429)
         return _json(await self._passkeys.offer_to_sign_in())
 

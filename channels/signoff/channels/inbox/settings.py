@@ -105,8 +105,8 @@ class InboxSettings(BaseModel):
         url: Where people reach it: ``"https://approvals.example.com"``. What stands there passes
             on to the gateway. Cards then carry a link. Without it there is no page.
         secret_key: Seals the secrets of the authenticator apps in Redis; at least 32 characters
-            that nobody can guess (`openssl rand -base64 32`), the same for all gateways. With
-            another key everybody has to be enrolled anew.
+            that nobody can guess (`openssl rand -base64 32`), the same for all gateways, which
+            alone need it. With another key everybody has to be enrolled anew.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
             takes an address and a code of an authenticator app, ``"passkey"`` one that was added on
             the page, ``"oidc"`` goes by the sign-in of the company.
@@ -134,7 +134,8 @@ class InboxSettings(BaseModel):
     @model_validator(mode="after")
     def _together(self) -> Self:
         key = self.secret_key.get_secret_value()
-        if bool(self.url) != bool(key):
+        # A url without the key is what a process has that only writes links to the page.
+        if key and not self.url:
             raise ValueError("url and secret_key come together: set both or none")
         if key and len(key) < _SHORTEST_KEY:
             raise ValueError(

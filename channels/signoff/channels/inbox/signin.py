@@ -8,14 +8,11 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.factors import Factors
 from signoff.core.people import Directory, Person, normal_address
 
 log = structlog.get_logger(__name__)
-
-Rule = tuple[str, int, timedelta]
-"""What is counted, how many of it are allowed, and in what time."""
 
 _LIMITS: Final = ((5, timedelta(minutes=15)), (30, timedelta(days=1)))
 """Attempts that fail, for one person: a code is one of a million, and three count at a time."""
@@ -53,12 +50,12 @@ class SignIn:
         """
         wanted = normal_address(address)
         person = self._directory.find(wanted) if "@" in wanted else None
-        rules = [*_of_peer(peer), *limited(f"tries:address:{hashed(wanted)}")]
+        rules = [_of_peer(peer), *limited(f"tries:address:{hashed(wanted)}")]
         await self._refuse_too_many(rules, peer)
         # By person as well, because an alias gives no further attempts. That this is over is not
         # told: it would tell that two addresses are one person's.
         more = limited(f"tries:person:{hashed(person.id if person is not None else wanted)}")
-        known = person if await self._counted(more) else None
+        known = person if await self._throttle.allow(*more) else None
         return person if await self._checked(known, code, peer, [*rules, *more]) else None
 
     async def again(self, person: Person, code: str, *, peer: str) -> bool:
@@ -69,18 +66,15 @@ class SignIn:
         """
         # Counted apart: who knows an address can use up its attempts, and must not get at those
         # of a session.
-        rules = [*_of_peer(peer), *limited(f"tries:again:{hashed(person.id)}")]
+        rules = [_of_peer(peer), *limited(f"tries:again:{hashed(person.id)}")]
         await self._refuse_too_many(rules, peer)
         return await self._checked(person, code, peer, rules)
 
     async def _refuse_too_many(self, rules: Sequence[Rule], peer: str) -> None:
-        if not await self._counted(rules):
+        # Counted before anything is looked at, so that many at once are not more.
+        if not await self._throttle.allow(*rules):
             log.warning("inbox.too_many_attempts", peer=peer)
             raise TooManyAttempts
-
-    async def _counted(self, rules: Sequence[Rule]) -> bool:
-        # Counted before anything is looked at, so that many at once are not more.
-        return all([await self._throttle.allow(*rule) for rule in rules])
 
     async def _checked(
         self, person: Person | None, code: str, peer: str, rules: Sequence[Rule]
@@ -90,17 +84,15 @@ class SignIn:
         if not right:
             log.warning("inbox.code_refused", person=who, peer=peer)
             return False
-        for key, _, window in rules:
-            await self._throttle.refund(key, window)
+        await self._throttle.refund(*rules)
         log.info("inbox.code_taken", person=who, peer=peer)
         return True
 
 
-def _of_peer(peer: str) -> list[Rule]:
-    most, window = _PEER_LIMIT
-    return [(f"tries:peer:{hashed(network_of(peer))}", most, window)]
+def _of_peer(peer: str) -> Rule:
+    return Rule(f"tries:peer:{hashed(network_of(peer))}", *_PEER_LIMIT)
 
 
 def limited(key: str, limits: Sequence[tuple[int, timedelta]] = _LIMITS) -> list[Rule]:
     """Return the rules under which something is counted, by default those for codes."""
-    return [(f"{key}:{window.days}d", most, window) for most, window in limits]
+    return [Rule(f"{key}:{window.days}d", most, window) for most, window in limits]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from signoff.channels.phrases import moment
-from signoff.core.approval import Approval, Asked, Handoff, State
+from signoff.core.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.card import one_line, shown
 from signoff.core.choosing import NO_TURNS
 from signoff.core.events import Event, What
@@ -142,6 +142,7 @@ _PLAIN: Final = {
     What.FINISHED: "The tool came to its end",
     What.RESUMED: "The agent went on",
     What.NOT_RESUMED: "The answer did not reach the agent",
+    What.EXPIRED: "The yes expired before the tool could be started",
     What.IN_DOUBT: "The tool was not seen to finish",
     What.UNROUTABLE: "There was nobody to ask",
 }
@@ -254,8 +255,11 @@ def _sent(asked: Asked, names: _Names) -> Sent:
     state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "under way")
     if asked.problem:
         state = "refused"
+    cut = "it does not show all of the call" if asked.shown is Shown.CUT else ""
     away = f"out of office: {shown(asked.away)}" if asked.away else ""
-    return Sent(who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), away))))
+    return Sent(
+        who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
+    )
 
 
 _STATES: Final = {
@@ -303,6 +307,7 @@ _CAME_OF: Final = {
     Handoff.FINISHED: "The tool has run. The agent has not gone on yet.",
     Handoff.RESUMED: "The agent went on with the answer.",
     Handoff.IN_DOUBT: "The tool was started and not seen to finish: it may have happened or not.",
+    Handoff.EXPIRED: "The yes expired before the tool could be started. It is asked about again.",
     Handoff.FAILED: "The answer did not reach the agent. Whoever runs it has been alarmed.",
 }
 

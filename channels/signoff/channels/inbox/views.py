@@ -18,7 +18,7 @@ from signoff.core.grants import givers
 from signoff.core.levels import turn_of
 from signoff.core.moves import Operator, Who
 from signoff.core.people import Directory, Person
-from signoff.core.steps import mark_of
+from signoff.core.steps import Assurance, mark_of
 
 _MOST_NAMES: Final = 200
 _ANY: Final = "…"
@@ -195,7 +195,9 @@ def _places(
 
     def goes(of: Person) -> bool:
         by = person if of.id == person.id else who
-        return _taken(lambda: approval.may_reassign(by, directory, of=of, now=now))
+        # The form asks for the second factor, where it takes one.
+        given = Assurance.SECOND_FACTOR
+        return _taken(lambda: approval.may_reassign(by, directory, of=of, now=now, assurance=given))
 
     places = tuple(one for one in own if goes(one))
     if not places:

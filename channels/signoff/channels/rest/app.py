@@ -61,7 +61,7 @@ def make_rest(
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    add_handlers(app)
+    add_handlers(app, desk)
     routers = (
         _general(desk),
         make_runs(desk, is_app),

@@ -15,11 +15,16 @@ from signoff.broker.desk import Desk
 from signoff.broker.together import approve_together
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, same_call
+from signoff.channels.rest.carrying import Carrying, Id, by, same_call
 from signoff.channels.rest.entrance import Decider, Reader, Withdrawer
 from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import problem_of, responses
+from signoff.channels.rest.problems import (
+    CHANNEL,
+    note_problem,
+    problem_of,
+    responses,
+)
 from signoff.client import bodies, models
 from signoff.core.access import Scope
 from signoff.core.approval import Approval, State
@@ -201,6 +206,7 @@ class Approvals:
                         )
                 found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
             except Problem as problem:
+                await note_problem(self._desk, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
             except ApprovalError as error:
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated
 
 import structlog
 from fastapi import Path, Request, Response
@@ -15,7 +15,7 @@ from signoff.broker.desk import Desk
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
 from signoff.channels.rest.once import once
-from signoff.channels.rest.problems import not_found
+from signoff.channels.rest.problems import CHANNEL, not_found
 from signoff.client import models
 from signoff.core.access import Access
 from signoff.core.approval import Approval
@@ -25,8 +25,6 @@ from signoff.core.moves import Operator
 from signoff.core.people import Directory, Person, Role
 
 log = structlog.get_logger(__name__)
-
-CHANNEL: Final = "api"
 
 Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
 
@@ -100,9 +98,10 @@ def by(
     """
     person = directory.get(access.person) if directory is not None else None
     if seen is None or directory is None or person is None:
-        return {"token": access.id}
+        return {"channel": CHANNEL, "token": access.id}
     moves = isinstance(seen.acting(person, directory), Operator)
-    return {"token": access.id, **({"role": Role.OPERATOR.value} if moves else {})}
+    role = {"role": Role.OPERATOR.value} if moves else {}
+    return {"channel": CHANNEL, "token": access.id, **role}
 
 
 def same_call(seen: Approval, digest: str) -> None:

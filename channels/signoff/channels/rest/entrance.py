@@ -10,13 +10,11 @@ import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic_core import from_json
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.access import holder
 from signoff.broker.desk import Desk
-from signoff.broker.throttle import Throttle, hashed, network_of
+from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.http import Problem, read_body
 from signoff.channels.rest.problems import problem_of
 from signoff.core import access
@@ -69,9 +67,6 @@ class Entrance:
         except SignoffError as error:
             await problem_of(error).response()(scope, receive, send)
             return
-        except ClientDisconnect:
-            await Response(status_code=400)(scope, receive, send)
-            return
         await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> Access:
@@ -107,8 +102,8 @@ class Entrance:
             return
         peer = network_of(request.client.host if request.client is not None else "")
         key = f"tries:token:{hashed(peer)}"
-        if wait := await self._throttle.pause(key, _WRONG, _WHILE):
-            if await self._throttle.allow(f"{key}:told", 1, _WHILE):
+        if wait := await self._throttle.pause(Rule(key, _WRONG, _WHILE)):
+            if await self._throttle.allow(Rule(f"{key}:told", 1, _WHILE)):
                 log.warning("rest.wrong_tokens", peer=peer)
             raise _too_many("What is sent from here is no token, again and again.", wait)
 
@@ -128,7 +123,7 @@ async def _whole(request: Request) -> Receive:
     """Read the body, and return what hands it on.
 
     Raises:
-        Problem: It is too large, too slow, or not JSON.
+        Problem: It is too large, or not JSON.
     """
     body = await read_body(request, MOST)
     if body and request.method in _METHODS_WITH_BODY:

@@ -13,11 +13,11 @@ from signoff.broker.desk import Desk
 from signoff.broker.grants import Grants
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import CHANNEL, Carrying, Id, by, length_of, same_call
+from signoff.channels.rest.carrying import Carrying, Id, by, length_of, same_call
 from signoff.channels.rest.entrance import Decider, Handler, Reader
 from signoff.channels.rest.once import once
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import not_found, responses
+from signoff.channels.rest.problems import CHANNEL, not_found, note_problem, responses
 from signoff.client import bodies, models, others
 from signoff.core.access import Access
 from signoff.core.approval import Approval
@@ -136,7 +136,9 @@ class GrantRoutes:
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
             detail = "Whoever has given it does, or an administrator."
-            raise Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
+            problem = Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
+            await note_problem(self._desk, access, seen.approval, problem)
+            raise problem
         async with once(self._desk.ledger, access, request, response) as attempt:
             if attempt.about:
                 return await self._shown(seen)

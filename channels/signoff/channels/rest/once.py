@@ -22,6 +22,7 @@ from fastapi import Request, Response
 from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.channels.http import Problem
+from signoff.channels.rest.problems import IN_FLIGHT
 from signoff.core.access import Access
 
 HEADER: Final = "Idempotency-Key"
@@ -96,7 +97,7 @@ async def once(
     token = secrets.token_hex(8)
     if not await ledger.take_lease(f"lease:{name}", token, lease=LEASE):
         detail = "A request with this key is being carried out. Ask again in a moment."
-        raise Problem(409, "in-flight", "The same request is being carried out", detail)
+        raise Problem(409, IN_FLIGHT, "The same request is being carried out", detail)
     try:
         found = await ledger.raw(name)
         before = json.loads(found[1]) if found is not None else None

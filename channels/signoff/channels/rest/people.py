@@ -6,12 +6,11 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import JsonValue
 
 from signoff.broker.desk import Desk
 from signoff.channels.http import Problem
 from signoff.channels.rest import shapes
-from signoff.channels.rest.carrying import CHANNEL, by
+from signoff.channels.rest.carrying import by
 from signoff.channels.rest.entrance import Handler, Reader
 from signoff.channels.rest.once import once
 from signoff.channels.rest.problems import not_found, responses
@@ -69,7 +68,7 @@ class People:
                     person,
                     absence,
                     by=_who(access),
-                    more=_more(access),
+                    more=by(access),
                     also=attempt.done(person.id),
                 )
         log.info("rest.away", person=person.id, token=access.id)
@@ -84,7 +83,7 @@ class People:
         async with once(self._desk.ledger, access, request, response) as attempt:
             if not attempt.about:
                 also = attempt.done(person.id)
-                await self._people.come_back(person, by=_who(access), more=_more(access), also=also)
+                await self._people.come_back(person, by=_who(access), more=by(access), also=also)
         log.info("rest.back", person=person.id, token=access.id)
         return await self._shown(person)
 
@@ -111,10 +110,6 @@ def _may(access: Access, person_id: str) -> bool:
 
 def _who(access: Access) -> str:
     return access.person or access.shown
-
-
-def _more(access: Access) -> dict[str, JsonValue]:
-    return {"channel": CHANNEL, **by(access)}
 
 
 def make_people(desk: Desk) -> APIRouter:

@@ -12,10 +12,13 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
+from signoff.broker.desk import Desk
 from signoff.channels.http import PROBLEM, Problem, nothing_here
+from signoff.core.access import Access
 from signoff.core.errors import (
     AbsenceRefused,
     AlreadyDecided,
+    ApprovalNotFound,
     Claimed,
     Conflict,
     DecisionRefused,
@@ -25,13 +28,16 @@ from signoff.core.errors import (
     IllegalMove,
     InvalidRun,
     LeaseLost,
+    LedgerError,
     LedgerUnavailable,
     NotAnApprover,
     NotCanonical,
+    NotShownInFull,
     NotYourTurn,
     OwnRequest,
     PayloadError,
     RecordUnreadable,
+    SecondFactorNeeded,
     SecondStepNeeded,
     SignoffError,
     TooLate,
@@ -39,10 +45,17 @@ from signoff.core.errors import (
 
 log = structlog.get_logger(__name__)
 
+CHANNEL: Final = "api"
+IN_FLIGHT: Final = "in-flight"
+
+_REFUSED: Final = frozenset({403, 404, 409})
+
 KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     OwnRequest: (403, "own-request", "Nobody decides his own request"),
     NotAnApprover: (403, "not-an-approver", "This person is not asked"),
+    NotShownInFull: (403, "not-shown-in-full", "Not all of the call was shown"),
     SecondStepNeeded: (403, "second-step-needed", "It takes a second step that is not taken here"),
+    SecondFactorNeeded: (403, "second-factor-needed", "It takes a second factor"),
     AlreadyDecided: (409, "already-decided", "It has been decided before"),
     Claimed: (409, "claimed", "Somebody else has reserved it"),
     Escalated: (409, "escalated", "Others are asked by now"),
@@ -112,12 +125,15 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Have every error of an application answered with a problem document."""
+def add_handlers(app: FastAPI, desk: Desk) -> None:
+    """Have every error of an application answered with a problem document.
+
+    What is refused before it comes to the desk is put into the audit here.
+    """
 
     @app.exception_handler(Problem)
     async def refused(request: Request, problem: Problem) -> JSONResponse:
-        del request
+        await _note(desk, request, problem)
         return problem.response()
 
     @app.exception_handler(SignoffError)
@@ -135,6 +151,35 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def foreign(request: Request, error: HTTPException) -> JSONResponse:
         return nothing_here(request, error).response()
+
+
+async def _note(desk: Desk, request: Request, problem: Problem) -> None:
+    """Put into the audit that somebody may not do to an approval what they wanted."""
+    about = str(request.path_params.get("approval_id", ""))
+    access: Access | None = getattr(request.state, "access", None)
+    if request.method == "POST" and problem.status in _REFUSED and about and access is not None:
+        await note_problem(desk, access, about, problem)
+
+
+async def note_problem(desk: Desk, access: Access, approval: str, problem: Problem) -> None:
+    """Put into the audit that a token's request about an approval was refused.
+
+    Whoever may not see the approval is told that there is none; the audit says what was tried. A
+    request that is being carried out is no refusal, and what does not exist has no audit.
+    """
+    if problem.kind == IN_FLIGHT:
+        return
+    more = {"channel": CHANNEL, "token": access.id}
+    who = access.person or access.shown
+    try:
+        seen = access.sees(await desk.ledger.approval(approval), desk.directory)
+        why = problem if seen else f"{who} may not see this approval."
+        await desk.note_refusal(approval, why, by=who, more=more)
+    except ApprovalNotFound:
+        return
+    except LedgerError as error:
+        # Nothing was done, and whoever has asked is told so.
+        log.warning("rest.refusal_not_noted", approval=approval, error=str(error))
 
 
 def _invalid(errors: Sequence[Any]) -> Problem:

@@ -1,13 +1,13 @@
 """A message as Block Kit: the card, what it becomes when it is over, and notices.
 
-Pure: no I/O. Every text of an agent or a person is plain text or escaped, so that none of it is a
-mention, a link or an emoji; every block keeps to Slack's limits
-(https://docs.slack.dev/reference/block-kit/blocks).
+Pure: no I/O. Every text of an agent or a person is plain text, so that none of it is a mention, a
+link, an emoji or bold; mrkdwn has moments and words of ours alone. Every block keeps to Slack's
+limits (https://docs.slack.dev/reference/block-kit/blocks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from slack_sdk.models.blocks import (
@@ -22,6 +22,7 @@ from slack_sdk.models.blocks import (
     Option,
     OverflowMenuElement,
     SectionBlock,
+    TextObject,
 )
 
 from signoff.channels.port import Kind, Message
@@ -46,33 +47,33 @@ from signoff.channels.slack.references import (
     choice,
     short,
 )
+from signoff.channels.slack.rows import (
+    NAME,
+    NO_ARGUMENTS,
+    extent,
+    is_whole,
+    rows_of,
+    without_arguments,
+)
 from signoff.channels.slack.text import (
     BUTTON,
-    FIELD,
     HEADER,
     SECTION,
-    clip,
     date,
     escape,
     markup,
-    pieces,
     plain,
+    units,
 )
-from signoff.core.card import Card, Row, one_line
+from signoff.core.card import Card, one_line, unbroken
 from signoff.core.parts import Kind as Asks
+from signoff.core.parts import Shown
 
-MOST_ROWS: Final = 20
-"""Arguments on the card itself; the others are behind Details."""
-
-NO_ARGUMENTS: Final = "It takes no arguments."
-
-_FOLDED: Final = 160
-"""Characters of a value on the card itself; the rest is behind Details."""
-
-_ROWS_A_SECTION: Final = 5
 _SUMMARY: Final = 300
+_LINE: Final = 500
 _ID: Final = 64
 _HINT: Final = 600
+_MOST_COMMENTS: Final = 5
 
 Json = dict[str, Any]
 """What slack-sdk sends: JSON of Slack's own making."""
@@ -102,7 +103,8 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     card = message.card
     mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
     buttons = _buttons(card, to=message.person, inbox=inbox)
-    return [*mention, *_head(card, open_still=True), buttons, _marks(card)]
+    head = _head(card, open_still=True)
+    return [*mention, *head, *_missing(card, inbox), buttons, _marks(card)]
 
 
 def outcome_blocks(message: Message) -> list[Block]:
@@ -156,90 +158,76 @@ def metadata(message: Message) -> Json:
     return {"event_type": CARD, "event_payload": payload}
 
 
-def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
-    """Yield arguments in full, as far as so many blocks hold them; what is left out is said."""
-    left = most
-    for at, row in enumerate(rows):
-        if left < 3:
-            more = f"… and {len(rows) - at:,} more; the digest covers them too"
-            yield ContextBlock(elements=[plain(more)])
-            return
-        name = markup(f"*{escape(row.name, _SUMMARY)}*")
-        if row.value == _fold(row.value):
-            yield SectionBlock(fields=[name, plain(row.value, FIELD)])
-            left -= 1
-            continue
-        parts = pieces(row.value, SECTION, left - 2)
-        yield SectionBlock(text=name)
-        for part in parts:
-            yield SectionBlock(text=plain(part))
-        left -= 1 + len(parts)
-
-
-def without_arguments(card: Card) -> bool:
-    """Say whether a call takes none; a question has none to miss."""
-    return not card.rows and card.kind is not Asks.INPUT
-
-
 def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
+    whole = is_whole(card)
     yield HeaderBlock(text=plain(card.title, HEADER))
-    yield SectionBlock(text=markup(_who(card, open_still=open_still)))
+    yield SectionBlock(fields=_who(card, open_still=open_still))
+    if card.warnings:
+        said = "\n".join(f"⚠️ {one}" for one in card.warnings)
+        yield SectionBlock(text=plain(said, _LINE * 2))
     if card.hint:
-        yield SectionBlock(text=plain(card.hint, _HINT))
+        yield SectionBlock(text=plain(card.hint, SECTION if whole else _HINT), expand=whole or None)
     if without_arguments(card):
         yield SectionBlock(text=plain(NO_ARGUMENTS))
-    shown = card.rows[:MOST_ROWS]
-    for at in range(0, len(shown), _ROWS_A_SECTION):
-        fields = []
-        for row in shown[at : at + _ROWS_A_SECTION]:
-            # The value in a field of its own: only plain text shows it exactly as it is.
-            fields += [markup(f"*{escape(row.name, _SUMMARY)}*"), plain(_fold(row.value), FIELD)]
-        yield SectionBlock(fields=fields)
-    if left := len(card.rows) - len(shown):
-        yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
+    yield from rows_of(card, whole=whole)
+    if open_still:
+        yield from _standing(card)
     yield from _said(card)
     if open_still and card.fields:
         names = ", ".join(row.name for row in card.fields)
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
 
 
-def _said(card: Card) -> Iterator[Block]:
-    """Yield what was said about it, and who has claimed it."""
-    for one in card.comments:
+def _missing(card: Card, inbox: str) -> Iterator[Block]:
+    """Say where a yes is possible, where the card does not show all of the call."""
+    if is_whole(card):
+        return
+    if extent(card) is Shown.COMPLETE:
         yield ContextBlock(
-            elements=[
-                markup(f"*{escape(one.who, 100)}* · {date(one.at)}"),
-                plain(one.text, SECTION),
-            ]
+            elements=[plain(f"Some of it is folded. {_more(card)} shows all of it.")]
         )
+    elif not card.in_two_steps:
+        where = "on its page" if inbox else f"with `signoff approvals show {card.approval}`"
+        text = f"Slack cannot show all of this. Read all of it {where} and approve it there."
+        yield SectionBlock(text=plain(f"⚠️ {text} You can reject it here."))
+
+
+def _standing(card: Card) -> Iterator[Block]:
+    """Yield who has answered, and who is asked still."""
+    lines = [
+        card.progress,
+        f"Still asked: {card.awaited}" if card.awaited else "",
+        "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
+    ]
+    if said := "\n".join(plain(line, _LINE).text for line in lines if line):
+        yield SectionBlock(text=plain(said))
+
+
+def _said(card: Card) -> Iterator[Block]:
+    """Yield what was said about it last, and who has claimed it."""
+    for one in card.comments[-_MOST_COMMENTS:]:
+        who, at = plain(one.who, NAME), markup(date(one.at))
+        yield ContextBlock(elements=[who, at, plain(one.text, SECTION)])
     if card.claimed and card.claimed_until is not None:
-        said = f"Claimed by *{escape(card.claimed, 100)}* until {date(card.claimed_until)}"
-        yield ContextBlock(elements=[markup(said)])
+        who = plain(f"Claimed by {card.claimed}", NAME)
+        yield ContextBlock(elements=[who, markup(f"until {date(card.claimed_until)}")])
 
 
-def _who(card: Card, *, open_still: bool) -> str:
+def _who(card: Card, *, open_still: bool) -> list[TextObject]:
     """Return who asks, and until when: what has to be seen before anything is pressed."""
-    said = f"Asked for by *{escape(card.requester, 100)}*"
+    said: list[TextObject] = [plain(f"Asked for by {card.requester}", _SUMMARY)]
     if open_still and card.deadline is not None:
-        said += f" · answer until *{date(card.deadline)}*"
+        said.append(markup(f"Answer until *{date(card.deadline)}*"))
     if open_still and card.level:
-        said += f" · level {escape(card.level, 100)}"
-    if open_still and card.progress:
-        said += f"\n{escape(card.progress, 500)}"
-    if open_still and card.awaited:
-        said += f"\nStill asked: {escape(card.awaited, 500)}"
-    if open_still and card.in_two_steps:
-        said += "\nA yes has to be confirmed on its page afterwards."
+        said.append(plain(f"Level {card.level}", _SUMMARY))
     return said
 
 
 def _marks(card: Card) -> ContextBlock:
     """Return what nobody needs in order to answer, in small print."""
-    about = [f"app {escape(card.app, 100)}"]
-    if card.policy:
-        about.append(f"policy {escape(card.policy, 100)}")
-    about += [card.approval, f"digest `{short(card.digest)}`"]
-    return ContextBlock(elements=[markup(" · ".join(about))])
+    policy = [f"policy {card.policy}"] if card.policy else []
+    about = [f"app {card.app}", *policy, card.approval, f"digest {short(card.digest)}"]
+    return ContextBlock(elements=[plain(" · ".join(about), _LINE)])
 
 
 def _page(address: str) -> LinkButtonElement:
@@ -249,19 +237,21 @@ def _page(address: str) -> LinkButtonElement:
 def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     reference = _reference(card, to)
     value = reference.text()
-    yes, no = ("Answer", "Decline") if card.kind is Asks.INPUT else ("Approve", "Reject")
+    no = "Decline" if card.kind is Asks.INPUT else "Reject"
     elements: list[ButtonElement | LinkButtonElement | OverflowMenuElement] = []
-    approves_at_once = not (card.fields or card.optional)
+    approves_at_once = is_whole(card) and not (card.fields or card.optional)
     confirm = _confirm(card) if card.risky and approves_at_once else None
-    elements.append(
-        ButtonElement(
-            text=plain(yes, BUTTON),
-            action_id=APPROVE,
-            value=value,
-            style="primary",
-            confirm=confirm,
+    # A yes that is confirmed on the page is given where all of it is shown.
+    if extent(card) is Shown.COMPLETE or card.in_two_steps:
+        elements.append(
+            ButtonElement(
+                text=plain(_more(card), BUTTON),
+                action_id=APPROVE,
+                value=value,
+                style="primary",
+                confirm=confirm,
+            )
         )
-    )
     elements.append(
         ButtonElement(text=plain(no, BUTTON), action_id=REJECT, value=value, style="danger")
     )
@@ -281,6 +271,13 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
 
 
+def _more(card: Card) -> str:
+    """Return what the button says that approves, or shows what is to be approved."""
+    if card.kind is Asks.INPUT:
+        return "Answer"
+    return "Approve" if is_whole(card) else "Approve…"
+
+
 def _reference(card: Card, to: str) -> Reference:
     return Reference(approval=card.approval, digest=short(card.digest), to=to)
 
@@ -289,7 +286,7 @@ def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
     """Return what is wanted less often; who may is judged when it is chosen. Slack takes five."""
     in_a_place = reference.to.startswith("#")
     options = [("Comment…", COMMENT), ("Reassign…", REASSIGN)]
-    if card.deadline is not None:
+    if card.extends:
         options.append(("Extend…", EXTEND))
     if in_a_place or card.awaited:
         options.append(("Remind", REMIND))
@@ -305,10 +302,13 @@ def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
 
 
 def _confirm(card: Card) -> ConfirmObject:
-    shown = ", ".join(f"{row.name} = {one_line(row.value)}" for row in card.rows[:3])
+    shown = ", ".join(f"{row.name} = {unbroken(row.value)}" for row in card.rows)
+    text = f"{card.tool} will run with {shown}" if shown else f"{card.tool} will run"
+    if units(text) > _SUMMARY:
+        text = "It will run exactly as it is shown."
     return ConfirmObject(
         title=plain("Are you sure?", 100),
-        text=plain(f"{card.tool} will run with {shown}" if shown else f"{card.tool} will run", 300),
+        text=plain(text, _SUMMARY),
         confirm=plain("Approve", 30),
         deny=plain("Cancel", 30),
         style="danger",
@@ -332,9 +332,3 @@ def _paragraphs(text: str) -> Iterator[Block]:
     for paragraph in text.split("\n\n"):
         if paragraph.strip():
             yield SectionBlock(text=plain(paragraph.strip()))
-
-
-def _fold(value: str) -> str:
-    first = value.split("\n", 1)[0]
-    line = clip(first, _FOLDED)
-    return line if line == value else f"{line.removesuffix('…')}… (all of it behind Details)"

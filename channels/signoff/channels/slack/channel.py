@@ -12,8 +12,10 @@ import structlog
 from signoff.channels.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.slack import blocks
 from signoff.channels.slack.references import Receipt, read_receipt
+from signoff.channels.slack.rows import extent
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.errors import SlackDeferred, SlackRefused
+from signoff.core.parts import Shown
 
 log = structlog.get_logger(__name__)
 
@@ -77,10 +79,10 @@ class SlackChannel:
         metadata = blocks.metadata(message)
         if message.attempt > 1 and (there := await self._posted_before(channel, message)):
             log.info("slack.reconciled", message=message.id)
-            return Delivered(str(there), copy="reconciled")
+            return Delivered(str(there), copy="reconciled", shown=extent(message.card))
         text, shown = blocks.card_message(message)
         receipt = await self._web.post(channel, text, shown, metadata=metadata)
-        return Delivered(str(receipt))
+        return Delivered(str(receipt), shown=extent(message.card))
 
     async def _posted_before(self, channel: str, message: Message) -> Receipt | None:
         """Look whether an earlier attempt, whose answer was lost, has posted the card."""
@@ -109,7 +111,8 @@ class SlackChannel:
                     raise
                 log.info("slack.copy_lost", message=message.id, receipt=str(receipt))
                 lost = "lost" if receipt == first else lost
-        return Delivered(message.thread, copy=lost or "updated")
+        shown_now = extent(message.card) if message.kind is Kind.UPDATE else Shown.UNKNOWN
+        return Delivered(message.thread, copy=lost or "updated", shown=shown_now)
 
     async def _notice(self, message: Message) -> Result:
         channel, _, user = message.address.partition("/")

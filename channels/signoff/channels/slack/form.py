@@ -46,7 +46,7 @@ VALUE: Final = "value"
 
 _LONGEST_INITIAL: Final = 3_000
 _LONGEST_NUMBER: Final = 40
-_HINT: Final = 300
+_HINT: Final = 2_000
 
 
 def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
@@ -61,6 +61,17 @@ def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
         )
         for at, field in enumerate(wanted[:MOST_FIELDS])
     ]
+
+
+def fits(wanted: Sequence[Field]) -> bool:
+    """Say whether a modal shows all of these fields: their names, notes, choices and beginnings."""
+    return len(wanted) <= MOST_FIELDS and all(
+        units(one_line(field.name)) <= LABEL
+        and units(field.note) <= _HINT
+        and all(units(one_line(value_text(one))) <= BUTTON for one in field.choices)
+        and (field.first is None or units(value_text(field.first)) <= _LONGEST_INITIAL)
+        for field in wanted
+    )
 
 
 def read_values(wanted: Sequence[Field], state: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -8,7 +8,7 @@ the cards, come after it, from the outbox.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -20,10 +20,11 @@ from signoff.channels import phrases
 from signoff.channels.answer import Answer
 from signoff.channels.answers import Answers
 from signoff.channels.beforehand import Beforehand
-from signoff.channels.form_fields import PayloadErrors, fields
+from signoff.channels.form_fields import Field, PayloadErrors, fields
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
 from signoff.channels.slack.channel import NAME
+from signoff.channels.slack.form import fits
 from signoff.channels.slack.identity import Identities
 from signoff.channels.slack.leaving import SlackLeavings
 from signoff.channels.slack.menu import MODALS, SlackMenu
@@ -46,6 +47,7 @@ from signoff.channels.slack.references import (
     read_receipt,
     read_reference,
 )
+from signoff.channels.slack.rows import is_whole
 from signoff.channels.slack.submitted import (
     decision_of,
     errors_at,
@@ -64,6 +66,7 @@ from signoff.core.errors import (
     GrantRefused,
     LedgerError,
     NotAnApprover,
+    NotShownInFull,
     PayloadError,
     ReasonNeeded,
     SlackDeferred,
@@ -205,6 +208,8 @@ class SlackHandler:
         approval.may_decide(person, directory, now=await self._ledger.now())
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.beforehand.who
+        if click.action == APPROVE:
+            _must_fit(approval, person, wanted)
         if click.action in _ASIDES:
             await self._answers.aside(answer, person, _ASIDES[click.action])
         elif click.action == ASK:
@@ -213,7 +218,8 @@ class SlackHandler:
             await self._open(click, views.details_view(shown))
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
-        elif wanted or offered or approval.needs_reason(Outcome.APPROVE):
+        elif not is_whole(shown) or wanted or offered or approval.needs_reason(Outcome.APPROVE):
+            # What is folded on the card is shown before it is approved.
             view = views.approve_view(shown, about, wanted, may_grant=offered)
             await self._open(click, view)
         else:
@@ -257,6 +263,8 @@ class SlackHandler:
             DecisionRefused: The person may not decide, or may not any more.
         """
         approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
+        if submission.callback == APPROVE:
+            _must_fit(approval, person, fields(approval))
         try:
             await self._say(submission, approval, answer, person)
         except PayloadErrors as error:
@@ -353,6 +361,22 @@ class SlackHandler:
                     await self._web.open_view(click.trigger, view)
         except TimeoutError as error:
             raise SlackDeferred("Slack did not open the modal in time.") from error
+
+
+def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
+    """Refuse a yes to what Slack cannot show all of.
+
+    Raises:
+        NotShownInFull: Neither the card nor the modal does.
+    """
+    if approval.in_two_steps:
+        return
+    approval.must_be_shown(person.id, NAME)
+    if not fits(wanted):
+        raise NotShownInFull(
+            f"The form of {approval.call.name}() does not fit into Slack. Fill it in on its page. "
+            "A no counts here as well."
+        )
 
 
 def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:

@@ -13,7 +13,6 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from slack_sdk.signature import SignatureVerifier
-from starlette.requests import ClientDisconnect
 
 from signoff.channels.http import Problem, read_body
 from signoff.channels.slack.handler import SlackHandler
@@ -42,8 +41,6 @@ def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> APIRout
         try:
             body = await read_body(request, LARGEST)
             ack = await handler.handle(_payload(verifier, request, body))
-        except ClientDisconnect:
-            return Response(status_code=400)
         except Problem as problem:
             log.info("slack.refused", kind=problem.kind, peer=_peer(request))
             return problem.response()

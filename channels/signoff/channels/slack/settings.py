@@ -42,6 +42,11 @@ class SlackSettings(BaseModel):
         """Whether clicks come over Socket Mode."""
         return bool(self.app_token.get_secret_value())
 
+    @property
+    def takes_clicks(self) -> bool:
+        """Whether what is pressed comes in."""
+        return self.socket_mode or bool(self.signing_secret.get_secret_value())
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         bot, app = self.bot_token.get_secret_value(), self.app_token.get_secret_value()
@@ -50,11 +55,6 @@ class SlackSettings(BaseModel):
             raise ValueError(f"bot_token begins with {_BOT}: it is the Bot User OAuth Token")
         if app and not app.startswith(_APP):
             raise ValueError(f"app_token begins with {_APP}: it is the App-Level Token")
-        if bot and not (app or secret):
-            raise ValueError(
-                "cards could be sent and no click taken: set app_token (Socket Mode) or "
-                "signing_secret (HTTP)"
-            )
         if (app or secret) and not bot:
             raise ValueError("bot_token is missing: without it no card can be sent")
         return self

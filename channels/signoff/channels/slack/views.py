@@ -26,7 +26,6 @@ from slack_sdk.models.blocks import (
 from slack_sdk.models.views import View
 
 from signoff.channels.form_fields import Field
-from signoff.channels.slack.blocks import NO_ARGUMENTS, rows_in_full, without_arguments
 from signoff.channels.slack.form import VALUE, inputs
 from signoff.channels.slack.references import (
     ANSWER,
@@ -43,7 +42,13 @@ from signoff.channels.slack.references import (
     Reference,
     short,
 )
-from signoff.channels.slack.text import MODAL_TITLE, SECTION, escape, markup, plain
+from signoff.channels.slack.rows import (
+    MOST_IN_MODAL,
+    NO_ARGUMENTS,
+    rows_in_full,
+    without_arguments,
+)
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.card import Card, one_line
 from signoff.core.parts import Kind as Asks
@@ -70,10 +75,8 @@ BACK: Final = "back"
 MOST_REQUESTS: Final = 20
 """Requests in one modal, of three blocks each."""
 
-_MOST_BLOCKS: Final = 100
 _ABOUT_WHOM: Final = 500
-_ABOUT: Final = 3
-_SHOWN_ROWS: Final = 8
+_ABOUT: Final = 4
 
 
 def approve_view(
@@ -93,7 +96,7 @@ def approve_view(
         form.append(_reason("Reason (the agent reads it)", optional=True))
     if may_grant:
         form.append(_spans(card))
-    room = min(_MOST_BLOCKS - len(form) - _ABOUT, 2 * _SHOWN_ROWS)
+    room = MOST_IN_MODAL - len(form) - _ABOUT
     title = "Answer" if answers else "Approve"
     return _modal(
         APPROVE, title, "Send" if answers else "Approve", reference, [*_about(card, room), *form]
@@ -161,7 +164,7 @@ def answer_view(card: Card, reference: Reference, question: str) -> View:
 def details_view(card: Card) -> View:
     """Return the modal that shows everything, as far as a modal holds it."""
     marks = f"{card.approval}\ndigest {card.digest}"
-    blocks = [*_about(card, _MOST_BLOCKS - 2), ContextBlock(elements=[plain(marks)])]
+    blocks = [*_about(card, MOST_IN_MODAL - 2), ContextBlock(elements=[plain(marks)])]
     return View(
         type="modal",
         callback_id=DETAILS,
@@ -218,13 +221,11 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
     blocks: list[Block] = []
     for card, awaited in waiting[:MOST_REQUESTS]:
         reference = Reference(approval=card.approval, digest=short(card.digest)).text()
-        until = (
-            f" · answer until *{in_their_zone(card.deadline)}*" if card.deadline is not None else ""
-        )
-        whom = escape(awaited or "nobody can be asked yet", _ABOUT_WHOM)
+        whom = plain(f"Waits for {awaited or 'nobody can be asked yet'}", _ABOUT_WHOM)
+        until = [markup(f"Answer until *{in_their_zone(card.deadline)}*")] if card.deadline else []
         blocks += [
             SectionBlock(text=plain(card.title, SECTION)),
-            ContextBlock(elements=[markup(f"Waits for {whom}{until}")]),
+            ContextBlock(elements=[whom, *until]),
             ActionsBlock(
                 elements=[
                     ButtonElement(text=plain("Remind"), action_id=REMIND, value=reference),
@@ -250,7 +251,7 @@ def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> 
     said = [SectionBlock(text=plain(one_line(headline), SECTION))]
     said += [
         SectionBlock(text=plain(part.strip()))
-        for part in text.split("\n\n")[: _MOST_BLOCKS - 1]
+        for part in text.split("\n\n")[: MOST_IN_MODAL - 1]
         if part.strip()
     ]
     return View(
@@ -283,8 +284,10 @@ def _title(card: Card) -> SectionBlock:
 def _about(card: Card, room: int) -> list[Block]:
     """Return what is asked, in so many blocks at most, and one for the title."""
     head: list[Block] = [_title(card)]
+    if card.warnings:
+        head.append(SectionBlock(text=plain("\n".join(f"⚠️ {one}" for one in card.warnings))))
     if card.hint:
-        head.append(SectionBlock(text=plain(card.hint, SECTION)))
+        head.append(SectionBlock(text=plain(card.hint, SECTION), expand=True))
     if not card.rows:
         none = SectionBlock(text=plain(NO_ARGUMENTS))
         return [*head, none] if without_arguments(card) else head

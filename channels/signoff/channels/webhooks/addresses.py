@@ -10,12 +10,11 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+
+from signoff.core.networks import is_public
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host."""
-
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
 class PrivateAddress(Exception):
@@ -31,23 +30,6 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address is one of the internet, whatever it is wrapped in."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(parsed, ipaddress.IPv6Address):
-        inner = parsed.ipv4_mapped or parsed.sixtofour
-        if parsed in _NAT64:
-            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-        if parsed.teredo is not None or parsed.is_site_local:
-            return False
-    return parsed.is_global and not parsed.is_multicast
 
 
 def is_public_literal(host: str) -> bool:

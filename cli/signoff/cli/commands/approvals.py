@@ -11,6 +11,7 @@ import typer
 
 from signoff.cli.commands import moves
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.terminal import say
 from signoff.core.errors import ApprovalError, PayloadError, SignoffError
 from signoff.core.standing import Due, Sort, Standing
 
@@ -87,6 +88,8 @@ def list_(
             person=person,
             due=due,
         )
+        # Who is away by now, and whose turn it is, says on whom it waits.
+        await desk.look()
         ledger, directory = desk.ledger, desk.directory
         now = await ledger.now()
         of = person_of(directory, mine).id if mine else ""
@@ -189,7 +192,7 @@ async def _approved_each(
             refused.append(error)
             written.append({"id": approval_id, "error": str(error)})
             if not as_json:
-                typer.echo(f"{approval_id}: not approved. {error}", err=True)
+                say(f"{approval_id}: not approved. {error}", err=True)
             continue
         written.append(shows.as_json(done))
         if not as_json:
@@ -274,9 +277,10 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
     if as_json:
         write_json([shows.as_json(one) for one in found])
     elif isinstance(now, datetime):
-        shows.console().print(shows.approvals_table(found, desk.directory, now))
+        turns = desk.turns.known
+        shows.console().print(shows.approvals_table(found, desk.directory, now, turns=turns))
     else:
-        typer.echo("Nothing waits.")
+        say("Nothing waits.")
 
 
 def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
@@ -289,4 +293,4 @@ def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
         # An answer that has not ended it was recorded all the same.
         so_far = progress(done, desk.directory)
         said = f"recorded; {so_far}" if so_far else done.outcome(desk.directory)
-        typer.echo(f"{done.id}: {said}.")
+        say(f"{done.id}: {said}.")

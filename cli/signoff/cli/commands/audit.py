@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.terminal import hand_on, say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -44,7 +45,7 @@ def verify(
     if as_json:
         write_json({"entries": count, "head": last})
     else:
-        typer.echo(f"{count:,} entries, unbroken. Head: {last or 'none yet'}")
+        say(f"{count:,} entries, unbroken. Head: {last or 'none yet'}")
 
 
 @app.command()
@@ -67,7 +68,7 @@ def export(
 
         run = await desk.ledger.run_of(subject) if subject else ""
         async for line in audit.lines(desk.ledger.store, subject=subject, run=run, after=after):
-            typer.echo(line, nl=False)
+            hand_on(line)
 
     with_desk(ctx, work)
 

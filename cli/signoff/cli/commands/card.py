@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,7 +54,7 @@ def card(
         if as_json:
             write_json(body)
         else:
-            typer.echo(text)
+            say(text)
 
     with_desk(ctx, work)
 
@@ -68,8 +69,8 @@ def _write_samples(settings: Settings, form: str, *, as_json: bool) -> None:
     for kind, approval in samples(now).items():
         text, bodies[kind] = _formed(settings, approval, PEOPLE, form, now)
         if not as_json:
-            typer.secho(f"── {kind} ──", bold=True, err=True)
-            typer.echo(text)
+            say(f"── {kind} ──", err=True)
+            say(text)
     if as_json:
         write_json(bodies)
 

@@ -10,6 +10,7 @@ import typer
 
 from signoff.cli.boundary import USAGE
 from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.cli.faults import Fault
@@ -35,7 +36,7 @@ def check(ctx: typer.Context, *, as_json: Json = False) -> None:
     else:
         _write(faults)
         if not failed:
-            typer.echo(f"The settings from {source} are good.")
+            say(f"The settings from {source} are good.")
     if failed:
         raise typer.Exit(USAGE)
 
@@ -67,9 +68,9 @@ def show(ctx: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         write_json(values)
         return
-    typer.echo(f"# {settings.file or 'no settings file; environment and defaults'}")
+    say(f"# {settings.file or 'no settings file; environment and defaults'}")
     for line in _toml(values):
-        typer.echo(line)
+        say(line)
 
 
 def _write(faults: list[Fault]) -> None:

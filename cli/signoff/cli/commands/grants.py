@@ -11,6 +11,7 @@ import typer
 
 from signoff.cli.commands.moves import length_of
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -73,7 +74,7 @@ def give(
         return
     from signoff.cli.commands.show import moment  # noqa: PLC0415 -- rich
 
-    typer.echo(
+    say(
         f"{done.id}: {_covers(done)}, {done.uses} times until {moment(done.expires_at)}.\n"
         f"`signoff grants revoke {done.id} --reason …` takes it back."
     )
@@ -100,7 +101,7 @@ def list_(
         elif found:
             _print_list(found, desk.directory, now)
         else:
-            typer.echo("There are no grants." if everything else "No grant is open.")
+            say("There are no grants." if everything else "No grant is open.")
 
     with_desk(ctx, work)
 
@@ -148,7 +149,7 @@ def revoke(
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
-        typer.echo(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
+        say(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
 
 
 def _approver(approval: Approval) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,4 +67,4 @@ def link(
     if as_json:
         write_json({"person": person, "link": address})
     else:
-        typer.echo(address)
+        say(address)

@@ -14,6 +14,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands import quarantine
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,17 +168,15 @@ def _bytes_of(file: str) -> bytes:
 def _write(as_json: bool, file: str, told: dict[str, Any], report: str) -> None:
     if as_json:
         # Only ASCII: file names and mails may hold what no encoding can carry.
-        typer.echo(json.dumps({"file": file, **told}))
+        say(json.dumps({"file": file, **told}))
         return
     shown = f"{file}\n{report}\n".encode("utf-8", "replace").decode("utf-8")
-    typer.echo(shown)
+    say(shown)
 
 
 def _report(read: Explanation) -> str:
-    from signoff.core.text import clean_text  # noqa: PLC0415
-
     def indented(text: str) -> str:
-        return clean_text(text).replace("\n", "\n              ")
+        return text.replace("\n", "\n              ")
 
     rows = [("Read as", read.verdict)]
     rows += [("Why", read.problem)] if read.problem else []

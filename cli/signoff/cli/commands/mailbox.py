@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from signoff.broker.private import private_folder
 from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.credentials import MAILBOX, drop_foreign_secrets
+from signoff.cli.terminal import say
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,8 +48,10 @@ def serve(
     """Take all mail, until it is told to stop."""
     from signoff.cli import log  # noqa: PLC0415
 
-    settings = settings_of(ctx)
+    drop_foreign_secrets(MAILBOX)
+    settings = settings_of(ctx, MAILBOX)
     log.configure(settings.log)
+    private_folder(settings.state_folder)
     asyncio.run(_serve(folder_of(settings), host, port))
 
 
@@ -67,7 +72,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     if mails:
         shows.console().print(made)
     else:
-        typer.echo("No mail.")
+        say("No mail.")
 
 
 @app.command()
@@ -83,8 +88,8 @@ def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
         return
     for name in ("From", "To", "Reply-To", "Subject", "Date"):
         if mail[name]:
-            typer.echo(f"{name}: {shown(str(mail[name]))}")
-    typer.echo(f"\n{shown(text.replace(chr(13), '')).rstrip()}")
+            say(f"{name}: {shown(str(mail[name]))}")
+    say(f"\n{shown(text.replace(chr(13), '')).rstrip()}")
 
 
 @app.command()
@@ -110,7 +115,7 @@ def reply(
     who = sender or next(iter(devmail.recipients_of(mail)), "")
     host = "127.0.0.1" if inbound.host in {"0.0.0.0", "::", ""} else inbound.host  # noqa: S104 -- compared
     sent = asyncio.run(devmail.reply(mail, text, who, host=host, port=inbound.port))
-    typer.echo(f"Sent from {sent['From']} to {host}:{inbound.port}.")
+    say(f"Sent from {sent['From']} to {host}:{inbound.port}.")
 
 
 async def _serve(folder: Path, host: str, port: int) -> None:

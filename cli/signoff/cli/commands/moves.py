@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
-    from signoff.broker.handling import Handling
+    from signoff.broker.handling import Along, Handling
     from signoff.core.approval import Approval
     from signoff.core.moves import Who
     from signoff.core.people import Directory
@@ -119,6 +120,7 @@ def reassign(
             of=person_of(desk.directory, of or person),
             to=person_of(desk.directory, to),
             reason=reason,
+            along=_along(person),
         )
 
     def said(done: Approval, directory: Directory) -> str:
@@ -220,6 +222,14 @@ def operator() -> str:
     return f"{getpass.getuser()} (cli)"
 
 
+def _along(person: str) -> Along:
+    """Return how well it is known who moves: as somebody else, not better than by an account."""
+    from signoff.broker.handling import Along  # noqa: PLC0415 -- redis takes a while
+    from signoff.core.steps import Assurance  # noqa: PLC0415
+
+    return Along(assurance=Assurance.ACCOUNT if person else Assurance.TERMINAL)
+
+
 def _who(desk: Desk, person: str) -> Who:
     from signoff.core.moves import Operator  # noqa: PLC0415
 
@@ -241,6 +251,6 @@ def _make(
         if as_json:
             write_json(shows.as_json(done))
         else:
-            typer.echo(f"{done.id}: {said(done, desk.directory)}.")
+            say(f"{done.id}: {said(done, desk.directory)}.")
 
     with_desk(ctx, work, rings=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 from signoff.core.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def away(
 
     async def work(desk: Desk) -> Absence:
         from signoff.core.hours import Absence  # noqa: PLC0415 -- pydantic
+        from signoff.core.steps import Assurance  # noqa: PLC0415
 
         who = person_of(desk.directory, person)
         stands_in = person_of(desk.directory, delegate).id if delegate else ""
@@ -94,13 +96,15 @@ def away(
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await desk.people.leave(who, absence, by=_operator(), more=more)
+        return await desk.people.leave(
+            who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
+        )
 
     absence = with_desk(ctx, work)
     if as_json:
         write_json({"person": person, **absence.model_dump(mode="json")})
     else:
-        typer.echo(f"{person} is away from {absence.start} {_words(absence)}.")
+        say(f"{person} is away from {absence.start} {_words(absence)}.")
 
 
 @app.command()
@@ -118,7 +122,7 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "away_now": False})
     else:
-        typer.echo(f"{person} is back.")
+        say(f"{person} is back.")
 
 
 @app.command()
@@ -169,7 +173,7 @@ def enroll(
     import segno  # noqa: PLC0415
 
     segno.make(uri, micro=False).terminal(compact=True, border=2)
-    typer.echo(f"{uri}\n\nScan it with an authenticator app. It is not shown again.")
+    say(f"{uri}\n\nScan it with an authenticator app. It is not shown again.")
 
 
 def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: bool) -> None:
@@ -189,7 +193,7 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
     if as_json:
         write_json({"person": person, "code": code, "page": page})
     else:
-        typer.echo(
+        say(
             f"{code}\n\nWithin a day {person} can give this code once on {page}, signed in by any "
             "way, to add a passkey. It is worth nothing to others."
         )
@@ -213,7 +217,7 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "enrolled": False})
     else:
-        typer.echo(f"{person} has no second factor any more.")
+        say(f"{person} has no second factor any more.")
 
 
 @app.command("sign-out")
@@ -234,7 +238,7 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "signed_in": False})
     else:
-        typer.echo(f"{person} is signed out everywhere.")
+        say(f"{person} is signed out everywhere.")
 
 
 def _words(absence: Absence | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -50,7 +51,7 @@ def list_(
         if found:
             shows.console().print(made)
         else:
-            typer.echo("No mail is in quarantine.")
+            say("No mail is in quarantine.")
 
     with_desk(ctx, work)
 
@@ -87,8 +88,8 @@ def show(
     for name in ("id", "at", "problem", "sender", "recipients", "size"):
         told = summary[name]
         text = ", ".join(told) if isinstance(told, list) else "unknown" if told is None else told
-        typer.echo(f"{name + ':':<12}{text}")
-    typer.echo("\n" + "\n".join(f"  {line}" for line in head))
+        say(f"{name + ':':<12}{text}")
+    say("\n" + "\n".join(f"  {line}" for line in head))
 
 
 @app.command()
@@ -141,7 +142,7 @@ def _done(mail: Quarantined, what: str, *, as_json: bool) -> None:
     if as_json:
         write_json(_summary(mail))
     else:
-        typer.echo(f"{mail.id[:12]} {what}.")
+        say(f"{mail.id[:12]} {what}.")
 
 
 def _summary(mail: Quarantined) -> dict[str, Any]:

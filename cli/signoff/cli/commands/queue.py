@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.terminal import say, say_json
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def figures(
         elif found.count:
             _print_figures(found)
         else:
-            typer.echo("Nothing has ended yet.")
+            say("Nothing has ended yet.")
 
     with_desk(ctx, work)
 
@@ -211,7 +212,7 @@ def _shown(
 
         if as_json:
             while True:
-                typer.echo(json.dumps(await look(desk), ensure_ascii=False, default=str))
+                say_json(json.dumps(await look(desk), ensure_ascii=False, default=str))
                 await asyncio.sleep(_EVERY)
         with Live(console=shows.console(), auto_refresh=False, screen=False) as live:
             while True:

@@ -11,6 +11,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 from signoff.core.errors import AppNotFound, RunError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def run(
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
-        typer.echo(done.text or done.problem if wait else done.id)
+        say(done.text or done.problem if wait else done.id)
     if done.problem:
         raise typer.Exit(REFUSED)
 
@@ -85,7 +86,7 @@ def list_(
 
         shows.console().print(shows.runs_table(found))
     else:
-        typer.echo("No agent was asked anything yet.")
+        say("No agent was asked anything yet.")
 
 
 @app.command()
@@ -120,9 +121,9 @@ async def _ended(desk: Desk, submitted: Run, *, since_ms: int) -> Run:
         if event.what is What.ASKED:
             people = event.more.get("people")
             names = ", ".join(map(str, people)) if isinstance(people, list) else ""
-            typer.echo(f"Waiting for {names} ({event.approval}) …", err=True)
+            say(f"Waiting for {names} ({event.approval}) …", err=True)
         elif event.what is What.UNROUTABLE:
-            typer.echo(f"Nobody can be asked: {event.why} ({event.approval})", err=True)
+            say(f"Nobody can be asked: {event.why} ({event.approval})", err=True)
         elif event.what in ends:
             found = await desk.ledger.run(submitted.id)
             if found.ended:

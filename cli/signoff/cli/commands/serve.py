@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.cli.settings import Settings
 
 
 def worker(
@@ -20,7 +24,7 @@ def worker(
     ] = None,
 ) -> None:
     """Run agents: start their runs, and resume those that were answered."""
-    settings = settings_of(ctx)
+    settings = _own_settings(ctx, "worker")
     from signoff.cli.processes import run_worker  # noqa: PLC0415 -- Celery, and then ADK
 
     raise typer.Exit(run_worker(settings, app or ()))
@@ -28,7 +32,7 @@ def worker(
 
 def channels(ctx: typer.Context) -> None:
     """Route requests, deliver them, take answers in, and mind deadlines."""
-    settings = settings_of(ctx)
+    settings = _own_settings(ctx, "channels")
     from signoff.cli.processes import run_channels  # noqa: PLC0415
 
     raise typer.Exit(run_channels(settings))
@@ -36,10 +40,18 @@ def channels(ctx: typer.Context) -> None:
 
 def gateway(ctx: typer.Context) -> None:
     """Take mail in by IMAP, SMTP or LMTP, and serve the health pages."""
-    settings = settings_of(ctx)
+    settings = _own_settings(ctx, "gateway")
     from signoff.cli.processes import run_gateway  # noqa: PLC0415
 
     raise typer.Exit(run_gateway(settings))
+
+
+def _own_settings(ctx: typer.Context, kind: str) -> Settings:
+    """Return the settings of a kind of process, in a process that has nothing else."""
+    from signoff.cli.credentials import drop_foreign_secrets  # noqa: PLC0415
+
+    drop_foreign_secrets(kind)
+    return settings_of(ctx, kind)
 
 
 def up(
@@ -83,6 +95,6 @@ def health(
     if as_json:
         write_json({"kind": kind, "alive": names})
     else:
-        typer.echo(f"{kind}: {', '.join(names) or 'none is alive on this machine'}")
+        say(f"{kind}: {', '.join(names) or 'none is alive on this machine'}")
     if not names:
         raise typer.Exit(REFUSED)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from signoff.cli.terminal import say_json
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,8 +35,12 @@ class Session:
     config: Path | None = None
 
 
-def settings_of(ctx: typer.Context) -> Settings:
+def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     """Read the settings of this call, and send warnings to standard error.
+
+    Args:
+        ctx: The call.
+        kind: What kind of process this is to be; see `load_settings`.
 
     Raises:
         ConfigErrors: They have faults.
@@ -45,7 +50,7 @@ def settings_of(ctx: typer.Context) -> Settings:
     from signoff.cli.settings import load_settings  # noqa: PLC0415
 
     session = ctx.find_root().obj
-    settings = load_settings(session.config if isinstance(session, Session) else None)
+    settings = load_settings(session.config if isinstance(session, Session) else None, kind)
     log.configure(LogSettings(level="warning", redact=settings.log.redact))
     return settings
 
@@ -76,7 +81,7 @@ async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *
         from signoff.broker.celery import CeleryBell, make_celery  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
-    ledger = Ledger(Store.open(settings.redis.url, prefix=settings.redis.prefix), bell)
+    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
     try:
         return await work(Desk(ledger, settings.everybody))
     finally:
@@ -98,4 +103,4 @@ def person_of(directory: Directory, identity: str) -> Person:
 
 def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON
     """Write a value as JSON to standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    say_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))

@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from signoff.core.approval import Approval, Asked, State
-from signoff.core.card import card, one_line, shown
+from signoff.cli.terminal import make_console
+from signoff.core.approval import Approval, Asked, Shown, State
+from signoff.core.card import awaited_by, card, one_line, shown
+from signoff.core.choosing import NO_TURNS
 from signoff.core.durations import coarse
+from signoff.core.escalation import advance
 from signoff.core.events import Event
 from signoff.core.parts import Kind
 from signoff.core.people import Directory
+from signoff.core.queues import Turns
 from signoff.core.run import Run
 
 _PIPE_WIDTH = 400
@@ -36,7 +40,7 @@ _COLOURS = {
 
 def console() -> Console:
     """Return the console that commands write to; what goes into a pipe is not cut into columns."""
-    made = Console(highlight=False)
+    made = make_console()
     if not made.is_terminal:
         made.width = _PIPE_WIDTH
     return made
@@ -65,12 +69,21 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
-def approvals_table(approvals: Iterable[Approval], directory: Directory, now: datetime) -> Table:
-    """Return approvals with what waits, on whom, and for how long."""
+def approvals_table(
+    approvals: Iterable[Approval],
+    directory: Directory,
+    now: datetime,
+    *,
+    turns: Turns = NO_TURNS,
+) -> Table:
+    """Return approvals with what waits, on whom, and for how long.
+
+    They wait on those whose answer would be taken now, whether or not a sweeper has run.
+    """
     made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
     for one in approvals:
         pending = one.state is State.PENDING
-        people = [_name(directory, asked.key) for asked in one.asked if not asked.problem]
+        here = advance(one, directory, now=now, turns=turns)[0] if pending else one
         due = one.deadline - now if one.deadline and pending else None
         add(
             made,
@@ -78,7 +91,7 @@ def approvals_table(approvals: Iterable[Approval], directory: Directory, now: da
             state_text(one.state.value),
             f"{one.origin.app}: {asked_for(one)}",
             _name(directory, one.origin.user),
-            ", ".join(people) if pending else "",
+            awaited_by(here, directory) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
             "" if due is None else coarse(due),
         )
@@ -127,6 +140,7 @@ def _why(event: Event) -> str:
 def _delivery(asked: Asked) -> str:
     """Say what became of a card: delivered, rewritten, lost, found again."""
     parts = [asked.problem or (f"delivered as {asked.receipt}" if asked.receipt else "under way")]
+    parts += ["not shown in full"] if asked.shown is Shown.CUT else []
     parts += [asked.copy_state] if asked.copy_state else []
     parts += [f"second copy {one}" for one in asked.copies]
     parts += [f"out of office: {asked.away}"] if asked.away else []
@@ -144,6 +158,8 @@ def print_approval(
     for name, value in _facts(approval, directory):
         facts.add_row(Text(name, style="dim"), Text(value))
     out.print(facts)
+    for warning in shape.warnings:
+        out.print(Text(f"⚠ {warning}", style="bold yellow"))
     _section(out, "arguments", ((row.name, row.value) for row in shape.rows))
     _section(out, "to fill in", ((row.name, row.value) for row in shape.fields))
     if approval.asked:
@@ -195,13 +211,13 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
         "session": run.session,
         "submitted": moment(run.submitted_at),
         "waits for": ", ".join(run.waiting),
-        "last word": shown(run.text),
-        "problem": shown(run.problem),
+        "last word": run.text,
+        "problem": run.problem,
         "trace": run.trace,
     }
     for name, value in rows.items():
         if value:
-            facts.add_row(Text(name, style="dim"), Text(value))
+            facts.add_row(Text(name, style="dim"), Text(shown(value)))
     out.print(facts)
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
@@ -235,10 +251,10 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),
-        "claimed": _claim(approval, directory),
+        "claimed": one_line(_claim(approval, directory)),
         "digest": approval.digest,
-        "run": origin.run,
-        "outcome": "" if approval.state is State.PENDING else approval.outcome(directory),
+        "run": one_line(origin.run),
+        "outcome": "" if approval.state is State.PENDING else one_line(approval.outcome(directory)),
         "reason": shown(decision.reason) if decision else "",
         "grant": decision.grant if decision else "",
         "values": "" if decision is None or decision.payload is None else shown(decision.payload),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, with_desk
+from signoff.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -34,8 +35,10 @@ def tail(
         left = limit
         start = "0" if everything else "$"
         async for event in follow(desk.ledger.store, subject=subject, start=start):
-            line = event.model_dump_json() if as_json else _line(event, desk.directory)
-            typer.echo(line)
+            if as_json:
+                say_json(event.model_dump_json())
+            else:
+                say(_line(event, desk.directory))
             left -= 1
             if not left:
                 return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.desk import Desk
@@ -78,8 +79,8 @@ def create(
     if as_json:
         write_json({"token": token, **_as_json(access)})
     else:
-        typer.echo(token)
-        typer.echo(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+        say(token)
+        say(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
 
 
 @app.command("list")
@@ -123,7 +124,7 @@ def revoke(
     if as_json:
         write_json(_as_json(gone))
     else:
-        typer.echo(f"{gone.shown} is worth nothing any more.")
+        say(f"{gone.shown} is worth nothing any more.")
 
 
 def _scope(text: str) -> Scope:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.terminal import say
 from signoff.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,4 +67,4 @@ def replay(
     if as_json:
         write_json({"name": name, "replayed": count})
     else:
-        typer.echo(f"{count:,} to be sent to {name} once more.")
+        say(f"{count:,} to be sent to {name} once more.")

@@ -31,7 +31,14 @@ from signoff.core.replies.languages import TOPIC, Language, Role, language, stem
 from signoff.core.replies.patterns import Bound, Match
 from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, phrase_tokens
+from signoff.core.replies.tokens import (
+    MARKS,
+    NEWLINE,
+    is_han,
+    is_hiragana,
+    is_spaceless,
+    phrase_tokens,
+)
 from signoff.core.text import plain_line
 
 _MOST_NAMES: Final = 4
@@ -40,6 +47,7 @@ _MOST_WORDS_OF_A_DAY: Final = 8
 _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
+_POINTS: Final = ".。・、"
 _MOST_WORDS_OF_A_VALUE: Final = 24
 _MOST_LEFT_OVER: Final = 60
 """Tokens left over from which on a text is not looked at any further as a yes."""
@@ -146,7 +154,7 @@ class Reader:
                     yield at + 1
             case "duration":
                 yield from (end for end, _ in self.durations(at))
-            case "day":
+            case "day" if self._has_digits(at, at + _MOST_WORDS_OF_A_DAY):
                 for end in range(at + 1, min(at + _MOST_WORDS_OF_A_DAY, len(tokens)) + 1):
                     words = plain_line(self.text.words(at, end)).rstrip(".")
                     if read_date(words) is not None:
@@ -156,6 +164,9 @@ class Reader:
                     if tokens[end - 1].text in (NEWLINE, ":", "?"):
                         return
                     yield end
+
+    def _has_digits(self, start: int, end: int) -> bool:
+        return any(token.text.isdecimal() for token in self.text.tokens[start:end])
 
     def _objects(self, at: int) -> Iterator[int]:
         tokens = self.text.tokens
@@ -197,12 +208,13 @@ class Reader:
         """Return where the author's own name ends that begins at a token, None for another's."""
         return max(self.names(at, self._author), default=None)
 
-    def addressed(self, at: int, *, greeted: bool) -> Iterator[int]:
+    def addressed(self, at: int, *, greeted: bool, opens: bool = False) -> Iterator[int]:
         """Yield where the names of those may end who are addressed at a token.
 
         Args:
             at: The token.
             greeted: Whether a greeting stands before it, behind which any name may stand.
+            opens: Whether it begins a reply, where any name with an honorific may stand.
         """
         ends = set(self.names(at))
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
@@ -212,7 +224,8 @@ class Reader:
             ends |= set(self.names(name)) | set(self._capitalised(name))
         if greeted:
             ends |= set(self._capitalised(at))
-        ends |= set(self._honoured(at))
+        if greeted or opens:
+            ends |= set(self._honoured(at))
         for end in ends:
             for after in (end, *(one.end for one in self.phrases(end) if one.role == Role.TITLE)):
                 if self.text.is_boundary(after):
@@ -228,14 +241,18 @@ class Reader:
             yield end
 
     def _honoured(self, at: int) -> Iterator[int]:
-        """Yield where a name with an honorific may end that nobody knows."""
+        """Yield where a name with an honorific may end that nobody knows.
+
+        No name with hiragana is one: "確認は田中さん" is a sentence.
+        """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
-            if token.text in MARKS or token.text == NEWLINE:
+            if token.text in MARKS | {NEWLINE} or is_hiragana(token.text[0]):
                 return
             if token.text[0] < "\u1100":
                 continue
-            yield from (one.end for one in self.phrases(end) if one.role == Role.TITLE)
+            titles = (one.end for one in self.phrases(end) if one.role == Role.TITLE)
+            yield from (title for title in titles if is_spaceless(self.text.tokens[end].text[0]))
 
     def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
         """Yield where a duration may end that begins at a token, and how long it is."""
@@ -287,7 +304,7 @@ class Reader:
     def _signs(self, start: int) -> bool:
         """Say whether a signature begins with a line."""
         line = self.text.line(start)
-        if is_device_line(line):
+        if is_device_line(line) or is_disclaimer(self._paragraph(start)):
             return True
         end = self.text.line_end(start)
         stops = {one.end for one in self.phrases(start) if one.role == Role.CLOSING}
@@ -343,11 +360,14 @@ class Reader:
 
     def _is_hesitation(self, at: int) -> bool:
         """Say whether a mark is one of several points: "ok …" is half an answer."""
-        tokens = self.text.tokens
+        tokens, point = self.text.tokens, self.text.tokens[at].text
         run = at
-        while run > 0 and tokens[run - 1].text == tokens[at].text == ".":
+        while run > 0 and tokens[run - 1].text == point:
             run -= 1
-        return all(run + more < len(tokens) and tokens[run + more].text == "." for more in range(3))
+        count = len(tokens)
+        return point in _POINTS and all(
+            run + more < count and tokens[run + more].text == point for more in range(3)
+        )
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the lines that are read as a whole."""
@@ -385,7 +405,7 @@ class Reader:
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
-            for end in self.addressed(at, greeted=False):
+            for end in self.addressed(at, greeted=False, opens=True):
                 yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
@@ -395,26 +415,52 @@ class Reader:
         for found in self.phrases(at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
-                case Role.YES:
+                case Role.YES if not self._runs_on(at, found.end):
                     yield _Edge(found.end, State.AFTER, piece)
                 case Role.FOR_ME:
                     yield _Edge(found.end, state, piece)
-                case Role.THANKS | Role.COURTESY:
+                case Role.COURTESY if not self._completes_a_word(at):
                     yield from self._courtesy(piece, state)
-                case Role.AFTER if state is State.AFTER:
-                    yield _Edge(found.end, state, piece)
-                case Role.GRANT if state is State.AFTER:
+                case Role.THANKS:
+                    yield from self._courtesy(piece, state)
+                case Role.AFTER | Role.GRANT if state is State.AFTER:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
         for end in self.ends("object", at):
             yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
-            own = self.own_name(at)
-            if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
-                yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
-            for end in self.addressed(at, greeted=False):
-                yield _Edge(end, state, Piece(NAME, at, end))
+            yield from self._named(at)
+
+    def _named(self, at: int) -> Iterator[_Edge]:
+        """Yield the author's own name, which closes an answer, and names that are addressed."""
+        own = self.own_name(at)
+        if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
+            yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
+        for end in self.addressed(at, greeted=False):
+            yield _Edge(end, State.AFTER, Piece(NAME, at, end))
+
+    def _completes_a_word(self, at: int) -> bool:
+        """Say whether a Chinese character stands right before another one.
+
+        "可以理解" says that something can be understood, and nothing of "可以" and a courtesy.
+        """
+        if not at:
+            return False
+        before, here = self.text.tokens[at - 1 : at + 1]
+        return before.end == here.start and is_han(before.text[0]) and is_han(here.text[0])
+
+    def _runs_on(self, at: int, end: int) -> bool:
+        """Say whether a yes of one character is the beginning of a longer word.
+
+        "好棒" is praise and no "好"; only thanks may stand right behind such a yes.
+        """
+        tokens = self.text.tokens
+        single = end == at + 1 and is_spaceless(tokens[at].text[0])
+        if not single or end >= len(tokens) or tokens[at].end < tokens[end].start:
+            return False
+        thanked = any(one.role == Role.THANKS for one in self.phrases(end))
+        return not thanked and not self.text.is_boundary(end)
 
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""
@@ -441,15 +487,17 @@ class Reader:
 
     def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
         """Yield what stands below a closing."""
-        for found in self.phrases(at):
-            if found.role in (Role.CLOSING, Role.COURTESY, Role.THANKS) and self.text.is_boundary(
-                found.end
-            ):
-                piece = Piece(found.role, at, found.end)
-                yield _Edge(found.end, State.CLOSED, piece)
+        ends_here = (Role.CLOSING, Role.COURTESY, Role.THANKS)
+        closings = [
+            found
+            for found in self.phrases(at)
+            if found.role in ends_here and self.text.is_boundary(found.end)
+        ]
+        for found in closings:
+            yield _Edge(found.end, State.CLOSED, Piece(found.role, at, found.end))
         for end in self.names(at):
             yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
-        if self._stands_alone(at):
+        if not closings and self._stands_alone(at):
             end = self.text.line_end(at)
             first = step.last in (Role.CLOSING, Role.THANKS)
             if is_signature_line(self.text.line(at), self.context.author, first=first):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from signoff.core.replies.patterns import Phrases
 from signoff.core.replies.tokens import phrase_tokens
 
-CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl")
+CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
 """The languages there are, English first: its words are known in every other one."""
 
 
@@ -211,11 +211,7 @@ def language(code: str) -> Language:
 
 def languages() -> Iterator[Language]:
     """Yield the words of every language, English first."""
-    return (
-        language(code)
-        for code in CODES
-        if (resources.files(__package__) / "lexicon" / f"{code}.toml").is_file()
-    )
+    return map(language, CODES)
 
 
 @lru_cache

@@ -63,21 +63,21 @@ class _Node:
 class _State:
     """Some nodes that a text has reached, and what it may go on with; made when it is reached."""
 
-    __slots__ = ("_moves", "_nodes", "roles", "slots")
+    __slots__ = ("_moves", "_nodes", "_slots", "roles")
 
     def __init__(self, nodes: Iterable[_Node]) -> None:
-        self._nodes: dict[str, dict[int, _Node]] = {}
+        self._nodes: dict[str, list[_Node]] = {}
         self._moves: dict[str, _State] = {}
-        self.roles: tuple[str, ...] = ()
-        self.slots: dict[str, _State] = {}
-        slots: dict[str, dict[int, _Node]] = {}
+        roles: dict[str, None] = {}
+        slots: dict[str, list[_Node]] = {}
         for node in nodes:
             if node.role:
-                self.roles = tuple(dict.fromkeys((*self.roles, node.role)))
-                continue
-            kind = slots if node.slot else self._nodes
-            kind.setdefault(node.word, {}).update({id(after): after for after in node.after})
-        self.slots = {slot: _State(after.values()) for slot, after in slots.items()}
+                roles[node.role] = None
+            else:
+                kind = slots if node.slot else self._nodes
+                kind.setdefault(node.word, []).append(node)
+        self.roles = tuple(roles)
+        self._slots: dict[str, list[_Node] | _State] = {**slots}
 
     def __contains__(self, word: str) -> bool:
         """Say whether it goes on with a word."""
@@ -92,8 +92,19 @@ class _State:
         if word not in self._nodes:
             return None
         if word not in self._moves:
-            self._moves[word] = _State(self._nodes[word].values())
+            self._moves[word] = _behind(self._nodes[word])
         return self._moves[word]
+
+    def slots(self) -> Iterator[tuple[str, _State]]:
+        """Yield the slots that it goes on with, and the state behind each."""
+        for slot, after in self._slots.items():
+            state = after if isinstance(after, _State) else _behind(after)
+            self._slots[slot] = state
+            yield slot, state
+
+
+def _behind(nodes: Iterable[_Node]) -> _State:
+    return _State({id(after): after for node in nodes for after in node.after}.values())
 
 
 class Phrases:
@@ -140,29 +151,36 @@ class Phrases:
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.
 
+        Where a phrase can be read in two ways, its slots hold as little as possible: the name in
+        "forward it to Tom" is "Tom", however much of the line a name may be.
+
         Args:
             tokens: The text.
             start: The token.
             ends: Fills the slots.
         """
-        found: dict[tuple[str, int], Match] = {}
-        seen: set[tuple[_State, int]] = set()
-        work: list[tuple[_State, int, tuple[Bound, ...]]] = [(self._start, start, ())]
+        found: dict[tuple[str, int], tuple[int, Match]] = {}
+        seen: dict[tuple[_State, int], int] = {}
+        work: list[tuple[_State, int, tuple[Bound, ...], int]] = [(self._start, start, (), 0)]
         while work:
-            state, at, slots = work.pop()
-            if (state, at) in seen:
+            state, at, slots, width = work.pop()
+            if seen.get((state, at), width + 1) <= width:
                 continue
-            seen.add((state, at))
+            seen[state, at] = width
             for role in state.roles:
-                found.setdefault((role, at), Match(role, at, slots))
+                if found.get((role, at), (width + 1,))[0] > width:
+                    found[role, at] = width, Match(role, at, slots)
             if at >= len(tokens):
                 continue
-            for slot, after in state.slots.items():
-                work += [(after, end, (*slots, Bound(slot, at, end))) for end in ends(slot, at)]
+            for slot, after in state.slots():
+                work += [
+                    (after, end, (*slots, Bound(slot, at, end)), width + end - at)
+                    for end in ends(slot, at)
+                ]
             moved = state.move(tokens[at].text)
             if moved is not None:
-                work.append((moved, at + 1, slots))
-        return list(found.values())
+                work.append((moved, at + 1, slots, width))
+        return [match for _, match in found.values()]
 
 
 class _Reader:

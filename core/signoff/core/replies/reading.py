@@ -21,7 +21,7 @@ from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader,
 from signoff.core.replies.languages import CODES, Role, languages
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE
+from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 from signoff.core.text import LONGEST_REASON, brief, clean_text, plain_line
 
 _QUESTION_MARKS: Final = "?¿؟"
@@ -61,16 +61,28 @@ def is_reply(line: str) -> bool:
 
     None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
     """
-    words = Text(line)
-    first = next((one.text for one in words.tokens if one.text not in MARKS | {NEWLINE}), "")
-    if not any(first in begun for one in languages() for begun in (one.phrases, one.nouns)):
+    if not may_be_reply(line):
         return False
     if not isinstance(read_reply(line), Unclear):
         return True
-    # "approve: 5" is an answer where a number was asked for.
+    words = Text(line)
+    # "approve 5" and "approve: 5" are answers where a number was asked for.
     readers = (Reader(words, ReplyContext(), code) for code in CODES)
     yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
-    return any(one is not None and words.is_boundary(one.end) for one in yes)
+    ends = {one.end for one in yes if one is not None}
+    return any(words.is_boundary(at) or _is_apart(words, at) for at in ends)
+
+
+def _is_apart(words: Text, at: int) -> bool:
+    """Say whether a space stands before a token."""
+    return words.text[words.tokens[at].start - 1].isspace()
+
+
+def may_be_reply(line: str) -> bool:
+    """Say quickly whether a line begins with a word of a reply; most lines do not."""
+    tokens = Text(line).tokens
+    first = next((one.text for one in tokens if one.text not in MARKS | {NEWLINE}), "")
+    return any(first in begun for one in languages() for begun in (one.phrases, one.nouns))
 
 
 def _decides(line: str) -> bool:
@@ -263,11 +275,18 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
 
 
 def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
-    """Say whether a clause behind a no begins with a yes."""
+    """Say whether a clause behind a no begins with a yes.
+
+    A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
+    characters are tokens: "예산" (budget) begins with "예" (yes).
+    """
     reader = refusal.reader
     yes = reader.longest(at, Role.YES)
     no = reader.longest(at, Role.NO, Role.NO_ALONE)
     if yes is None or (no is not None and no.end > yes.end):
+        return False
+    glued = yes.end == at + 1 and is_spaceless(reader.text.tokens[at].text[0])
+    if glued and not reader.text.is_boundary(yes.end):
         return False
     sentence = before in {NEWLINE, ".", "!", "。", "/"}
     return refusal.alone or sentence or reader.text.is_boundary(yes.end)

@@ -63,9 +63,11 @@ class Reject(Reply):
 
     Attributes:
         reason: Everything beside it; empty where there is nothing.
+        values: The answer that says no, where any text or JSON was asked for; else None.
     """
 
     reason: str = ""
+    values: dict[str, JsonValue] | None = None
 
 
 class Unclear(Reply):

@@ -12,7 +12,7 @@ from typing import Final
 
 from signoff.core.replies.languages import languages
 from signoff.core.replies.text import Names
-from signoff.core.replies.tokens import is_spaceless, phrase_tokens
+from signoff.core.replies.tokens import is_hiragana, is_spaceless, phrase_tokens
 from signoff.core.text import plain_line, unaccented
 
 LONGEST_LINE: Final = 200
@@ -34,6 +34,12 @@ _FOREIGN_COMPANIES: Final = (
     "bv",
     "nv",
 )
+
+_SPACELESS_COMPANIES: Final = (
+    *("株式会社", "有限会社", "合同会社", "株)", "有)", "주식회사", "유한회사", "주)", "유)"),
+    *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
+)
+_NOBODY: Final = Names()
 
 
 def is_device_line(line: str) -> bool:
@@ -78,7 +84,8 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     if _is_contact(bare, tokens):
         return True
     if any(is_spaceless(mark) for mark in bare):
-        return len(bare) <= _LONGEST_SPACELESS and _names_a_place(bare, tokens, names)
+        characters = sum(map(is_spaceless, bare))
+        return characters <= _LONGEST_SPACELESS and _names_a_place(bare, names)
     return _is_titled(bare, first=first)
 
 
@@ -87,7 +94,9 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
     words = bare.split()
     if len(words) > _MOST_WORDS:
         return False
-    letters = [token for token in tokens if token.isalpha()]
+    if _unknown(tokens) and not bare.startswith("〒"):
+        return False
+    letters = [token for token in tokens if token.isalpha() and not is_spaceless(token[0])]
     digits = sum(len(token) for token in tokens if token.isdecimal())
     known = _data()[3]
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
@@ -121,15 +130,37 @@ def _is_titled(bare: str, *, first: bool) -> bool:
     return True
 
 
-def _names_a_place(bare: str, tokens: tuple[str, ...], names: Names) -> bool:
-    """Say whether a line of Chinese, Japanese or Korean names a person, a firm or a post."""
+def _names_a_place(bare: str, names: Names) -> bool:
+    """Say whether a line of Chinese, Japanese or Korean names a person, a firm or a post.
+
+    Nothing else may stand on it: "ask the manager first" has a post in it too. The name of a firm
+    is not known, and may stand beside the word for it.
+    """
     if any(mark in "。、，！？!?" for mark in bare):
         return False
-    known = _data()[3]
-    joined = "".join(tokens)
-    return any(word in joined for word in known if is_spaceless(word[0])) or any(
-        "".join(name) in joined for name in names
+    words = bare.split()
+    firm = any(company in bare for company in _SPACELESS_COMPANIES)
+    unknown = [left for word in words if (left := _unknown(phrase_tokens(word), names))]
+    named = firm and len(unknown) == 1 and not any(map(is_hiragana, unknown[0]))
+    alphabetic = (
+        word for word in words if any(map(str.isalnum, word)) and not any(map(is_spaceless, word))
     )
+    return (not unknown or named) and all(_is_titled(word, first=True) for word in alphabetic)
+
+
+def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
+    """Return the Chinese, Japanese and Korean characters that are in no known word or name."""
+    known = (*_spaceless_words(), *names)
+    fewest = [""]
+    for end in range(1, len(tokens) + 1):
+        last = tokens[end - 1]
+        best = fewest[-1] + (last if is_spaceless(last[0]) else "")
+        for word in known:
+            start = end - len(word)
+            if start >= 0 and len(fewest[start]) < len(best) and tokens[start:end] == word:
+                best = fewest[start]
+        fewest.append(best)
+    return fewest[-1]
 
 
 _AFTERTHOUGHTS: Final = frozenset({"ps", "pps", "nb", "p", "edit", "update", "addendum", "add"})
@@ -162,6 +193,15 @@ def _data() -> tuple[
         frozenset(words | set(_FOREIGN_COMPANIES)),
         frozenset(unaccented(word) for table in tables for word in table.small),
     )
+
+
+@lru_cache(maxsize=1)
+def _spaceless_words() -> tuple[tuple[str, ...], ...]:
+    """Return the words of signatures in scripts without spaces, each as its tokens."""
+    tables = [language.file.signature for language in languages()]
+    words = {word for table in tables for word in (*table.words, *table.small)}
+    companies = (*words, *_SPACELESS_COMPANIES)
+    return tuple(phrase_tokens(word) for word in companies if any(map(is_spaceless, word)))
 
 
 @lru_cache(maxsize=1)

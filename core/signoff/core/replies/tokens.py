@@ -9,7 +9,7 @@ from signoff.core.text import unaccented
 
 NEWLINE: Final = "\n"
 
-MARKS: Final = frozenset(",.!¡:;-–—‐‑()\"'“”‘’„‚«»‹›*_`、。・")
+MARKS: Final = frozenset(",.!¡:;-–—‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・")
 """Punctuation that says nothing by itself. A question mark, a tilde, brackets and slashes do."""
 
 _APOSTROPHES: Final = frozenset("'’‘`´ʼ")
@@ -129,6 +129,16 @@ def is_spaceless(mark: str) -> bool:
         or mark in "々〆ヶー"
         or "\U00020000" <= mark <= "\U0003134f"
     )
+
+
+def is_hiragana(mark: str) -> bool:
+    """Say whether a character is hiragana, which is written between words and hardly in names."""
+    return "\u3041" <= mark <= "\u309f"
+
+
+def is_han(mark: str) -> bool:
+    """Say whether a character is one of Chinese, which Japanese has too."""
+    return "\u3400" <= mark <= "\u9fff"
 
 
 def _is_unseen(mark: str) -> bool:

@@ -16,6 +16,7 @@ from structlog.typing import EventDict
 
 from channels.conftest import MAILBOX
 from dovecot import PASSWORD, Dovecot, dovecot
+from lmtp import deliver
 from signoff.broker.ledger import Ledger
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.settings import EmailSettings
@@ -88,12 +89,12 @@ class Box:
             mailbox=MAILBOX, imap={**plain, "username": self.name, **login, **imap}
         )
 
-    def deliver(
+    async def deliver(
         self, raw: bytes = MAIL, *, token: str = "", sender: str = "mara@x.example"
     ) -> None:
         """Deliver a mail to it, by LMTP."""
         name = f"{self.name}+{token}" if token else self.name
-        self.server.deliver(f"{name}@signoff.example", raw, sender=sender)
+        await deliver(self.server.lmtp, f"{name}@signoff.example", raw, sender=sender)
 
     def flags(self) -> dict[int, set[str]]:
         """Return the flags of its messages by UID, as another mail programme sees them."""

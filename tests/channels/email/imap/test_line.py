@@ -15,6 +15,7 @@ from channels.email.imap.conftest import Log
 from channels.email.imap.scripted import Scripted, scripted
 from channels.email.imap.test_reader import audit, stored
 from dovecot import PASSWORD, Dovecot, dovecot
+from lmtp import deliver
 from signoff.broker.ledger import Ledger
 from signoff.channels.email.imap import reader as reading
 from signoff.channels.email.imap.connection import Folder, LoginRefused
@@ -229,7 +230,7 @@ async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
 def secure(certificate: Path) -> Iterator[Dovecot]:
     """A Dovecot with a certificate."""
     with dovecot(certificate=certificate) as running:
-        running.deliver("approvals", b"Subject: x\r\n\r\nhello\r\n")
+        asyncio.run(deliver(running.lmtp, "approvals", b"Subject: x\r\n\r\nhello\r\n"))
         yield running
 
 
@@ -251,7 +252,7 @@ async def test_news_over_tls(secure: Dovecot, certificate: Path, ledger: Ledger,
     await one.start()
     for uid in (1, 2):
         await log.wait("imap.waiting", uid)
-        await asyncio.to_thread(secure.deliver, "news", b"Subject: x\r\n\r\nhello\r\n")
+        await deliver(secure.lmtp, "news", b"Subject: x\r\n\r\nhello\r\n")
         await log.read_up_to(uid)
     await one.stop()
     assert len(log.all("imap.reading")) == 1

@@ -37,7 +37,7 @@ async def test_a_good_token_logs_in(
     box: Box, reading: Reading, tokens_of: Issuer, log: Log
 ) -> None:
     """By XOAUTH2, which Gmail and Microsoft 365 have; the token is used again for a new session."""
-    box.deliver()
+    await box.deliver()
     async with reading(oauth=oauth(tokens_of, scope="https://mail.google.com/")) as reader:
         await log.read_up_to(1)
         box.server.cut()
@@ -201,7 +201,7 @@ async def test_no_library_logs_secrets(
 ) -> None:
     """Whatever the log takes, it has no password, no access token and no token of a card in it."""
     caplog.set_level(logging.DEBUG)
-    box.deliver(token="abcdefghijklmnopqrstuvwxyz")
+    await box.deliver(token="abcdefghijklmnopqrstuvwxyz")
     async with reading(**({} if login == "password" else {"oauth": oauth(tokens_of)})):
         await log.read_up_to(1)
     text = caplog.text + json.dumps(log.entries, default=str)

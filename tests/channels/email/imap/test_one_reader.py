@@ -18,11 +18,11 @@ async def test_the_second_stands_by_and_takes_over(
         standby = MailboxReader(box.settings(takeover=1), ledger)
         await standby.start()
         await log.wait("imap.standby")
-        box.deliver()
+        await box.deliver()
         await log.read_up_to(1)
         assert standby.problem == ""
         assert len(log.all("imap.reading")) == 1
-    box.deliver()
+    await box.deliver()
     await log.read_up_to(2)
     await standby.stop()
     assert len(log.all("imap.reading")) == 2
@@ -39,7 +39,7 @@ async def test_whoever_loses_the_lease_stops_at_once(
         async with ledger.store.translated_client() as client:
             await client.set(key, "somebody", px=60_000)
         await log.wait("imap.lease_lost")
-        box.deliver()
+        await box.deliver()
         await log.wait("imap.standby")
         assert reader.problem == ""
     assert log.all("mail.stored") == []
@@ -50,7 +50,7 @@ async def test_a_reader_that_cannot_read_lets_another_try(
 ) -> None:
     """The lease is given back while it waits to try again: its machine may be the problem."""
     async with reading(password="wrong", ready="imap.failed", takeover=3600), reading():
-        box.deliver()
+        await box.deliver()
         await log.read_up_to(1)
 
 

@@ -6,13 +6,14 @@ import aiosmtplib
 
 from channels.conftest import MAILBOX, Channels
 from channels.email.imap.conftest import Box, Log, Reading
+from channels.writing import subject_of
 from signoff.channels.email.inbound import MailServer
 from signoff.channels.email.settings import InboundSettings
 from signoff.core.approval import State
 from signoff.core.events import What
 
 REPLY = (
-    "From: mara@example.com\r\nTo: {to}\r\nSubject: Re: Approve?\r\n"
+    "From: mara@example.com\r\nTo: {to}\r\nSubject: {subject}\r\n"
     "Message-ID: <1@phone.example>\r\nDate: Mon, 2 Mar 2026 10:00:00 +0000\r\n\r\napprove\r\n"
 )
 
@@ -20,7 +21,7 @@ REPLY = (
 def reply_to(token: str) -> tuple[str, bytes]:
     """Return the address of a card and the reply to it."""
     to = MAILBOX.replace("@", f"+{token}@")
-    return to, REPLY.format(to=to).encode()
+    return to, REPLY.format(to=to, subject=subject_of(token)).encode()
 
 
 async def test_the_same_mail_delivered_twice(
@@ -29,8 +30,8 @@ async def test_the_same_mail_delivered_twice(
     """Each copy has trace fields of its own; the reply counts once, and nobody is told off."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
-    box.deliver(raw)
-    box.deliver(raw)
+    await box.deliver(raw)
+    await box.deliver(raw)
     async with reading():
         await log.read_up_to(2)
     await channels.intake.drain()
@@ -54,7 +55,7 @@ async def test_the_same_mail_by_smtp_and_by_imap(
     async with client:
         await client.sendmail("mara@example.com", [to], raw)
     await server.stop()
-    box.deliver(raw, sender="mara@example.com")
+    await box.deliver(raw, sender="mara@example.com")
     async with reading():
         await log.read_up_to(1)
     await channels.intake.drain()
@@ -69,7 +70,7 @@ async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
     """The server that delivered it wrote down that its sender is empty: no person wrote it."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
-    box.deliver(raw, sender="")
+    await box.deliver(raw, sender="")
     async with reading():
         await log.read_up_to(1)
     await channels.intake.drain()

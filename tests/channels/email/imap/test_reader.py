@@ -38,7 +38,7 @@ async def test_what_was_there_is_stored_as_it_is(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """Byte for byte, with the envelope left open; it gets the keyword and stays unseen."""
-    box.deliver(token="abc")
+    await box.deliver(token="abc")
     async with reading():
         await log.wait("mail.stored")
         (mail,) = await stored(ledger)
@@ -54,7 +54,7 @@ async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, lo
     """While it idles the server tells of new mail, and nobody asks for it."""
     async with reading(idle=1000) as reader:
         for count in (1, 2, 3):
-            box.deliver()
+            await box.deliver()
             await log.wait("mail.stored", count)
         assert reader.problem == ""
     assert len(await stored(ledger)) == 3
@@ -64,9 +64,9 @@ async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, lo
 async def test_idle_is_begun_anew(box: Box, reading: Reading, log: Log) -> None:
     """Long before the 29 minutes of RFC 2177, on the same connection."""
     async with reading(idle=0.1):
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored")
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored", 2)
     assert len(log.all("imap.reading")) == 1
 
@@ -78,7 +78,7 @@ async def test_a_server_without_idle_is_asked(ledger: Ledger, log: Log) -> None:
         reader = MailboxReader(box.settings(poll=1), ledger)
         await reader.start()
         assert (await log.wait("imap.reading"))["by"] == "polling"
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored")
         await reader.stop()
     assert len(await stored(ledger)) == 1
@@ -93,7 +93,7 @@ async def test_a_connection_that_drops_in_idle_is_made_anew(
         server.cut()
         failed = await log.wait("imap.failed")
         assert failed["level"] == "warning"
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored")
         assert reader.problem == ""
 
@@ -109,7 +109,7 @@ async def test_a_server_that_is_restarted_is_found_again(
         first, second = (one["retry_in"] for one in log.all("imap.failed"))
         assert second > first
         server.start()
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored")
         assert reader.problem == ""
 
@@ -118,10 +118,10 @@ async def test_it_goes_on_where_it_stopped(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """A reader that comes later does not look at what was read, and reads what came meanwhile."""
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(1)
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(2)
     assert log.all("mail.known") == []
@@ -133,15 +133,15 @@ async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
     box: Box, reading: Reading, ledger: Ledger, log: Log, *, keyword: bool
 ) -> None:
     """After a restore all UIDs are others: the keyword tells what is stored, or the bytes do."""
-    box.deliver()
-    box.deliver()
+    await box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(2)
     if not keyword:
         with box.look() as client:
             client.store("1:*", "-FLAGS", "($Signoff)")
     box.server.renumber(box.name)
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(3)
     assert len(log.all("mail.known")) == (0 if keyword else 2)
@@ -152,7 +152,7 @@ async def test_dying_between_storing_and_noting_costs_nothing(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """Without cursor and keyword the messages are fetched again, and known by their bytes."""
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(1)
     async with ledger.store.translated_client() as client:
@@ -168,8 +168,8 @@ async def test_a_mail_over_the_cap_is_noted_and_stops_nothing(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """It is not fetched; the audit says so once, it gets the keyword, and the next is stored."""
-    box.deliver(MAIL + b"x" * 70 + b"\r\n" + (b"y" * 70 + b"\r\n") * 20_000)
-    box.deliver()
+    await box.deliver(MAIL + b"x" * 70 + b"\r\n" + (b"y" * 70 + b"\r\n") * 20_000)
+    await box.deliver()
     async with reading():
         await log.read_up_to(2)
     (noted,) = await audit(ledger)
@@ -183,12 +183,12 @@ async def test_old_mail_is_left_alone(box: Box, reading: Reading, ledger: Ledger
     """A mailbox with a history: only what is recent is read, then and later."""
     with box.look() as client:
         client.append("INBOX", "", '"01-Jan-2020 00:00:00 +0000"', MAIL)
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.wait("mail.stored")
         with box.look() as client:
             client.append("INBOX", "", '"02-Jan-2020 00:00:00 +0000"', MAIL)
-        box.deliver()
+        await box.deliver()
         await log.wait("mail.stored", 2)
     assert len(await stored(ledger)) == 2
     assert set(box.flags()) == {1, 2, 3, 4}
@@ -217,7 +217,7 @@ async def test_mail_that_comes_while_redis_is_away_is_not_lost(
         await reader.start()
         await log.wait("imap.reading")
         redis.stop()
-        box.deliver()
+        await box.deliver()
         await log.wait("imap.failed")
         assert box.flags() == {1: set()}
         redis.start()
@@ -229,7 +229,7 @@ async def test_mail_that_comes_while_redis_is_away_is_not_lost(
 
 async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
     """Whoever looks into Redis sees how far it came, and that nobody reads any more."""
-    box.deliver()
+    await box.deliver()
     async with reading():
         await log.read_up_to(1)
     mailbox = f"{box.name}@127.0.0.1/INBOX"

@@ -4,9 +4,12 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from google.adk.agents import Agent
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
+from google.adk.tools.tool_context import ToolContext
 from mcp import StdioServerParameters
 
 from signoff.testing import ScriptedModel, ToolCall
@@ -22,9 +25,16 @@ def script(turn: Turn) -> Reply:
     return ToolCall("send", {"to": "A", "text": turn.user_text})
 
 
+def change(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+    """Put in what the state says."""
+    if text := tool_context.state.get("text"):
+        args["text"] = text
+
+
 root_agent = Agent(
     name="mcp_gate",
     model=ScriptedModel(script=script),
+    before_tool_callback=change,
     tools=[
         McpToolset(
             connection_params=StdioConnectionParams(

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from signoff.core.answering import form_of
 from signoff.core.approval import Approval
 from signoff.core.errors import InputRefused
+from signoff.core.inputrules import InputRule, answer_of, rule_for
 from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning, result_of
 from signoff.core.parts import INPUT, Kind
@@ -59,7 +60,12 @@ def answer_part(approval: Approval) -> types.Part:
     )
 
 
-def request_part(approval: Approval, request: Request, rules: Sequence[LongRunning]) -> types.Part:
+def request_part(
+    approval: Approval,
+    request: Request,
+    rules: Sequence[LongRunning],
+    inputs: Sequence[InputRule] = (),
+) -> types.Part:
     """Return the FunctionResponse that answers a request for input, or ends a long-running call.
 
     Raises:
@@ -72,7 +78,7 @@ def request_part(approval: Approval, request: Request, rules: Sequence[LongRunni
         rule = matching(rules, approval.origin.app, request)
         response: dict[str, Any] = result_of(rule, approval, request.result)
     else:
-        response = wrapped(input_value(approval))
+        response = wrapped(input_value(approval, inputs))
     return types.Part(
         function_response=types.FunctionResponse(
             id=request.id, name=request.name, response=response
@@ -80,27 +86,34 @@ def request_part(approval: Approval, request: Request, rules: Sequence[LongRunni
     )
 
 
-def input_value(approval: Approval) -> JsonValue:
+def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValue:
     """Return the answer to a request for input.
 
     Raises:
-        InputRefused: It was not answered, and its schema has no way to say no.
+        InputRefused: It was not answered, or refused where its schema has no way to say no.
     """
-    decision = approval.decision
+    decision, form = approval.decision, form_of(approval.call)
+    yes = approval.state is State.APPROVED
+    decided = yes or approval.state is State.REJECTED
     reason = decision.reason if decision is not None else ""
-    if approval.state is State.APPROVED:
-        return decision.payload if decision is not None else None
-    if approval.state is State.REJECTED and decision is not None and decision.payload is not None:
+    if decided and decision is not None and decision.payload is not None:
         return decision.payload
-    no = form_of(approval.call).refuse(reason if approval.state is State.REJECTED else "")
-    if no is not None:
+    if form.free:
+        origin, args = approval.origin, approval.call.args
+        rule = rule_for(rules, app=origin.app, agent=origin.agent, args=args)
+        if decided or rule is not None:
+            return answer_of(rule, yes=yes, reason=reason)
+    elif yes:
+        return None
+    elif (no := form.refuse(reason if approval.state is State.REJECTED else "")) is not None:
         return no.value
     question = brief(str(approval.call.args.get("message") or ""))
     asked = f' ("{question}")' if question else ""
     raise InputRefused(
         f"The request for input{asked} {_REFUSED.get(approval.state, 'was not answered')}"
         f"{f': {reason}' if reason else ''}. It has no answer that says no, so the run ends here; "
-        "a response schema with a boolean such as `approved` has one."
+        "a response schema with a boolean such as `approved` has one, and so has [[inputs]] in the "
+        "settings, for a request without a schema."
     )
 
 
@@ -136,6 +149,8 @@ def refusal(approval: Approval) -> dict[str, Any]:
     }
     if decision is None:
         return told
+    if approval.state is State.REJECTED and not decision.by:
+        told["error"] = "This tool call was refused, and nobody was asked."
     if decision.reason:
         told["reason"] = decision.reason
     if decision.by and approval.terms is not None and approval.terms.name_approver:

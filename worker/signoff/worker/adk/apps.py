@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
 from google.adk.agents.base_agent import BaseAgent
-from google.adk.apps.app import App
+from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.cli.utils.agent_loader import AgentLoader
@@ -22,7 +23,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.errors import AppNotFound, ConfigError
-from signoff.worker.adk.inspection import concerns
+from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
 
@@ -63,7 +64,7 @@ def session_service(url: str, folder: Path) -> BaseSessionService:
         if url.startswith(SCHEMES):
             return LastingRedisSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
-    except (ValueError, ImportError, OSError, sqlite3.Error) as error:
+    except (ValueError, ImportError, OSError, RuntimeError, sqlite3.Error) as error:
         raise ConfigError(
             f"ADK cannot use {url.split('://', maxsplit=1)[0]}:// for its sessions: {error}. "
             "Write sqlite:///path, redis://host:port/number, or "
@@ -114,6 +115,7 @@ class Apps:
         self._artifacts = artifacts or InMemoryArtifactService()
         self._memory = InMemoryMemoryService()
         self._runners: dict[str, Runner] = {}
+        self._plain: dict[str, Runner] = {}
 
     def runner(self, name: str) -> Runner:
         """Return the runner of an app.
@@ -124,6 +126,19 @@ class Apps:
         if name not in self._runners:
             self._runners[name] = self._make(name)
         return self._runners[name]
+
+    def plain_runner(self, name: str) -> Runner:
+        """Return a runner of an app that takes it for one that is not resumable.
+
+        Raises:
+            AppNotFound: As `runner`.
+        """
+        if name not in self._plain:
+            usual = self.runner(name)
+            app = usual.app or App(name=name, root_agent=usual.agent)
+            plain = app.model_copy(update={"resumability_config": None})
+            self._plain[name] = self._runner_of(name, plain)
+        return self._plain[name]
 
     def look_over(self, names: Sequence[str]) -> None:
         """Load agents and log what will not work in them; a broken one does not stop the others.
@@ -151,7 +166,9 @@ class Apps:
                 f"The agent {name!r} in {self.folder} does not load: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        app = self._with_plugin(name, loaded)
+        return self._runner_of(name, self._with_plugin(name, loaded))
+
+    def _runner_of(self, name: str, app: App) -> Runner:
         return Runner(
             app=app,
             app_name=name,
@@ -164,15 +181,28 @@ class Apps:
         if isinstance(loaded, App):
             # A copy: the user's object is not ours to change.
             return loaded.model_copy(update={"plugins": [*loaded.plugins, self._plugin()]})
-        return App(name=name, root_agent=loaded, plugins=[self._plugin()])
+        return App(
+            name=name,
+            root_agent=loaded,
+            plugins=[self._plugin()],
+            resumability_config=_resumable() if is_resumable(loaded) else None,
+        )
 
     async def close(self) -> None:
         """Close the runners and the session service."""
+        # The plain ones share the agents of the others, and all that there is to close.
         for runner in self._runners.values():
             await runner.close()
         close = getattr(self.sessions, "close", None)
         if close is not None:
             await close()
+
+
+def _resumable() -> ResumabilityConfig:
+    """Return the setting by which ADK writes checkpoints, without its warning that it is new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ResumabilityConfig(is_resumable=True)
 
 
 def open_apps(

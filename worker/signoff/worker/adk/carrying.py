@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from google.adk.events.event import Event
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
@@ -21,56 +22,41 @@ from signoff.broker import snapshots
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch
 from signoff.core.lifecycle import State
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.history import asked_for, original_call
-from signoff.worker.suspended import Resumption, Suspended, suspended
+from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
 
 _ASKS: Final = "signoff_asks"
-"""Where a stored result keeps the question that its stretch of code ended with."""
+"""Where the result of a stretch of code keeps the question that it ended with."""
 
 
-def code_of(events: Sequence[Event], approval: Approval) -> Suspended | None:
-    """Return the suspended code that an approval is about, None where it is about a tool call."""
-    asked = asked_for(events, approval.origin.confirmation)
-    return asked.suspended if asked is not None else None
+def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Suspended | None:
+    """Return where the code is that an approval is about, None where it is about the call itself.
 
-
-def require_same_code(
-    events: Sequence[Event],
-    approval: Approval,
-    code: Suspended,
-    tool: str,
-    args: dict[str, Any],
-) -> None:
-    """Refuse to go on with code that has stopped at another call, or is carried by another one.
-
-    Raises:
-        DigestMismatch: It is.
+    That such code is there, and stands at this very call, only its seal says: `CesTool` holds it
+    against the approval before anything is done.
     """
-    carrying = original_call(events, approval.call.id)
-    same = (
-        carrying is not None
-        and (carrying.name, carrying.args or {}) == (tool, args)
-        and digest(code.tool, code.args) == approval.digest
-    )
-    if not same:
-        raise DigestMismatch(
-            f"Approval {approval.id} is for {approval.digest}, and the code that {tool}() would go "
-            "on with has stopped at another call. Nothing was run."
-        )
+    if not isinstance(tool, CarriesCode):
+        return None
+    call = original_call(events, approval.call.id)
+    if not approval.origin.made and (
+        call is None or digest(call.name or "", call.args or {}) == approval.digest
+    ):
+        return None
+    asked = asked_for(events, approval.origin.confirmation)
+    return claimed(asked.payload) if asked is not None else None
 
 
-async def set_aside(ledger: Ledger, context: ToolContext) -> None:
+async def set_aside(ledger: Ledger, tool: BaseTool, context: ToolContext) -> None:
     """Put the snapshot of code that has just stopped into the ledger; the session gets its name.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    asked = _asked(context)
-    code = suspended(asked.payload) if asked is not None else None
-    if asked is not None and code is not None and code.sealed:
+    asked = asked_by(context)
+    code = claimed(asked.payload) if asked is not None else None
+    if asked is not None and code is not None and code.sealed and isinstance(tool, CarriesCode):
         ref = await snapshots.keep(ledger, code.sealed)
         asked.payload = replace(code, sealed="", ref=ref).payload()
 
@@ -89,30 +75,36 @@ async def hand_over(
         told = refusal(approval)
         why = " ".join(str(told[key]) for key in ("error", "reason") if key in told)
     if context.tool_confirmation is not None:
-        context.tool_confirmation.payload = Resumption(sealed, why)
+        call = approval.call
+        context.tool_confirmation.payload = Resumption(sealed, call.name, dict(call.args), why)
 
 
-def with_question(result: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return the result of a stretch of code with the question that it ended with."""
-    asked = _asked(context)
-    if asked is None or suspended(asked.payload) is None:
+def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
+    """Return what is kept of a call: its result, and of a stretch of code its question too."""
+    if not isinstance(tool, CarriesCode):
         return result
-    return {_ASKS: {"hint": asked.hint, "payload": asked.payload}, "result": result}
+    asked = asked_by(context)
+    if asked is not None:
+        return {_ASKS: {"hint": asked.hint, "payload": asked.payload}, "result": result}
+    # What the code returns is its own, and may look the same.
+    ambiguous = isinstance(result, dict) and _ASKS in result
+    return {_ASKS: None, "result": result} if ambiguous else result
 
 
-def stored(approval: Approval, context: ToolContext) -> dict[str, Any]:
+def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str, Any]:
     """Return the result that a call or a stretch of code came to, and ask again what it asked."""
     result = json.loads(approval.result) if approval.result else {}
     if not isinstance(result, dict):
         return {"result": result}
-    if _ASKS not in result:
+    if not isinstance(tool, CarriesCode) or set(result) != {_ASKS, "result"}:
         return result
-    asked: dict[str, Any] = result[_ASKS]
-    context.request_confirmation(hint=asked["hint"], payload=asked["payload"])
-    context.actions.skip_summarization = True
     told: dict[str, Any] = result["result"]
+    if asked := result[_ASKS]:
+        context.request_confirmation(hint=asked["hint"], payload=asked["payload"])
+        context.actions.skip_summarization = True
     return told
 
 
-def _asked(context: ToolContext) -> ToolConfirmation | None:
+def asked_by(context: ToolContext) -> ToolConfirmation | None:
+    """Return the confirmation that a call has asked for."""
     return context.actions.requested_tool_confirmations.get(context.function_call_id or "")

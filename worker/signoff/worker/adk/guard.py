@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import structlog
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.context import Context
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker import snapshots
@@ -21,20 +27,25 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.digest import digest
-from signoff.core.errors import DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
 from signoff.core.lifecycle import Handoff, State
+from signoff.worker.adk.actual import as_they_are, carrying, note_arguments
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.carrying import (
+    asked_by,
     code_of,
     hand_over,
-    require_same_code,
     set_aside,
     stored,
-    with_question,
+    to_store,
 )
 from signoff.worker.adk.elsewhere import require_ours
+from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
+from signoff.worker.adk.history import Invocation
 from signoff.worker.adk.journals import Journals
-from signoff.worker.adk.questions import NODE
+from signoff.worker.adk.nodes import watch_function_nodes
+from signoff.worker.adk.questions import NODE, is_node
+from signoff.worker.outcomes import VALID_FOR
 from signoff.worker.port import Fence
 
 log = structlog.get_logger(__name__)
@@ -43,6 +54,9 @@ _MAX_RESULT = 256 * 1024
 _TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
 
 
+_IN_PLACE = "a callback answered in the tool's place; the tool was not entered"
+
+_Session = tuple[str, str, str]
 _Key = tuple[str, str, str, str]
 
 
@@ -50,37 +64,55 @@ class GuardPlugin(BasePlugin):
     """Stands before every tool call that carries a confirmation.
 
     A call is let through once: the commit that marks it as started is a compare-and-set on the
-    approval, made before the tool is entered and only while the session's lease is ours. A call
-    that was seen to finish gets its stored result; one that was started and not seen to finish
-    is never started again.
+    approval, made right before the tool's own code, after all callbacks, and only while the
+    session's lease is ours. The tool gets a copy of the arguments that were held against the
+    approval. A call that was seen to finish gets its stored result; one that was started and not
+    seen to finish is never started again.
 
     Args:
         ledger: Where the approvals are.
+        valid_for: How long a yes is good for whose policy does not say.
 
     Attributes:
         journals: What code has called, and nobody was asked about.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
         super().__init__(name="signoff_guard")
+        self._valid_for = valid_for
         self.journals = Journals(ledger)
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
+        self._nodes: dict[_Key, str] = {}
         self._begun: set[str] = set()
+        self._stopped: dict[_Session, Exception] = {}
+        watch_function_nodes()
 
     @contextmanager
     def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
         """Let the calls of these approvals through, each by its own decision, while this lasts."""
-        keys: dict[_Key, tuple[str, Fence]] = {
-            (one.origin.app, one.origin.user, one.origin.session, one.call.id): (one.id, fence)
+        keys = {
+            (one.origin.app, one.origin.user, one.origin.session, one.call.id): one
             for one in approvals
         }
-        self._expected.update(keys)
+        self._expected.update({key: (one.id, fence) for key, one in keys.items()})
+        self._nodes.update(
+            {
+                key: one.digest
+                for key, one in keys.items()
+                if is_node(one) and one.state is State.APPROVED
+            }
+        )
         try:
             yield
+            for key in keys:
+                if error := self._stopped.get(key[:3]):
+                    raise error
         finally:
             for key in keys:
                 self._expected.pop(key, None)
+                self._nodes.pop(key, None)
+                self._stopped.pop(key[:3], None)
 
     async def approval(self, approval_id: str) -> Approval:
         """Return an approval as it is by now, with the result of its tool."""
@@ -111,6 +143,7 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.FINISHED:
             return False
         _require_recorded(approval)
+        await self._require_good(approval)
         await self._hand_on(approval, Handoff.STARTED, fence)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
@@ -125,53 +158,122 @@ class GuardPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Say again what the model has said, where a worker died in code that it had called."""
+        self._require_not_stopped(callback_context)
         return await self.journals.said_again(callback_context)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Let an approved call through once, and answer every other one in the tool's place."""
+        """Answer a call in the tool's place, or let it go on to the tool's own entry."""
+        self._require_not_stopped(tool_context)
         if tool_context.tool_confirmation is None:
+            stand_before(tool, tool_context, _Asking(self, tool))
             return None
         expected = self._expected_by(tool_context)
         if expected is None:
-            log.error("guard.unknown_confirmation", tool=tool.name)
-            return {"status": "rejected", "error": "No approval is on record for this tool call."}
-        approval_id, fence = expected
-        return await self._ledger.decide_again(
-            lambda: self._let_through(approval_id, fence, tool.name, tool_args, tool_context)
-        )
+            return _unknown(tool)
+        approval = await self._ledger.approval(expected[0])
+        code = code_of(tool_context.session.events, approval, tool)
+        if approval.state is not State.APPROVED and code is None:
+            return refusal(approval)
+        if approval.handoff is Handoff.FINISHED:
+            log.info("tool.already_finished", approval=approval.id, tool=tool.name)
+            return stored(approval, tool, tool_context)
+        if approval.id in self._begun:
+            _require_same_args(approval, tool, tool_args)
+        else:
+            await self._require_startable(approval, tool_context)
+        stand_before(tool, tool_context, _Entering(self, tool, *expected))
+        return None
 
-    async def _let_through(
+    async def enter(
         self,
         approval_id: str,
         fence: Fence,
-        tool: str,
+        tool: BaseTool,
         args: dict[str, Any],
-        tool_context: ToolContext,
-    ) -> dict[str, Any] | None:
+        context: ToolContext,
+    ) -> None:
+        """Note that an approved call is started; the tool's own code is next.
+
+        Raises:
+            DigestMismatch: It is not the call that was approved.
+            ToolInDoubt: It was started before, and not seen to finish.
+            SessionGone: Somebody else has answered it.
+            LeaseLost: Somebody else runs the session by now.
+        """
+        await self._ledger.decide_again(
+            partial(self._enter, approval_id, fence, tool, args, context)
+        )
+
+    async def _enter(
+        self,
+        approval_id: str,
+        fence: Fence,
+        tool: BaseTool,
+        args: dict[str, Any],
+        context: ToolContext,
+    ) -> None:
         approval = await self._ledger.approval(approval_id)
-        code = code_of(tool_context.session.events, approval)
-        if approval.state is not State.APPROVED and code is None:
-            return refusal(approval)
+        code = code_of(context.session.events, approval, tool)
         if code is None:
-            _same_call(approval, tool, args)
-        else:
-            require_same_code(tool_context.session.events, approval, code, tool, args)
-        if approval.handoff is Handoff.FINISHED:
-            log.info("tool.already_finished", approval=approval.id, tool=tool)
-            return stored(approval, tool_context)
+            # Suspended code goes on with what its snapshot has.
+            _require_same_args(approval, tool, args)
+            context.tool_confirmation = _confirmation(approval)
         if approval.id in self._begun:
             self._begun.discard(approval.id)
-            return None
-        _require_recorded(approval)
+            return
         # Once more, with the history that ADK goes by: another answer may have come in since.
-        require_ours(tool_context.session.events, approval)
+        await self._require_startable(approval, context)
         if code is not None:
-            await hand_over(self._ledger, approval, code, tool_context)
+            await hand_over(self._ledger, approval, code, context)
         await self._hand_on(approval, Handoff.STARTED, fence)
-        log.info("tool.started", approval=approval.id, tool=tool)
-        return None
+        log.info("tool.started", approval=approval.id, tool=tool.name)
+
+    async def _require_startable(self, approval: Approval, context: ToolContext) -> None:
+        _require_recorded(approval)
+        await self._require_good(approval)
+        require_ours(context.session.events, approval)
+
+    def require_same_node(self, name: str, args: dict[str, Any], context: Context) -> None:
+        """Hold the arguments of a function of a workflow against its approval.
+
+        Raises:
+            DigestMismatch: They are not those that were approved.
+        """
+        digest_ = self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
+        if digest_ is not None and (found := digest(name, args)) != digest_:
+            raise DigestMismatch(_other_args(name, digest_, found))
+
+    async def finish(
+        self,
+        approval_id: str,
+        fence: Fence,
+        tool: BaseTool,
+        context: ToolContext,
+        result: object,
+        *,
+        why: str = "",
+    ) -> None:
+        """Store the result of a call that was started, before anything else can go wrong."""
+
+        async def attempt() -> None:
+            approval = await self._ledger.approval(approval_id)
+            if approval.handoff is Handoff.STARTED:
+                code = code_of(context.session.events, approval, tool)
+                await self._hand_on(
+                    approval,
+                    Handoff.FINISHED,
+                    fence,
+                    why=why,
+                    result=_as_json(to_store(tool, result, context)),
+                    resumed=code.ref if code is not None else "",
+                )
+                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+        # The approval may be written to at this moment, by a delivery that is noted late; that
+        # must not leave a tool in doubt which has finished.
+        await self._ledger.decide_again(attempt)
 
     async def after_tool_callback(
         self,
@@ -181,51 +283,72 @@ class GuardPlugin(BasePlugin):
         tool_context: ToolContext,
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
-        """Store the result before anything else can go wrong."""
-        await set_aside(self._ledger, tool_context)
-        await self._finished(tool_context, result)
+        """Take note of what a callback has done in the tool's place."""
+        entry = entry_of(tool_context)
+        if isinstance(entry, _Asking):
+            if not entry.noted and asked_by(tool_context) is not None:
+                await entry.asked(tool_args, tool_context)
+            return None
+        expected = self._expected_by(tool_context) if tool_context.tool_confirmation else None
+        if expected is not None and (entry is None or not entry.entered):
+            await self._answered_in_place(expected, tool, tool_context, result)
         return None
 
-    async def on_tool_error_callback(
+    async def _answered_in_place(
         self,
-        *,
+        expected: tuple[str, Fence],
         tool: BaseTool,
-        tool_args: dict[str, Any],
-        tool_context: ToolContext,
-        error: BaseException,
-    ) -> dict[str, Any] | None:
-        """Store that the tool raised: it has run, and must not run again on this approval."""
-        if isinstance(error, Exception):
-            problem = f"{type(error).__name__}: {error}"
-            await self._finished(tool_context, {"error": problem}, why=f"it raised {problem}")
-        # A cancelled tool may have done its work or not: it stays started, and so in doubt.
-        return None
-
-    async def _finished(
-        self, tool_context: ToolContext, result: dict[str, Any], *, why: str = ""
+        context: ToolContext,
+        result: object,
     ) -> None:
-        expected = self._expected_by(tool_context)
-        if tool_context.tool_confirmation is None or expected is None:
-            return
+        """End an approved call that a callback has answered, so that its tool was not entered."""
         approval_id, fence = expected
 
         async def attempt() -> None:
             approval = await self._ledger.approval(approval_id)
-            if approval.handoff is Handoff.STARTED:
-                code = code_of(tool_context.session.events, approval)
-                await self._hand_on(
-                    approval,
-                    Handoff.FINISHED,
-                    fence,
-                    why=why,
-                    result=_as_json(with_question(result, tool_context)),
-                    resumed=code.ref if code is not None else "",
-                )
-                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+            if approval.state is State.APPROVED and approval.handoff is Handoff.RECORDED:
+                await self._hand_on(approval, Handoff.STARTED, fence, why=_IN_PLACE)
 
-        # The approval may be written to at this moment, by a delivery that is noted late; that
-        # must not leave a tool in doubt which has finished.
         await self._ledger.decide_again(attempt)
+        await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
+
+    def stop(self, context: ToolContext, error: Exception) -> None:
+        """Let a run end with an error, whatever its callbacks make of it."""
+        self._stopped.setdefault(_session_of(context), error)
+
+    def _require_not_stopped(self, context: CallbackContext) -> None:
+        if error := self._stopped.get(_session_of(context)):
+            raise error
+
+    async def carrying(self, session: Session, invocation: str) -> set[str]:
+        """Return the ids of the calls of an invocation that carry code which has stopped."""
+        return await carrying(self._ledger, session, invocation)
+
+    async def as_they_are(self, session: Session, standing: Invocation) -> Invocation:
+        """Return where an invocation stands, with the calls that would run."""
+        return await as_they_are(self._ledger, session, standing)
+
+    async def note_arguments(
+        self, tool: BaseTool, args: dict[str, Any], context: ToolContext
+    ) -> None:
+        """Note what a tool got, where that is not what the model gave."""
+        await note_arguments(self._ledger, tool, args, context)
+
+    async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
+        """Put the snapshot of code that has just stopped into the ledger."""
+        await set_aside(self._ledger, tool, context)
+
+    async def _require_good(self, approval: Approval) -> None:
+        """Refuse to start a call on a yes that has expired since the run went on.
+
+        Raises:
+            ApprovalExpired: It has.
+        """
+        if approval.has_expired(await self._ledger.now(), self._valid_for):
+            raise ApprovalExpired(
+                f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
+                "not run. Ask the agent anew."
+            )
 
     def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
         """Return the approval of a call: by its own id, or by the node of a workflow it is."""
@@ -251,9 +374,84 @@ class GuardPlugin(BasePlugin):
             await snapshots.drop(self._ledger, resumed)
 
 
-def _key(tool_context: ToolContext, call_id: str) -> _Key:
-    session = tool_context.session
-    return (session.app_name, session.user_id, session.id, call_id)
+@dataclass(slots=True)
+class _Asking:
+    """The entry of a call that nobody was asked about."""
+
+    guard: GuardPlugin
+    tool: BaseTool
+    entered: bool = False
+    noted: bool = False
+
+    async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run the tool; where it asks by itself, or runs long, note what it got."""
+        if context.tool_confirmation is not None:
+            # A callback has put one there.
+            return _unknown(self.tool)
+        got = copied(args)
+        result = await inner(args)
+        if asked_by(context) is not None or self.tool.is_long_running:
+            await self.asked(got, context)
+        await self.guard.set_aside(self.tool, context)
+        return result
+
+    async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
+        """Note with which arguments it is asked about."""
+        await self.guard.note_arguments(self.tool, args, context)
+        self.noted = True
+
+
+@dataclass(slots=True)
+class _Entering:
+    """The entry of a call that was approved, or of code whose call was answered."""
+
+    guard: GuardPlugin
+    tool: BaseTool
+    approval: str
+    fence: Fence
+    entered: bool = False
+
+    async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run the tool once, with a copy of the arguments that were held against the approval."""
+        own = copied(args)
+        with self._final(context):
+            await self.guard.enter(self.approval, self.fence, self.tool, own, context)
+        try:
+            result = await inner(own)
+        except Exception as error:
+            # It has run. A cancelled tool may have done its work or not: it stays in doubt.
+            problem = f"{type(error).__name__}: {error}"
+            await self._finish(context, {"error": problem}, why=f"it raised {problem}")
+            raise
+        with self._final(context):
+            await self.guard.set_aside(self.tool, context)
+        await self._finish(context, result)
+        return result
+
+    async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
+        """Do nothing: it was asked about."""
+
+    async def _finish(self, context: ToolContext, result: object, *, why: str = "") -> None:
+        with self._final(context):
+            await self.guard.finish(self.approval, self.fence, self.tool, context, result, why=why)
+
+    @contextmanager
+    def _final(self, context: ToolContext) -> Iterator[None]:
+        """Let no callback answer for what the guard has found."""
+        try:
+            yield
+        except Exception as error:
+            self.guard.stop(context, error)
+            raise
+
+
+def _key(context: Context, call_id: str) -> _Key:
+    return (*_session_of(context), call_id)
+
+
+def _session_of(context: Context) -> _Session:
+    session = context.session
+    return (session.app_name, session.user_id, session.id)
 
 
 def _require_recorded(approval: Approval) -> None:
@@ -263,16 +461,31 @@ def _require_recorded(approval: Approval) -> None:
         )
 
 
-def _same_call(approval: Approval, tool: str, args: dict[str, Any]) -> None:
+def _unknown(tool: BaseTool) -> dict[str, Any]:
+    log.error("guard.unknown_confirmation", tool=tool.name)
+    return {"status": "rejected", "error": "No approval is on record for this tool call."}
+
+
+def _confirmation(approval: Approval) -> ToolConfirmation:
+    """Return what the tool is told: the approver's own values, whoever has had them since."""
+    payload = approval.decision.payload if approval.decision is not None else None
+    return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
+
+
+def _require_same_args(approval: Approval, tool: BaseTool, args: dict[str, Any]) -> None:
     try:
-        found = digest(tool, args)
+        found = digest(tool.name, args)
     except NotCanonical as error:
         raise DigestMismatch(f"Approval {approval.id}: {error}") from error
     if found != approval.digest:
-        raise DigestMismatch(
-            f"Approval {approval.id} is for {approval.digest}, but {tool}() would run with "
-            f"{found}. The tool was not run."
-        )
+        raise DigestMismatch(_other_args(tool.name, approval.digest, found))
+
+
+def _other_args(tool: str, approved: str, found: str) -> str:
+    return (
+        f"{approved} was approved, and {tool}() would run with {found}: a callback or the state of "
+        "the session has changed its arguments since it was asked about. It was not run."
+    )
 
 
 def _as_json(result: object) -> str:

@@ -21,7 +21,7 @@ from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
 from signoff.core.parts import Kind
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
-from signoff.worker.suspended import Suspended, suspended
+from signoff.worker.suspended import claimed
 
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
@@ -41,12 +41,14 @@ class Confirmation:
         invocation: The invocation id.
         call_id: The id of the tool call that waits.
         tool: The tool.
-        args: Its arguments.
+        args: Its arguments, as the model gave them.
         hint: The tool's words.
         payload: The payload template.
         kind: What is asked for.
         nth: How many of them with this id came before it: ADK makes up a new id for each.
-        suspended: The code that has stopped at `tool` and `args`, inside of the call that waits.
+        made: See `Origin.made`.
+        doubtful: Whether a worker died while it made this call from code, so that it may have
+            happened.
     """
 
     id: str
@@ -59,12 +61,8 @@ class Confirmation:
     payload: Any
     kind: Kind = Kind.CONFIRMATION
     nth: int = 0
-    suspended: Suspended | None = None
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether a worker died while it made this call from code, so that it may have happened."""
-        return self.suspended is not None and self.suspended.doubtful
+    made: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,6 @@ class Invocation:
     Attributes:
         started: Whether the user's message is in the session.
         waiting: The confirmations that nobody has answered, their placeholders in place.
-        complete: Whether the turn came to its end: a pause or a last word.
         text: The agent's last word.
         stuck_on: What it waits for that nobody can be asked for, by the names of the calls.
         requests: The requests for input, and the long-running calls that wait for an approval,
@@ -85,12 +82,16 @@ class Invocation:
 
     started: bool
     waiting: tuple[Confirmation, ...]
-    complete: bool
     text: str
     stuck_on: tuple[str, ...] = ()
     requests: tuple[Request, ...] = ()
     left_open: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it waits for somebody."""
+        return bool(self.waiting or self.requests)
 
 
 def read_invocation(
@@ -115,15 +116,9 @@ def read_invocation(
     confirming = tuple(one for one in asked if one.id not in answered)
     # Without its placeholder result, a call that asked dynamically could never be approved.
     drained = all(one.call_id in placed for one in confirming)
-    paused = drained and bool(confirming or asked_for)
-    last = mine[-1] if mine else None
-    spoken = last is not None and last.author != "user" and last.is_final_response()
-    # ADK calls an event final that has a long-running call, whatever else the model has called.
-    spoken = spoken and not calls_others(last)
     return Invocation(
-        started=any(event.author == "user" for event in mine),
+        started=any(event.author == "user" and event.content for event in mine),
         waiting=confirming if drained else (),
-        complete=paused or bool(spoken and not confirming),
         text=last_words(mine),
         stuck_on=tuple(unanswered(mine)),
         requests=tuple(asked_for) if drained else (),
@@ -158,38 +153,39 @@ def said_before(events: Sequence[Event], calls: Collection[str]) -> dict[str, st
     return said
 
 
-def calls_others(event: Event | None) -> bool:
-    """Whether an event calls tools that are not long-running: it is not the end of a turn."""
-    if event is None:
-        return False
-    long_running = event.long_running_tool_ids or ()
-    return any(call.id not in long_running for call in event.get_function_calls())
-
-
 def confirmations(event: Event) -> list[Confirmation]:
-    """Return the confirmations that an event asks for."""
+    """Return the confirmations that an event asks for.
+
+    A model can make a call of this name too. ADK marks its own as long-running.
+    """
     found = []
     for call in event.get_function_calls():
-        if call.name != CONFIRMATION or not call.id:
+        if call.name != CONFIRMATION or call.id not in (event.long_running_tool_ids or ()):
             continue
         args = call.args or {}
         original = args.get("originalFunctionCall") or {}
         asked = args.get("toolConfirmation") or {}
-        inside = suspended(asked.get("payload"))
         found.append(
             Confirmation(
-                id=call.id,
+                id=call.id or "",
                 agent=event.author or "",
                 invocation=event.invocation_id or "",
                 call_id=original.get("id") or "",
-                tool=inside.tool if inside else original.get("name") or "",
-                args=inside.args if inside else original.get("args") or {},
+                tool=original.get("name") or "",
+                args=original.get("args") or {},
                 hint=asked.get("hint") or "",
-                payload=None if inside else asked.get("payload"),
-                suspended=inside,
+                payload=asked.get("payload"),
             )
         )
     return found
+
+
+def asking_event(events: Iterable[Event], confirmation: str) -> Event | None:
+    """Return the event that asks for the confirmation of an id."""
+    return next(
+        (event for event in events if any(one.id == confirmation for one in confirmations(event))),
+        None,
+    )
 
 
 def asked_for(events: Sequence[Event], confirmation: str) -> Confirmation | None:
@@ -210,27 +206,53 @@ def answered_ids(events: Sequence[Event]) -> set[str]:
     }
 
 
-def consumed(events: Sequence[Event], approvals: Sequence[Approval]) -> bool:
-    """Say whether ADK has gone on from the answer to each of these.
+def agents_answered(events: Sequence[Event]) -> list[str]:
+    """Return the names of the agents that have asked something, and got an answer."""
+    answered = answered_ids(events)
+    return [
+        event.author or ""
+        for event in events
+        if event.author != "user" and any(one.id in answered for one in event.get_function_calls())
+    ]
 
-    A call has a result behind the answer to its confirmation. A question has none: behind its
-    answer an agent or a node has come to something.
+
+def unconsumed(events: Sequence[Event], approvals: Iterable[Approval]) -> list[Approval]:
+    """Return those whose answer is not in the session, or that ADK has not gone on from.
+
+    A tool call has a result behind the answer to its confirmation. A question of a model is
+    consumed when its agent has said something behind the answer, one of a node when any agent or
+    node has come to something.
     """
-    answered: set[str] = set()
-    asked = {one.origin.confirmation for one in approvals if is_request(one)}
-    left = {one.call.id: one.origin.confirmation for one in approvals if not is_request(one)}
-    for event in reversed(events):
-        if event.author != "user" and (event.content or event.output is not None):
-            break
-        if asked & answered_ids([event]):
-            return False
+    return [one for one in approvals if not _is_consumed(events, one)]
+
+
+def _is_consumed(events: Sequence[Event], approval: Approval) -> bool:
+    if not is_request(approval):
+        return result_of(events, approval) is not None
+    request = request_of(events, approval)
+    if request is None or not request.answers:
+        return False
+    asking = events[request.place]
+    later = [one for one in events[request.answers[-1][0] + 1 :] if one.author != "user"]
+    if request.by_model:
+        place = (asking.author, asking.branch)
+        return any(one.content and (one.author, one.branch) == place for one in later)
+    return any(one.content or one.output is not None for one in later)
+
+
+def result_of(events: Sequence[Event], approval: Approval) -> dict[str, Any] | None:
+    """Return what a tool call gave behind the answer to its confirmation, None where nothing.
+
+    What stands before the answer is a placeholder.
+    """
+    answered = False
     for event in events:
         for response in event.get_function_responses():
             if event.author == "user":
-                answered.add(response.id or "")
-            elif left.get(response.id or "") in answered:
-                del left[response.id or ""]
-    return not left
+                answered = answered or response.id == approval.origin.confirmation
+            elif answered and response.id == approval.call.id:
+                return response.response or {}
+    return None
 
 
 def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall | None:
@@ -242,8 +264,17 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
-def require_same_call(events: Sequence[Event], session: str, approval: Approval) -> None:
+def require_same_call(
+    events: Sequence[Event], session: str, approval: Approval, *, guarded: bool = False
+) -> None:
     """Hold an approval against the session's own history: what was shown is what would run.
+
+    Args:
+        events: The events of the session.
+        session: Its id, for errors.
+        approval: The approval.
+        guarded: Whether a guard of ours stands before the tool, and holds suspended code against
+            its seal.
 
     Raises:
         SessionGone: The call, or the question about it, is not in the session any more.
@@ -261,13 +292,21 @@ def require_same_call(events: Sequence[Event], session: str, approval: Approval)
             "the answer cannot be given; submit the message anew."
         )
     if approval.state is State.APPROVED:
-        name, args = call.name or "", call.args or {}
-        found = digest(*((asked.tool, asked.args) if asked.suspended else (name, args)))
-        if found != approval.digest:
+        found = digest(call.name or "", call.args or {})
+        if found != (approval.origin.made or approval.digest) and not (
+            guarded and _is_of_old_code(asked, approval)
+        ):
             raise DigestMismatch(
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "
                 f"{found}. Nothing was run."
             )
+
+
+def _is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
+    """Whether an approval is about suspended code, and is too old to say which call carries it."""
+    code = claimed(asked.payload)
+    made = approval.origin.made
+    return code is not None and not made and digest(code.tool, code.args) == approval.digest
 
 
 def _require_same_request(events: Sequence[Event], session: str, approval: Approval) -> None:
@@ -279,7 +318,7 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
             "cannot be given to anybody. Submit the message anew."
         )
     found = digest(request.tool, request.args)
-    if found != approval.digest:
+    if found != (approval.origin.made or approval.digest):
         raise DigestMismatch(
             f"Approval {approval.id} is for {approval.digest}, but the session's history has "
             f"{found}. Nothing was answered."

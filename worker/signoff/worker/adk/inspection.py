@@ -18,6 +18,8 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import BaseNode, Workflow
 
+from signoff.worker.adk.composites import is_composite, llm_agents, undone, unheard_because
+
 ASKS: Final = frozenset({"request_confirmation", "request_credential"})
 """What a tool calls on its context when it wants to ask by itself."""
 
@@ -33,6 +35,14 @@ _CREDENTIAL: Final = (
     "says so. Give the tool a credential of its own (a service account, an API key), or sign in "
     "once where the agent keeps its credentials"
 )
+
+
+_RESUMABLE: Final = (
+    "make the app resumable (`App(…, resumability_config=ResumabilityConfig(is_resumable=True))`), "
+    "or define the root agent without an App"
+)
+
+_FLAT: Final = "Make its LLM agents the nodes of the workflow, or the root's own sub-agents"
 
 
 @runtime_checkable
@@ -71,7 +81,12 @@ def concerns(app: App | BaseNode) -> list[Concern]:
         app: What the folder of the agent defines: its App, or its root agent.
     """
     root = app.root_agent if isinstance(app, App) else app
-    found = list(_of_node(root, (), None, set())) if root is not None else []
+    found: list[Concern] = []
+    if root is not None:
+        resumable = is_resumable(app)
+        found += _of_node(root, (), None, set())
+        found += _of_turns(root, resumable=resumable)
+        found += _of_answers(root, resumable=resumable)
     gated = {_name(tool) for tool in _tools_of(root) if _gate(tool)}
     plugins = app.plugins if isinstance(app, App) else []
     return found + [
@@ -80,6 +95,50 @@ def concerns(app: App | BaseNode) -> list[Concern]:
         if isinstance(plugin, Inspected)
         for text in plugin.concerns(gated)
     ]
+
+
+def is_resumable(app: App | BaseNode) -> bool:
+    """Return whether a worker takes an app for resumable: it says so, or is a bare root of ADK's.
+
+    A folder that defines nothing but a `SequentialAgent`, `LoopAgent` or `ParallelAgent` says
+    nothing of it, and after an approval ADK runs the rest of it in a resumable app alone.
+    """
+    if isinstance(app, App):
+        return app.resumability_config is not None and app.resumability_config.is_resumable
+    return is_composite(app)
+
+
+def _of_turns(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
+    """Say what becomes of a turn whose worker dies."""
+    own = isinstance(root, BaseAgent) and not isinstance(root, LlmAgent) and not is_composite(root)
+    if own or (is_composite(root) and not resumable):
+        remedy = "build it from ADK's own agents or as a Workflow" if own else _RESUMABLE
+        text = (
+            "when a worker dies in the middle of a turn, ADK cannot take it up: the run fails, and "
+            f"what was still to do is not done. To have it go on, {remedy}"
+        )
+        yield Concern(root.name, text, broken=False)
+
+
+def _of_answers(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
+    """Say which answers come to nothing, and what is not done behind the others."""
+    for agent in llm_agents(root):
+        for tool in agent.tools:
+            if not (gate := _gate(tool)):
+                continue
+            where = f"{root.name} > … > {agent.name} > {_name(tool)}"
+            if why := unheard_because(root, agent.name):
+                text = f"it {gate}, and never hears the answer: {why}. {_FLAT}"
+                yield Concern(where, text)
+            elif left := undone(root, [agent.name], resumable=resumable):
+                remedy = (
+                    _RESUMABLE if is_composite(root) else "build it as a Workflow of LLM agents"
+                )
+                text = (
+                    f"it {gate}, and after the answer ADK goes on with {agent.name!r} alone: "
+                    f"{left} is not run any more. To have it run, {remedy}"
+                )
+                yield Concern(where, text)
 
 
 def _tools_of(node: object) -> Iterator[object]:

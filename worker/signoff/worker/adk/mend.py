@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
@@ -25,7 +25,6 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
-from signoff.worker.suspended import suspended
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
 """What ADK's own gate writes (google.adk.tools._confirmation_utils)."""
@@ -37,10 +36,18 @@ _LOST = {
 }
 
 
-def missing_events(events: Sequence[Event], invocation_id: str) -> list[Event]:
-    """Return the events that complete the pauses of an invocation, in the order to append them."""
+def missing_events(
+    events: Sequence[Event], invocation_id: str, carrying: Container[str] = ()
+) -> list[Event]:
+    """Return the events that complete the pauses of an invocation, in the order to append them.
+
+    Args:
+        events: The events of the session.
+        invocation_id: The invocation.
+        carrying: The ids of the calls that carry code which has stopped, and asks again.
+    """
     mine = [event for event in events if event.invocation_id == invocation_id]
-    return [*_missing_placeholders(mine), *_missing_requests(mine)]
+    return [*_missing_placeholders(mine), *_missing_requests(mine, carrying)]
 
 
 def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
@@ -114,7 +121,7 @@ def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
     )
 
 
-def _missing_requests(events: Sequence[Event]) -> list[Event]:
+def _missing_requests(events: Sequence[Event], carrying: Container[str]) -> list[Event]:
     asked = Counter(one.call_id for event in events for one in confirmations(event))
     wanted: Counter[str] = Counter()
     found = []
@@ -123,7 +130,7 @@ def _missing_requests(events: Sequence[Event]) -> list[Event]:
         for call_id, ask in (event.actions.requested_tool_confirmations or {}).items():
             # ADK itself does not ask a second time within one call; suspended code may have to.
             wanted[call_id] += 1
-            again = suspended(ask.payload) is not None
+            again = call_id in carrying
             if wanted[call_id] > asked[call_id] and (again or not asked[call_id]):
                 lost[call_id] = ask
         if lost:

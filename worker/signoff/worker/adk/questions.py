@@ -49,6 +49,7 @@ class Request:
         answers: Where the user has answered, and what.
         by_model: Whether a model has made the call, rather than a node of a workflow.
         whole: Whether the calls that the model made beside it have come to a result too.
+        made: See `Origin.made`.
     """
 
     kind: Kind
@@ -66,6 +67,7 @@ class Request:
     result: dict[str, Any] | None = None
     answers: tuple[tuple[int, dict[str, Any]], ...] = ()
     whole: bool = True
+    made: str = ""
 
     @property
     def call_id(self) -> str:
@@ -88,7 +90,7 @@ def requests(events: Sequence[Event]) -> list[Request]:
             asks = call.name == INPUT or (
                 call.id in long_running and not (call.name or "").startswith(_RESERVED)
             )
-            if not asks or not call.id or event.author == "user":
+            if not asks or not call.id or event.author == "user" or _is_forged(event, call):
                 continue
             found.append(_read(event, call, place, count[call.id]))
             count[call.id] += 1
@@ -161,6 +163,15 @@ def node_errors(events: Sequence[Event], invocation_id: str) -> dict[str, str]:
         for event in events
         if event.invocation_id == invocation_id and event.error_code and event.node_info.path
     }
+
+
+def _is_forged(event: Event, call: types.FunctionCall) -> bool:
+    """Whether a model has made a call that looks like the question of a node, whose id is its path.
+
+    The answer to it would be taken for the answer to the node.
+    """
+    own = f"{NODE}{event.node_info.path}"
+    return (call.id or "").startswith(NODE) and call.id != own
 
 
 def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Request:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from google.adk.events.event import Event
@@ -10,10 +10,12 @@ from google.genai import types
 
 from signoff.core.approval import Approval
 from signoff.core.errors import SessionGone
+from signoff.core.inputrules import InputRule
 from signoff.core.longrunning import LongRunning
 from signoff.worker.adk.answers import answer_part, request_part
-from signoff.worker.adk.history import answered_ids
-from signoff.worker.adk.questions import Request, is_request, request_of
+from signoff.worker.adk.elsewhere import MARK
+from signoff.worker.adk.history import answered_ids, asking_event
+from signoff.worker.adk.questions import is_request, request_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,71 +23,108 @@ class Reply:
     """The answer to one request.
 
     Attributes:
+        approval: What it answers.
         part: What to say.
         given: Whether it stands in the session.
-        apart: It as an event of its own, for the call of a model. What is said in one message with
-            a confirmation is not shown to the model (google.adk.flows.llm_flows.context).
+        asking: The event that asks.
+        of_node: Whether a node of a workflow asks, rather than an agent.
     """
 
+    approval: Approval
     part: types.Part
     given: bool
-    apart: Event | None = None
+    asking: Event
+    of_node: bool = False
 
 
-def reply(events: Sequence[Event], approval: Approval, rules: Sequence[LongRunning]) -> Reply:
+def reply(
+    events: Sequence[Event],
+    approval: Approval,
+    rules: Sequence[LongRunning],
+    inputs: Sequence[InputRule] = (),
+) -> Reply:
     """Return what is to be said for an approval.
 
     Args:
         events: The events of the session; the approval was held against them before.
         approval: The decided approval.
         rules: The long-running tools that wait for an approval.
+        inputs: What a yes or a no alone means to those that ask for input without a schema.
 
     Raises:
         InputRefused: A request for input was not answered, and has no way to say no.
         ConditionError: The result of a long-running call cannot be built.
-        SessionGone: Somebody else has answered the request, and otherwise.
+        SessionGone: The request is not there, or somebody else has answered it, and otherwise.
     """
     if not is_request(approval):
-        return Reply(answer_part(approval), approval.origin.confirmation in answered_ids(events))
+        asking = asking_event(events, approval.origin.confirmation)
+        if asking is None:
+            raise _gone(approval)
+        given = approval.origin.confirmation in answered_ids(events)
+        return Reply(approval, answer_part(approval), given, asking)
     request = request_of(events, approval)
     if request is None:
-        raise SessionGone(f"The question of approval {approval.id} is not in the session any more.")
-    part = request_part(approval, request, rules)
-    if request.answer is None:
-        return Reply(part, given=False, apart=_apart(events, request, part))
+        raise _gone(approval)
+    part = request_part(approval, request, rules, inputs)
     ours = part.function_response.response if part.function_response else None
-    if request.answer == ours:
-        return Reply(part, given=True)
-    if approval.origin.again:
-        # The node was in doubt, and the approver has now said otherwise: the last answer counts.
-        return Reply(part, given=False)
-    raise SessionGone(
-        f"Session {approval.origin.session} went on without us: somebody else has answered the "
-        f"question of approval {approval.id}, and otherwise. Nothing was said or run."
-    )
+    # A node that was in doubt is answered once more, and the last answer counts.
+    given = request.answer is not None and (request.answer == ours or not approval.origin.again)
+    if given and request.answer != ours:
+        raise SessionGone(
+            f"Session {approval.origin.session} went on without us: somebody else has answered the "
+            f"question of approval {approval.id}, and otherwise. Nothing was said or run."
+        )
+    return Reply(approval, part, given, events[request.place], of_node=not request.by_model)
 
 
-def message_of(replies: Sequence[Reply]) -> types.Content | None:
-    """Return replies as one message, None where there are none."""
-    parts = [one.part for one in replies]
-    return types.Content(role="user", parts=parts) if parts else None
+def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
+    """Return replies by the agents that have asked, in the order of their asking.
+
+    ADK files a message where the call is that its first part answers, and an agent sees only what
+    is filed at its own place (google.adk.runners._stamp_event_branch_context): of answers to two
+    agents in one message the second one is never heard. Nodes of a workflow get theirs together,
+    behind the others.
+    """
+    groups: dict[tuple[str, str | None], list[Reply]] = {}
+    nodes: list[Reply] = []
+    for one in replies:
+        if one.of_node:
+            nodes.append(one)
+        else:
+            groups.setdefault((one.asking.author or "", one.asking.branch), []).append(one)
+    return [*groups.values(), *([nodes] if nodes else [])]
 
 
-def split(replies: Sequence[Reply]) -> tuple[list[Event], list[Reply]]:
-    """Return what is put into the session beforehand, and what is said to the agent."""
-    apart = [one.apart for one in replies if one.apart is not None]
-    together = [one for one in replies if one.apart is None]
-    return (apart, together) if together else ([], list(replies))
+def message_of(group: Sequence[Reply]) -> tuple[list[Event], types.Content]:
+    """Return what is put into the session ahead of a message, and the message of one agent.
+
+    What is said in one message with a confirmation is not shown to the model
+    (google.adk.flows.llm_flows.context): results of its long-running calls come ahead of it.
+    """
+    confirming = [one for one in group if one.of_node or not is_request(one.approval)]
+    together = confirming or group
+    ahead = [_filed([one]) for one in group if one not in together]
+    return ahead, types.Content(role="user", parts=[one.part for one in together])
 
 
-def _apart(events: Sequence[Event], request: Request, part: types.Part) -> Event | None:
-    if not request.by_model:
-        return None
-    call = events[request.place]
+def filed(group: Sequence[Reply]) -> list[Event]:
+    """Return answers to one agent as events, filed where the agent finds them when it is run."""
+    results = [one for one in group if is_request(one.approval)]
+    confirming = [one for one in group if one not in results]
+    return [*(_filed([one]) for one in results), *([_filed(confirming)] if confirming else [])]
+
+
+def _filed(replies: Sequence[Reply]) -> Event:
+    asking = replies[0].asking
     return Event(
         author="user",
-        invocation_id=request.invocation,
-        branch=call.branch,
-        isolation_scope=call.isolation_scope,
-        content=types.Content(role="user", parts=[part]),
+        invocation_id=asking.invocation_id,
+        branch=asking.branch,
+        isolation_scope=asking.isolation_scope,
+        content=types.Content(role="user", parts=[one.part for one in replies]),
+        custom_metadata={MARK: replies[0].approval.origin.run},
     )
+
+
+def _gone(approval: Approval) -> SessionGone:
+    return SessionGone(f"The question of approval {approval.id} is not in the session any more.")

@@ -11,32 +11,44 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from signoff.core.approval import Approval, State
+from signoff.core.approval import Approval, Handoff, State
 from signoff.core.errors import SessionGone
+from signoff.core.inputrules import InputRule
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.composites import (
+    Remainder,
+    cut_off,
+    has_order,
+    has_spoken,
+    remainder,
+    reopened,
+    undone,
+)
 from signoff.worker.adk.elsewhere import MARK, require_ours
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
+    agents_answered,
     answered_ids,
-    consumed,
-    last_words,
+    asking_event,
     read_invocation,
     require_same_call,
+    unconsumed,
 )
 from signoff.worker.adk.mend import lost_results, missing_events
 from signoff.worker.adk.orphans import orphans
-from signoff.worker.adk.questions import is_node, node_errors
-from signoff.worker.adk.replies import message_of, reply, split
+from signoff.worker.adk.questions import is_node, is_request, node_errors
+from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
-from signoff.worker.adk.turns import silent, turn_of
+from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
 from signoff.worker.port import Fence, Turn
 
 log = structlog.get_logger(__name__)
@@ -52,6 +64,7 @@ class AdkRuntime:
         tool_threads: How many tools that are plain functions may run at once: they get threads
             of their own, because one that blocks must not stop the loop and its heartbeats.
         long_running: The long-running tools whose calls wait for an approval.
+        inputs: What a yes or a no alone means to those that ask for input without a schema.
         show: Shows each event of a turn to whoever looks on; what an earlier worker left of the
             turn comes first.
     """
@@ -60,6 +73,7 @@ class AdkRuntime:
     guard: GuardPlugin
     tool_threads: int = 64
     long_running: Sequence[LongRunning] = ()
+    inputs: Sequence[InputRule] = ()
     show: EventSink = show_nobody
 
     async def start(self, run: Run, fence: Fence) -> Turn:
@@ -70,6 +84,7 @@ class AdkRuntime:
 
         Raises:
             AppNotFound: The agent does not load.
+            TurnLost: A worker died in the turn, and ADK cannot take it up.
             LeaseLost: Somebody else runs the session by now, and code called nothing more here.
             Exception: Whatever the agent raises.
         """
@@ -82,15 +97,26 @@ class AdkRuntime:
         elif left := orphans(session.events):
             log.warning("adk.orphans", calls=[str(one) for one in left])
         before = await self._taken_up(runner, session, run)
-        if _is_over(runner, before):
-            return turn_of(run, before)
+        match self._remainder(runner, session, run, before):
+            case Remainder.NOTHING:
+                return turn_of(run, before)
+            case Remainder.LOST:
+                raise turn_lost(run, [])
+        message: types.Content | None = types.Content(
+            role="user", parts=[types.Part(text=run.message)]
+        )
+        if before.started:
+            runner = self._for_the_rest(runner, session, run)
         if not before.started and _wants_first_event(runner):
             await self.apps.sessions.append_event(
                 session, Event(author="user", invocation_id=run.invocation)
             )
-        message = types.Content(role="user", parts=[types.Part(text=run.message)])
+        elif before.started and not _on_node_path(runner):
+            message = await self._said_again(runner, session, run, message)
         with self.guard.journals.of(run, fence):
-            return await self._drain(runner, run, message)
+            turn = await self._drain(runner, run, message)
+        self._require_whole(runner, run, await self._require_session(run), turn)
+        return turn
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
@@ -100,6 +126,8 @@ class AdkRuntime:
             DigestMismatch: A call in the session's history is not the one that was approved.
             InputRefused: A request for input was rejected, and has no way to be told so.
             ToolInDoubt: A tool was started before and not seen to finish.
+            TurnLost: A worker died in the turn, and ADK cannot take it up.
+            AnswerNotTaken: ADK was given an answer, and has not gone on from it.
             LeaseLost: Somebody else runs the session by now; the tool was not started here.
             Exception: Whatever the agent raises.
         """
@@ -111,49 +139,131 @@ class AdkRuntime:
                 f"the answer to run {run.id} cannot be given to anybody."
             )
         for approval in approvals:
-            require_same_call(session.events, session.id, approval)
+            require_same_call(session.events, session.id, approval, guarded=True)
             require_ours(session.events, approval)
-        replies = [reply(session.events, one, self.long_running) for one in approvals]
-        to_say = [one for one in replies if not one.given]
-        if not to_say:
+        replies = [reply(session.events, one, self.long_running, self.inputs) for one in approvals]
+        if any(one.given for one in replies):
             before = await self._taken_up(runner, session, run)
-            asks = before.waiting or before.requests
-            if _is_over(runner, before) and (not asks or consumed(session.events, approvals)):
-                return turn_of(run, before)
-            if not _goes_on_by_itself(runner, session, approvals):
-                to_say = replies
-        beforehand, to_say = split(to_say)
-        for event in beforehand:
-            await self.apps.sessions.append_event(session, event)
+            left = self._remainder(runner, session, run, before)
+            open_still = _open(session, replies)
+            taken = [one for one in replies if one.given and one.approval not in open_still]
+            if left is Remainder.LOST and not _all_have_spoken(session, taken):
+                raise turn_lost(run, approvals)
+            if not open_still and left is not Remainder.RESUMABLE:
+                await self._require_taken(session, run, approvals, fence)
+                return self._with_note(runner, run, session, turn_of(run, before))
+        runner = self._for_the_rest(runner, session, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
-        refused = refusals([one for one in approvals if is_node(one)])
         with self.guard.expecting(approvals, fence), self.guard.journals.of(run, fence):
             await self.guard.begin(nodes, fence)
             try:
-                # A node is told no reason, and no plugin can tell it: the next one may look here.
-                state = {REFUSAL: refused} if refused and to_say else None
-                turn = await self._drain(runner, run, message_of(to_say), state)
+                await self._answer(runner, run, session, replies)
             except Exception:
                 await self._end_those_that_raised(run, nodes, fence)
                 raise
             await self.guard.end(nodes, fence)
-        if turn.pauses or any(not one.given for one in replies):
-            return turn
-        return await self._spoken(run, approvals, turn)
+            session = await self._require_session(run)
+            await self._require_taken(session, run, approvals, fence)
+        return self._with_note(runner, run, session, turn_of(run, await self._read(session, run)))
 
-    async def _spoken(self, run: Run, approvals: Sequence[Approval], turn: Turn) -> Turn:
-        """Return a turn that was taken up, with what its tools gave where nobody has spoken.
+    async def _answer(
+        self, runner: Runner, run: Run, session: Session, replies: Sequence[Reply]
+    ) -> None:
+        """Give ADK the answers: one message for each agent that has asked.
 
-        Some roots cannot go on from an answer that is in the session: given once more, it runs
-        nothing, and asks the model nothing.
+        Where ADK enters all agents that wait at once, the answers to the others are put into the
+        session ahead of the one message: an agent that finds no answer to its question while its
+        neighbours go on is passed over for good (google.adk.agents.parallel_agent), or its model
+        is shown a call that waits for nobody.
         """
-        session = await self._session(run)
-        events = session.events if session is not None else []
-        ids = {one.origin.confirmation for one in approvals}
-        answers = [place for place, event in enumerate(events) if ids & answered_ids([event])]
-        if not answers or last_words(events[answers[0] :]):
+        together = _is_resumable(runner) or _on_node_path(runner)
+        to_say = [one for one in replies if not one.given]
+        if not together or not (to_say or _goes_on_by_itself(runner, session, replies)):
+            open_still = _open(session, replies)
+            to_say = [one for one in replies if one.approval in open_still]
+        groups = grouped(to_say)
+        for group in groups[:-1] if together else ():
+            await self._append(session, filed(group))
+        for group in (groups[-1:] if together else groups) or [[]]:
+            session = await self._say(runner, run, session, group)
+
+    async def _say(
+        self, runner: Runner, run: Run, session: Session, group: Sequence[Reply]
+    ) -> Session:
+        """Give ADK the answers to one agent, or let it go on by itself where there are none."""
+        if not group:
+            await self._drain(runner, run, None)
+            return await self._require_session(run)
+        ahead, message = message_of(group)
+        await self._append(session, ahead)
+        # A node is told no reason, and no plugin can tell it: the next one may look here.
+        refused = refusals([one.approval for one in group if is_node(one.approval)])
+        await self._drain(runner, run, message, {REFUSAL: refused} if refused else None)
+        return await self._require_session(run)
+
+    async def _require_taken(
+        self, session: Session, run: Run, approvals: Sequence[Approval], fence: Fence
+    ) -> None:
+        """Require that each tool call that was answered has a result behind the answer.
+
+        Raises:
+            AnswerNotTaken: One has none.
+        """
+        calls = [one for one in approvals if not is_request(one)]
+        if lost := unconsumed(session.events, calls):
+            raise answer_not_taken(run, lost)
+        for one in approvals:
+            fresh = await self.guard.approval(one.id)
+            if fresh.lets_run and fresh.handoff is Handoff.RECORDED:
+                # Another plugin has answered in the tool's place, before the guard was asked, or a
+                # node that was in doubt has run.
+                await self.guard.begin([fresh], fence)
+                await self.guard.end([fresh], fence, why="its result was in the session already")
+
+    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
+        """Require that no agent of a turn that is over was left in the middle of its work.
+
+        Raises:
+            TurnLost: One was.
+        """
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        if not turn.pauses and (left := cut_off(runner.agent, mine)):
+            raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
+
+    def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
+        """Note what ADK leaves undone behind the answers, where the turn is over.
+
+        Raises:
+            TurnLost: An agent of it was left in the middle of its work.
+        """
+        if turn.pauses:
             return turn
-        return silent(turn, [await self.guard.approval(one.id) for one in approvals])
+        self._require_whole(runner, run, session, turn)
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        left = undone(runner.agent, agents_answered(mine), resumable=_is_resumable(runner))
+        if not left:
+            return turn
+        log.warning("adk.left_undone", app=run.app, left=left)
+        return turn.model_copy(update={"note": f"ADK did not go on to {left} after the answer"})
+
+    async def _said_again(
+        self, runner: Runner, session: Session, run: Run, message: types.Content | None
+    ) -> types.Content | None:
+        """Return the message for a root to which it was said before, and that did nothing yet.
+
+        A resumable app finds it in the session. Another one has to be told anew, and the first
+        time is rewound, because ADK would show its model both.
+        """
+        if _is_resumable(runner):
+            return None
+        actions = EventActions(rewind_before_invocation_id=run.invocation)
+        rewound = Event(author="user", invocation_id=run.invocation, actions=actions)
+        await self.apps.sessions.append_event(session, rewound)
+        return message
+
+    async def _append(self, session: Session, events: Sequence[Event]) -> None:
+        for event in events:
+            await self.apps.sessions.append_event(session, event)
 
     async def _end_those_that_raised(
         self, run: Run, nodes: Sequence[Approval], fence: Fence
@@ -165,28 +275,64 @@ class AdkRuntime:
             if problem := raised.get(node.origin.confirmation):
                 await self.guard.end([node], fence, why=f"it raised {problem}")
 
-    def resumes_each(self, app: str) -> bool:
-        """Say whether a pause of this app may be answered in parts.
+    async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
+        """Say whether these approvals of a pause may be answered in parts.
 
         Between two answers a resumable app waits; in another one the model is called, and sees
-        that the other call "requires confirmation".
+        that the other call "requires confirmation". Where several agents have asked, or agents run
+        others in an order of their own, ADK goes on behind an agent that still waits.
         """
-        return _is_resumable(self.apps.runner(app))
+        runner = self.apps.runner(run.app)
+        if not _is_resumable(runner) or has_order(runner.agent):
+            return False
+        session = await self._session(run)
+        events = session.events if session is not None else []
+        calls = [one for one in approvals if not is_request(one)]
+        places = [asking_event(events, one.origin.confirmation) for one in calls]
+        return len({(one.author, one.branch) for one in places if one is not None}) <= 1
 
     async def _taken_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return what an earlier worker left of this invocation, half a pause made whole."""
-        missing = missing_events(session.events, run.invocation)
+        carrying = await self.guard.carrying(session, run.invocation)
+        missing = missing_events(session.events, run.invocation, carrying)
         if _is_resumable(runner):
             missing += lost_results(session.events, run.invocation)
+            mine = [event for event in session.events if event.invocation_id == run.invocation]
+            missing += reopened(runner.agent, mine)
         for event in missing:
             log.info("adk.pause_mended")
             await self.apps.sessions.append_event(session, event)
         for event in latest_turn(session.events, run.invocation):
             await self.show(run, event)
-        return self._read(session, run)
+        return await self._read(session, run)
 
-    def _read(self, session: Session, run: Run) -> Invocation:
-        return read_invocation(session.events, run.invocation, run.app, self.long_running)
+    def _remainder(
+        self, runner: Runner, session: Session, run: Run, before: Invocation
+    ) -> Remainder:
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
+
+    def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:
+        """Return the runner that does the rest of a turn.
+
+        In a resumable app a node of a workflow counts as done whose worker died in a tool: its
+        model is not called again, because a call of it has no result. Another app calls the model.
+        It is not used where somebody is still to answer: the model would see a call that waits.
+        """
+        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        lost = _is_resumable(runner) and cut_off(runner.agent, mine)
+        plain = lost and not run.waiting
+        return self.apps.plain_runner(run.app) if plain else runner
+
+    async def _require_session(self, run: Run) -> Session:
+        session = await self._session(run)
+        if session is None:
+            raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
+        return session
+
+    async def _read(self, session: Session, run: Run) -> Invocation:
+        standing = read_invocation(session.events, run.invocation, run.app, self.long_running)
+        return await self.guard.as_they_are(session, standing)
 
     async def _session(self, run: Run) -> Session | None:
         return await self.apps.sessions.get_session(
@@ -218,25 +364,23 @@ class AdkRuntime:
         async for event in stream:
             log.debug("adk.event", author=event.author, event_id=event.id)
             await self.show(run, event)
-        session = await self._session(run)
-        if session is None:
-            raise SessionGone(f"Session {run.session} was deleted while run {run.id} used it.")
-        for event in missing_events(session.events, run.invocation):
+        session = await self._require_session(run)
+        carrying = await self.guard.carrying(session, run.invocation)
+        for event in missing_events(session.events, run.invocation, carrying):
             # Code that has stopped a second time: ADK does not ask by itself again.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)
-        return turn_of(run, self._read(session, run))
+        return turn_of(run, await self._read(session, run))
 
 
-def _is_over(runner: Runner, before: Invocation) -> bool:
-    """Whether a turn that is taken up came to its end.
+def _open(session: Session, replies: Sequence[Reply]) -> list[Approval]:
+    return unconsumed(session.events, [one.approval for one in replies])
 
-    The last event of a workflow does not tell: each of its nodes may have spoken. It may be run
-    again, and then does what is left.
-    """
-    graph = not isinstance(runner.agent, BaseAgent)
-    return before.complete and (not graph or bool(before.waiting or before.requests))
+
+def _all_have_spoken(session: Session, replies: Sequence[Reply]) -> bool:
+    asking = [one.asking for one in replies]
+    return all(has_spoken(session.events, one.author or "", one.branch) for one in asking)
 
 
 def _wants_first_event(runner: Runner) -> bool:
@@ -248,14 +392,14 @@ def _wants_first_event(runner: Runner) -> bool:
     return _is_resumable(runner) and not _on_node_path(runner)
 
 
-def _goes_on_by_itself(runner: Runner, session: Session, approvals: Sequence[Approval]) -> bool:
+def _goes_on_by_itself(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
     """Whether a resume without a message goes on from the answer that is in the session.
 
     ADK looks for the answer in the last user event: after words of the user in between, the answer
     has to be given again. Roots off the node path raise without a message unless resumable.
     """
     said = [event for event in session.events if event.author == "user" and event.content]
-    ids = {one.origin.confirmation for one in approvals}
+    ids = {one.approval.origin.confirmation for one in replies}
     if not said or not ids & answered_ids(said[-1:]):
         return False
     return _is_resumable(runner) or _on_node_path(runner)

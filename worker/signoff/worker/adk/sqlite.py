@@ -39,6 +39,13 @@ class PatientSqliteSessionService(SqliteSessionService):
         super().__init__(str(path))
         self._writing = asyncio.Lock()
 
+    def _is_migration_needed(self) -> bool:
+        # ADK's own leaves its connection open (google.adk.sessions.sqlite_session_service), which
+        # is a ResourceWarning from Python 3.13 on.
+        with closing(sqlite3.connect(self._db_path)) as database:
+            columns = [name for _, name, *_ in database.execute("PRAGMA table_info(events)")]
+        return bool(columns) and "event_data" not in columns
+
     async def create_session(self, **kwargs: Any) -> Session:  # noqa: ANN401 -- as ADK has it
         """Create a session; see SqliteSessionService."""
         return await self._write(lambda: super(type(self), self).create_session(**kwargs))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from signoff.core.approval import Approval
-from signoff.core.errors import PauseNotRoutable
-from signoff.core.lifecycle import State
+from signoff.core.errors import AnswerNotTaken, PauseNotRoutable, TurnLost
+from signoff.core.lifecycle import Handoff
 from signoff.core.parts import Origin, ToolCall
 from signoff.core.run import Run
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
@@ -55,6 +55,7 @@ def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> P
             confirmation=asked.id,
             nth=asked.nth,
             again=int(isinstance(asked, Confirmation) and asked.doubtful),
+            made=asked.made,
         ),
         kind=asked.kind,
         call=ToolCall(id=asked.call_id, name=asked.tool, args=asked.args),
@@ -64,14 +65,36 @@ def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> P
     )
 
 
-def silent(turn: Turn, approvals: Sequence[Approval]) -> Turn:
-    """Return a turn whose last word was lost with a worker: what the tools gave stands for it."""
-    results = [
-        f"{one.call.name}() finished{f': {one.result}' if one.result else ''}"
-        for one in approvals
-        if one.state is State.APPROVED
-    ]
-    done = ", ".join(results) or "The refusal was handed on"
-    text = f"({done}. The agent's last word was lost with the worker that waited for it.)"
-    note = "the agent's last word was lost with a worker that died"
-    return turn.model_copy(update={"text": text, "note": note})
+NOT_RESUMABLE = (
+    "its root agent runs others in an order of its own, and google-adk takes that up in resumable "
+    "apps alone (ResumabilityConfig(is_resumable=True))"
+)
+
+
+def turn_lost(run: Run, approvals: Sequence[Approval], why: str = NOT_RESUMABLE) -> TurnLost:
+    """Return the error for a turn that was cut off, and that nobody can take up.
+
+    Args:
+        run: The run.
+        approvals: Those whose answers the turn went on from, as they are by now.
+        why: Why it cannot be taken up.
+    """
+    ran = [f"{one.call.name}()" for one in approvals if one.handoff is Handoff.FINISHED]
+    return TurnLost(
+        f"Run {run.id} of {run.app} was cut off in the middle of a turn, and the agent cannot go "
+        f"on from there: {why}. {f'{_listed(ran)} has run. ' if ran else ''}What the agent had "
+        "still to do was not done. Look at what was done, and submit the rest anew."
+    )
+
+
+def answer_not_taken(run: Run, approvals: Sequence[Approval]) -> AnswerNotTaken:
+    """Return the error for answers that ADK was given, and has not gone on from."""
+    names = _listed([f"{one.call.name}() of {one.origin.agent}" for one in approvals])
+    return AnswerNotTaken(
+        f"google-adk was given the answer to run {run.id} of {run.app}, and did not go on from it: "
+        f"{names} was not run. `signoff doctor` says which agents cannot be asked where they are."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

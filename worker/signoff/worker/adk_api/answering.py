@@ -12,14 +12,12 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.change import Change
 from signoff.broker.desk import Desk
 from signoff.broker.follow import follow
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval, State
 from signoff.core.card import topic
 from signoff.core.errors import AlreadyDecided, ApprovalNotFound, DecisionRefused, NotAnApprover
-from signoff.core.events import What
 from signoff.core.lifecycle import Handoff
 from signoff.core.parts import Origin, approval_id
 from signoff.core.people import Person
@@ -34,6 +32,9 @@ log = structlog.get_logger(__name__)
 CHANNEL: Final = "api"
 
 _ROUTING: Final = 5.0
+
+_NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired"}
+"""What counts the questions under one id, by what has become of the answer to the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,9 @@ class Answering:
         ids = [one for run in runs for one in run.approvals]
         asked = [one for one in await ledger.approvals(ids) if one.origin.confirmation == call]
         if asked:
-            return max(asked, key=lambda one: (one.origin.nth, one.origin.again))
+            return max(
+                asked, key=lambda one: (one.origin.nth, one.origin.again, one.origin.expired)
+            )
         # It was answered in a pause that is over, of which its run has no list any more.
         found: Approval | None = None
         with contextlib.suppress(ApprovalNotFound):
@@ -140,7 +143,7 @@ class Answering:
                 found = await ledger.approval(approval_id(origin))
                 # The question whether it shall run again goes by the same id in the session, and
                 # so does that of a node which is run again.
-                name = "again" if found.handoff is Handoff.IN_DOUBT else "nth"
+                name = _NEXT.get(found.handoff, "nth")
                 origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
         if found is None:
             raise _no_such_call()
@@ -208,7 +211,9 @@ class Answering:
                 values=verdict.values,
             )
         except DecisionRefused as error:
-            raise await self._refused(caller, person, approval.id, error) from error
+            more = _about(caller)
+            await self.desk.note_refusal(approval.id, error, by=person.id, more=more)
+            raise await self._refused(approval.id, error) from error
 
     async def _commit(
         self,
@@ -227,10 +232,10 @@ class Answering:
                 reason=verdict.reason,
                 values=verdict.values,
                 watched=watched,
-                more={"token": caller.token} if caller.token else None,
+                more=_about(caller),
             )
         except DecisionRefused as error:
-            raise await self._refused(caller, person, approval.id, error) from error
+            raise await self._refused(approval.id, error) from error
         log.info(
             "answer.recorded",
             approval=after.id,
@@ -241,21 +246,9 @@ class Answering:
             state=after.state.value,
         )
 
-    async def _refused(
-        self, caller: Caller, person: Person, approval: str, error: DecisionRefused
-    ) -> Problem:
-        """Note that an answer was refused, and return the problem that it is."""
-        ledger = self.desk.ledger
-        latest = await ledger.approval(approval)
-        more: dict[str, JsonValue] = {"channel": CHANNEL, "caller": caller.name}
-        event = latest.note(
-            What.REFUSED_ANSWER,
-            now=await ledger.now(),
-            by=person.id,
-            why=str(error),
-            more=more,
-        )
-        await ledger.commit(Change().note([event]))
+    async def _refused(self, approval: str, error: DecisionRefused) -> Problem:
+        """Return the problem that a refusal is to whoever has answered."""
+        latest = await self.desk.ledger.approval(approval)
         problem = problem_of(error)
         if isinstance(error, AlreadyDecided) and latest.decision is not None:
             at = latest.decision.at
@@ -266,10 +259,15 @@ class Answering:
                 "decided_at": at.isoformat(),
                 "channel": latest.decision.channel,
             }
-        elif isinstance(error, NotAnApprover) and latest.asked:
-            names = ", ".join(one.person for one in latest.asked)
-            problem.detail = f"{error} Asked are: {names}."
+        elif isinstance(error, NotAnApprover) and latest.ballot.awaited:
+            problem.detail = f"{error} Asked are: {', '.join(latest.ballot.awaited)}."
         return problem
+
+
+def _about(caller: Caller) -> dict[str, JsonValue]:
+    """Return what the audit notes of whoever has answered."""
+    token = {"token": caller.token} if caller.token else {}
+    return {"channel": CHANNEL, "caller": caller.name, **token}
 
 
 def _mismatch(detail: str) -> Problem:

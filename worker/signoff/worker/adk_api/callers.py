@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,11 +18,18 @@ from signoff.broker.desk import Desk
 from signoff.broker.throttle import Throttle
 from signoff.core.access import Scope
 from signoff.core.people import Person
+from signoff.worker.adk_api.neighbours import is_own
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ANYBODY, ApiToken
 
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_FORWARDED: Final = re.compile(
+    r"""forwarded | via | x-forwarded.* | x-real-ip | (.*-)?client-ip  # RFC 7239, 9110; customs
+    | cf-.* | cdn-.* | fastly-.* | x-(amz|amzn|appengine|azure|cloud|envoy|original|proxy)-.*
+    | proxy-.* | x-cluster-.* | x-request-start""",
+    re.VERBOSE,
+)
+"""Names of headers that a proxy, a tunnel or a content network adds, and no client does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,8 @@ class Gate:
     Args:
         tokens: The tokens of the settings.
         desk: Its ledger has the other tokens, and its directory the people.
-        local: Whether programs on this machine need no token while the settings have none.
+        local: Whether programs of this user on this machine need no token while the settings have
+            none.
         local_person: As whom whoever sits at this machine answers then.
         rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
     """
@@ -92,7 +101,7 @@ class Gate:
         tokens: Sequence[ApiToken],
         desk: Desk,
         *,
-        local: bool = True,
+        local: bool = False,
         local_person: str = "",
         rate: int = 0,
     ) -> None:
@@ -204,17 +213,21 @@ class Gate:
 def _require_local(request: Request) -> None:
     """Refuse whatever may not be a program on this machine that its user has started.
 
-    The address tells other machines apart, unless something forwards; `Host` tells a browser that
-    was led here by another name (DNS rebinding); `Origin` and `Sec-Fetch-Site` tell a page from
-    elsewhere (both are sent by the browser itself, whatever the page wants).
+    The address tells other machines apart, unless something forwards. A proxy is known by the
+    headers that it adds, by HTTP/1.0 (nginx's default, which no client of today speaks) or by its
+    user; so are the machine's other users. `Host` tells a browser that was led here by another name
+    (DNS rebinding); `Origin` and `Sec-Fetch-Site` tell a page from elsewhere (both are sent by the
+    browser itself, whatever the page wants).
     """
     headers = request.headers
     hosts = headers.getlist("host")
     problem = ""
     if not _is_loopback(request.client.host if request.client else ""):
         problem = "it comes from another machine"
-    elif any(name in headers for name in _FORWARDED):
+    elif request.scope.get("http_version") == "1.0" or any(map(_FORWARDED.fullmatch, headers)):
         problem = "it was forwarded"
+    elif not _is_own(request):
+        problem = "a program of another user of this machine has sent it"
     elif len(hosts) != 1 or _without_port(hosts[0]) not in _LOCAL_HOSTS:
         problem = "its Host is not localhost, 127.0.0.1 or [::1]"
     elif any(one != f"http://{hosts[0]}" for one in headers.getlist("origin")) or headers.get(
@@ -229,6 +242,15 @@ def _require_local(request: Request) -> None:
             f"This request is refused: {problem}. Send a token: `signoff tokens create` makes one, "
             "or add a [[gateway.tokens]] table with the `sha256` of one.",
         )
+
+
+def _is_own(request: Request) -> bool:
+    server = request.scope.get("server")
+    return (
+        request.client is not None
+        and server is not None
+        and is_own(request.client.port, int(server[1] or 0))
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -230,6 +230,7 @@ def _confirmations(published: Published) -> list[Confirmation]:
                 author=one.agent,
                 invocation_id=published.invocation_id,
                 content=types.Content(role="model", parts=[part]),
+                long_running_tool_ids={call.id} if call.id else None,
             )
             asked = confirmations(event)
             if len(asked) != 1 or not asked[0].call_id or not asked[0].tool:

@@ -9,6 +9,7 @@ import structlog
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from google.adk.events.event import Event
 from pydantic import JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 
@@ -35,6 +36,7 @@ from signoff.core.errors import (
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+_STREAM: Final = "text/event-stream"
 
 KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
     ApprovalNotFound: (404, "not-found", "There is no such call"),
@@ -87,8 +89,11 @@ class Problem(Exception):
         self.headers = headers
         self.more = more
 
-    def response(self) -> JSONResponse:
-        """Return the answer."""
+    def response(self, request: Request) -> Response:
+        """Return the answer, in a stream for a client that accepts nothing else.
+
+        The page of ADK looks at no status: of an answer it shows what is an event.
+        """
         content = {
             "type": f"urn:signoff:problem:{self.kind}",
             "title": self.title,
@@ -96,11 +101,20 @@ class Problem(Exception):
             "detail": self.detail,
             **self.more,
         }
-        return JSONResponse(
-            content,
-            status_code=self.status,
-            media_type=MEDIA_TYPE,
-            headers=None if self.headers is None else dict(self.headers),
+        headers = None if self.headers is None else dict(self.headers)
+        if request.headers.get("accept", "").strip().casefold() != _STREAM:
+            return JSONResponse(
+                content, status_code=self.status, media_type=MEDIA_TYPE, headers=headers
+            )
+        event = Event(
+            author="signoff",
+            error_code=self.kind,
+            error_message=f"{self.title}. {self.detail}",
+            custom_metadata={"problem": content},
+        )
+        told = event.model_dump_json(by_alias=True, exclude_none=True)
+        return Response(
+            f"data: {told}\n\n", status_code=self.status, media_type=_STREAM, headers=headers
         )
 
 
@@ -153,17 +167,17 @@ class ProblemRoute(APIRoute):
             try:
                 return await handler(request)
             except Problem as problem:
-                return problem.response()
+                return problem.response(request)
             except SignoffError as error:
                 translated = problem_of(error)
                 if translated.status >= 500:
                     log.warning("api.failed", path=request.url.path, error=str(error))
-                return translated.response()
+                return translated.response(request)
             except ClientDisconnect:
-                return Response(status_code=400)
+                raise  # who went away, or was too slow, is the gateway's to mind
             except Exception:
                 log.exception("api.failed", path=request.url.path)
                 words = "Something unexpected happened; the log of the gateway says what."
-                return Problem(500, "internal", "Signoff has failed", words).response()
+                return Problem(500, "internal", "Signoff has failed", words).response(request)
 
         return answer

@@ -218,7 +218,7 @@ def make_adk_router(
     artifacts: BaseArtifactService,
     folder: Path,
     tokens: Sequence[ApiToken] = (),
-    local: bool = True,
+    local: bool = False,
     local_person: str = "",
     rate: int = 0,
     remote: Mapping[str, RemoteApp] | None = None,

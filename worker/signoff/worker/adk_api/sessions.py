@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import secrets
 import uuid
@@ -16,7 +17,8 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
-from pydantic import BaseModel, ConfigDict, ValidationError
+from google.adk.sessions.state import State
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from signoff.broker.desk import Desk
@@ -29,6 +31,7 @@ from signoff.worker.adk_api.problems import Problem, invalid
 
 _ID = re.compile(r"[^\x00-\x1f\x7f/\\]{1,128}")
 _LEASE: Final = 20.0
+_OURS: Final = "signoff_"
 
 
 class _Body(BaseModel):
@@ -77,7 +80,7 @@ class Sessions:
             Problem: 404 if it is not there or the caller may not see it: the two look the same.
         """
         found = None
-        if caller.may_use(app, user):
+        if caller.may_use(app, user) and not _has_zero([user, session]):
             found = await self.service(app).get_session(
                 app_name=app, user_id=user, session_id=session
             )
@@ -98,6 +101,8 @@ class Sessions:
             Problem: 403 if the caller may not act for this user.
         """
         _require_use(caller, app, user)
+        if _has_zero(user):
+            return []
         listed = await self.service(app).list_sessions(app_name=app, user_id=user)
         return [session_json(one) for one in listed.sessions]
 
@@ -105,8 +110,9 @@ class Sessions:
         """Make a session.
 
         Raises:
-            Problem: 403 if the caller may not act for this user, 409 if there is one with this id,
-                422 for ids that cannot be kept and for what would be dropped.
+            Problem: 403 if the caller may not act for this user, 409 if there is one with this id
+                or state of the user would change that calls wait with, 422 for ids that cannot be
+                kept and for what would be dropped.
         """
         _require_use(caller, app, user)
         try:
@@ -130,6 +136,7 @@ class Sessions:
                     f"{name} has 1 to 128 characters, no slashes and no control characters.",
                 )
         _require_own_state(caller, new.state or {})
+        await self._require_no_pause(app, user, "", new.state or {})
         try:
             return await self.service(app).create_session(
                 app_name=app, user_id=user, session_id=new.session_id, state=new.state
@@ -148,7 +155,8 @@ class Sessions:
         """Set some of a session's state; the agent does not run.
 
         Raises:
-            Problem: 404 as for `get`, 409 while the session is run.
+            Problem: 404 as for `get`, 409 while the session is run or a call in it waits for an
+                approval, 422 for state that is Signoff's own.
         """
         await self.get(caller, app, user, session)
         try:
@@ -157,6 +165,7 @@ class Sessions:
             raise invalid(error) from error
         _require_own_state(caller, new.state_delta)
         async with self._alone(app, user, session):
+            await self._require_no_pause(app, user, session, new.state_delta)
             found = await self.get(caller, app, user, session)
             event = Event(
                 invocation_id=f"p-{uuid.uuid4()}",
@@ -181,6 +190,31 @@ class Sessions:
                 with contextlib.suppress(IllegalMove):  # answered at this very moment
                     await self.desk.withdraw(approval, by=user, reason="the session was deleted")
             await self.service(app).delete_session(app_name=app, user_id=user, session_id=session)
+
+    async def _require_no_pause(
+        self, app: str, user: str, session: str, state: Mapping[str, Any]
+    ) -> None:
+        """Refuse to change the state that a call which waits was shown with, and may run with.
+
+        What holds for a whole app is not kept back: somebody always waits in it. The guard before
+        each tool holds what would run against what was approved, whatever the state is by then.
+        """
+        ledger = self.desk.ledger
+        runs = await ledger.session_runs(app, user, session) if session else []
+        if any(key.startswith(State.USER_PREFIX) for key in state):
+            runs = await ledger.user_runs(app, user)
+        waiting = [one for one in runs if one.state in {RunState.PAUSED, RunState.ANSWERED}]
+        if waiting:
+            approvals: list[JsonValue] = [approval for one in waiting for approval in one.approvals]
+            raise Problem(
+                409,
+                "session-paused",
+                "A call waits for an approval",
+                "What an approver was shown must stay as it is until the call has run or was "
+                f"refused, so the state of session {waiting[0].session} cannot be changed now. "
+                "Try again when its pause has ended; to end it, answer or withdraw the approvals.",
+                approvals=approvals,
+            )
 
     @asynccontextmanager
     async def _alone(self, app: str, user: str, session: str) -> AsyncIterator[None]:
@@ -216,9 +250,30 @@ def _require_use(caller: Caller, app: str, user: str) -> None:
         )
 
 
+def _has_zero(value: object) -> bool:
+    """Whether there is a zero byte in JSON: PostgreSQL keeps none, nor looks for one."""
+    return "\\u0000" in json.dumps(value).replace("\\\\", "")
+
+
 def _require_own_state(caller: Caller, state: dict[str, Any]) -> None:
     """Keep a caller who acts for some users from setting what holds for all of them."""
-    shared = [key for key in state if key.startswith("app:")]
+    if _has_zero(state):
+        raise Problem(
+            422,
+            "invalid",
+            "The body has the wrong form",
+            "The state has the character U+0000, which not every store of sessions can keep. "
+            "Leave it out.",
+        )
+    if own := [key for key in state if key.startswith(_OURS)]:
+        raise Problem(
+            422,
+            "invalid",
+            "The body has the wrong form",
+            f"{own[0]!r} is a key of Signoff's own. Give it a name that does not begin with "
+            f"{_OURS!r}.",
+        )
+    shared = [key for key in state if key.startswith(State.APP_PREFIX)]
     if shared and caller.users is not None:
         raise Problem(
             403,

@@ -12,6 +12,7 @@ from signoff.broker.change import Change
 from signoff.broker.ledger import Ledger
 from signoff.core.approval import Approval
 from signoff.core.errors import SessionGone, ToolInDoubt
+from signoff.core.inputrules import InputRule
 from signoff.core.lifecycle import Handoff, State
 from signoff.core.longrunning import LongRunning
 from signoff.core.parts import Kind
@@ -42,6 +43,7 @@ class Answering:
         approvals: What was decided, and is answered in one message.
         fence: Adds to each change that the session's lease is still ours.
         rules: The long-running tools that wait for an approval.
+        inputs: What a yes or a no alone means to those that ask for input without a schema.
         name: Which message of the pause this is; "" for the first, where there may be two.
         version: The version of the note, 0 while there is none.
         before: How many answers to each confirmation the session had before ours.
@@ -53,6 +55,7 @@ class Answering:
     approvals: Sequence[Approval]
     fence: Fence
     rules: Sequence[LongRunning] = ()
+    inputs: Sequence[InputRule] = ()
     name: str = ""
     version: int = 0
     before: Mapping[str, int] = field(default_factory=dict)
@@ -99,7 +102,7 @@ class Answering:
 
     def part(self, view: View, approval: Approval) -> dict[str, Any]:
         """Return the part of the message that answers an approval; see `wire.answer`."""
-        return answer(view.events, approval, self.rules)
+        return answer(view.events, approval, self.rules, self.inputs)
 
     def to_say(self, view: View) -> list[Approval]:
         """Return the answers to post, none of which lets a tool run that was posted before."""
@@ -213,20 +216,30 @@ def messages(view: View, approvals: Sequence[Approval], *, each: bool) -> dict[s
     Where a pause may be answered in parts, each answer goes by itself: what was posted of a part
     could not be told apart from the rest.
 
-    Otherwise there is one message, or two. What is said in one message with a confirmation is not
-    shown to the model (google.adk.flows.llm_flows.context): the results of its long-running calls
-    come apart, and behind, because until then the model may be told that they are pending.
+    Otherwise there is a message for each agent that has asked, because ADK files a message with one
+    of them. What is said in one message with a confirmation is not shown to the model
+    (google.adk.flows.llm_flows.context): the results of its long-running calls come apart, and
+    behind, because until then the model may be told that they are pending.
     """
-    of_models = {
-        one.id
-        for one in approvals
-        if (request := request_of(view.events, one)) is not None and request.by_model
-    }
-    first = [one for one in approvals if one.id not in of_models]
-    second = [one for one in approvals if one.id in of_models]
+    groups: dict[tuple[str, str | None], list[Approval]] = {}
+    nodes: list[Approval] = []
+    results: dict[tuple[str, str | None], list[Approval]] = {}
+    for one in approvals:
+        request = request_of(view.events, one) if is_request(one) else None
+        asking = view.asking(one)
+        place = (asking.author or "", asking.branch) if asking is not None else ("", None)
+        if request is not None and not request.by_model:
+            nodes.append(one)
+        else:
+            (groups if request is None else results).setdefault(place, []).append(one)
+    first = [*groups.values(), *([nodes] if nodes else [])]
     if each:
-        return {one.id: [one] for one in (*first, *second)}
-    return {"": first, "results": second}
+        return {one.id: [one] for group in (*first, *results.values()) for one in group}
+    return _named("", first) | _named("results", list(results.values()))
+
+
+def _named(name: str, groups: Sequence[list[Approval]]) -> dict[str, list[Approval]]:
+    return {name if not place else group[0].id: group for place, group in enumerate(groups)}
 
 
 def _is_anew(approval: Approval) -> bool:

@@ -12,11 +12,13 @@ from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run
+from signoff.worker.adk.actual import about_code
+from signoff.worker.adk.composites import Remainder, ends_with_word, has_spoken, is_checkpoint
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,
+    asking_event,
     calls_of,
-    calls_others,
     confirmations,
     last_words,
     said_before,
@@ -24,7 +26,7 @@ from signoff.worker.adk.history import (
 )
 from signoff.worker.adk.mend import missing_events
 from signoff.worker.adk.questions import NODE, is_node, is_request, request_of, requests, waiting
-from signoff.worker.adk_remote.wire import MARK, TOLD, Json, read_events, read_state
+from signoff.worker.adk_remote.wire import MARK, TOLD, Json, ordered_agents, read_events, read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class View:
         told: The invocation in which the agent was told why something was refused, by the mark
             that went with it.
         app: The app, as it is called here.
+        where: App, user and session, as the server calls them.
         rules: The long-running tools that wait for an approval.
+        ordered: Whether the root runs its agents in an order of its own.
     """
 
     events: tuple[Event, ...]
@@ -51,30 +55,44 @@ class View:
     half: bool
     told: Mapping[str, str]
     app: str
+    where: tuple[str, str, str]
     rules: tuple[LongRunning, ...] = ()
+    ordered: bool = False
 
     @property
     def standing(self) -> Invocation:
         """Where the run stands, as the runtime in this process would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
-        confirming = tuple(one for one in asked if one.id not in answered)
+        confirming = tuple(about_code(one, self.where) for one in asked if one.id not in answered)
         ids = {event.invocation_id for event in self.mine}
         asked_for, left_open = waiting(self.events, ids, self.app, self.rules)
-        last = self.mine[-1] if self.mine else None
-        spoken = last is not None and last.author != "user" and last.is_final_response()
-        failed = last is not None and bool(last.error_code) and not last.content
-        spoken = spoken and not (failed or self.is_graph or calls_others(last))
         return Invocation(
             started=self.said is not None,
             waiting=() if self.half else confirming,
-            complete=not self.half and bool(confirming or asked_for or spoken),
             text=last_words(self.mine),
             stuck_on=tuple(unanswered(self.mine)),
             requests=() if self.half else tuple(asked_for),
             left_open=tuple(left_open),
             said=said_before(self.mine, calls_of(confirming, asked_for)),
         )
+
+    @property
+    def remainder(self) -> Remainder:
+        """What is left of the turn; the events tell which kind of root is at work."""
+        agents = [event for event in self.mine if event.author != "user"]
+        if self.half or not agents:
+            return Remainder.RESUMABLE
+        paused = self.standing.paused
+        if not self.ordered:
+            over = paused or (ends_with_word(self.mine) and not self.is_graph)
+            return Remainder.NOTHING if over else Remainder.RESUMABLE
+        root = [one for one in agents if one.author == agents[0].author and is_checkpoint(one)]
+        if is_checkpoint(agents[0]):
+            over = paused or bool(root[-1].actions.end_of_agent)
+            return Remainder.NOTHING if over else Remainder.RESUMABLE
+        over = paused and not any(event.branch for event in agents)
+        return Remainder.NOTHING if over else Remainder.LOST
 
     @property
     def is_graph(self) -> bool:
@@ -115,9 +133,25 @@ class View:
         """Return where the last answer to one of these stands, -1 where there is none."""
         return max((place for one in approvals for place, _ in self.answers_to(one)), default=-1)
 
-    def last_words(self, approvals: Iterable[Approval]) -> str:
-        """Return what the agent has said after the last of the answers."""
-        return last_words(self.events[self.last_answer(approvals) + 1 :])
+    def asking(self, approval: Approval) -> Event | None:
+        """Return the event that asks for an approval, None where it is not in the session."""
+        if not is_request(approval):
+            return asking_event(self.events, approval.origin.confirmation)
+        request = request_of(self.events, approval)
+        return self.events[request.place] if request is not None else None
+
+    def have_spoken(self, approvals: Iterable[Approval]) -> bool:
+        """Return whether each agent that has asked has had its last word behind the answer."""
+        later = self.events[self.last_answer(approvals) + 1 :]
+        asking = [self.asking(one) for one in approvals]
+        return all(
+            one is not None and has_spoken(later, one.author or "", one.branch) for one in asking
+        )
+
+
+def is_over(view: View) -> bool:
+    """Return whether the turn has come to its end, as far as the session tells."""
+    return view.remainder is Remainder.NOTHING
 
 
 def read_view(
@@ -149,7 +183,12 @@ def read_view(
     if not ids:
         said = _said(events, state, run, keeps_marks=python, said_now=said_now)
         ids = {said.invocation_id} if said is not None else set()
-    marks = {str(event.actions.state_delta.get(TOLD)): event.invocation_id for event in events}
+    marks = {
+        # What a tool puts into the state comes with an event of its agent.
+        str(event.actions.state_delta.get(TOLD)): event.invocation_id
+        for event in events
+        if event.author == "user"
+    }
     told = {mark: one for mark, one in marks.items() if mark.startswith(told_of(run))}
     mine = _of_run(events, ids | set(told.values()))
     half = python and any(missing_events(mine, one) for one in ids)
@@ -161,7 +200,9 @@ def read_view(
         half=half,
         told=told,
         app=run.app,
+        where=(str(session.get("appName") or run.app), run.user, run.session),
         rules=tuple(rules),
+        ordered=not ordered_agents(session).isdisjoint(event.id for event in mine),
     )
 
 

@@ -18,13 +18,15 @@ from signoff.core.errors import (
     RemoteUnavailable,
     SessionGone,
 )
+from signoff.core.inputrules import InputRule
 from signoff.core.longrunning import LongRunning
 from signoff.core.run import Run, Watch
 from signoff.worker.adk.answers import REFUSAL, refusals
+from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
-from signoff.worker.adk.turns import silent, turn_of
+from signoff.worker.adk.turns import turn_lost, turn_of
 from signoff.worker.adk_remote.answering import Answering, messages
-from signoff.worker.adk_remote.reading import Settled, View, read_view, told_of
+from signoff.worker.adk_remote.reading import Settled, View, is_over, read_view, told_of
 from signoff.worker.adk_remote.server import Server
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.adk_remote.wire import (
@@ -54,6 +56,7 @@ class RemoteRuntime:
         transport: Used instead of the network, for tests.
         show: Shows each event of a turn to whoever looks on, as it comes.
         long_running: The long-running tools whose calls wait for an approval.
+        inputs: What a yes or a no alone means to those that ask for input without a schema.
     """
 
     apps: Mapping[str, RemoteApp]
@@ -62,6 +65,7 @@ class RemoteRuntime:
     transport: httpx.AsyncBaseTransport | None = None
     show: WireSink = show_nobody
     long_running: Sequence[LongRunning] = ()
+    inputs: Sequence[InputRule] = ()
     _client: httpx.AsyncClient | None = None
     _python: dict[str, bool] = field(default_factory=dict)
 
@@ -91,8 +95,8 @@ class RemoteRuntime:
             await server.run(run.user, run.session, message=say(run.message), state={MARK: run.id})
         else:
             log.info("remote.taken_up", server=server.remote.url)
-            view = await self._settled(server, run, lambda seen: seen.standing.complete)
-            if view is not None and not view.standing.complete:
+            view = await self._settled(server, run, is_over)
+            if view is not None and not is_over(view):
                 await self._go_on_from_message(server, run, view)
         view = await self._look(server, run, said_now=True)
         if view is None:
@@ -102,8 +106,11 @@ class RemoteRuntime:
         _require_whole_pause(view, server, run)
         return turn_of(run, view.standing)
 
-    def resumes_each(self, app: str) -> bool:
+    async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
         """Say whether a pause of this app may be answered in parts; only its settings tell."""
+        return self._each(run.app)
+
+    def _each(self, app: str) -> bool:
         return app in self.apps and self.apps[app].resumable
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
@@ -132,13 +139,9 @@ class RemoteRuntime:
         if view is None:
             raise _gone(run)
         _require_whole_pause(view, server, run)
-        standing = view.standing
-        if not standing.waiting and not standing.requests:
+        if not view.standing.paused:
             view = await self._tell_reasons(server, run, approvals, view)
-        turn = turn_of(run, view.standing)
-        if view.standing.complete or view.last_words(approvals):
-            return turn
-        return silent(turn, approvals)
+        return turn_of(run, view.standing)
 
     # -- the answers ---------------------------------------------------------------------------
 
@@ -146,10 +149,10 @@ class RemoteRuntime:
         self, run: Run, approvals: Sequence[Approval], fence: Fence, view: View | None
     ) -> list[Answering]:
         """Return the messages that answer a pause, all of them checked before any is posted."""
-        each = self.resumes_each(run.app)
+        each = self._each(run.app)
         groups = messages(view, approvals, each=each) if view is not None else {"": approvals}
         found = [
-            Answering(self.ledger, run, group, fence, self.long_running, name)
+            Answering(self.ledger, run, group, fence, self.long_running, self.inputs, name)
             for name, group in groups.items()
             if group
         ]
@@ -180,7 +183,7 @@ class RemoteRuntime:
         view = await self._outcome(server, answering, problem)
         if problem is not None or not to_say:
             await self._show_rest(run, view)
-        if view.standing.complete or answering.drained:
+        if answering.drained or is_over(view) or view.have_spoken(answering.approvals):
             return view
         if problem is not None:
             raise problem
@@ -254,8 +257,8 @@ class RemoteRuntime:
                 await server.run(run.user, run.session, message=message, state=state)
             else:
                 told = view.told[mark]
-                seen = await self._settled(server, run, lambda one: one.standing.complete)
-                if seen is None or seen.standing.complete or not self._python[run.app]:
+                seen = await self._settled(server, run, is_over)
+                if seen is None or is_over(seen) or not self._python[run.app]:
                     return seen or view
                 await server.run(run.user, run.session, message=message, invocation=told)
         except RemoteUnavailable:
@@ -275,6 +278,8 @@ class RemoteRuntime:
     async def _go_on_from_message(self, server: Server, run: Run, view: View) -> None:
         """Let a turn go on that has a message and no end; the message is not appended again."""
         _require_whole_pause(view, server, run)
+        if view.remainder is Remainder.LOST:
+            raise turn_lost(run, [])
         if view.said is None or not self._python[run.app]:
             raise RemoteError(
                 f"The server of {run.app} at {server.remote.url} stopped in the middle of the turn,"
@@ -291,17 +296,25 @@ class RemoteRuntime:
     async def _go_on_from_results(
         self, server: Server, run: Run, approvals: Sequence[Approval], view: View
     ) -> View:
-        """Let the agent say its last word, where that can be asked for without a message."""
-        if view.half or not self._python[run.app]:
+        """Let the agent go on, where that can be asked for without a message.
+
+        Raises:
+            TurnLost: It cannot: the server is not written in Python, or its root cannot go on.
+        """
+        if view.half:
             return view
+        ran = await self.ledger.approvals([one.id for one in approvals])
+        if view.remainder is Remainder.LOST:
+            raise turn_lost(run, ran)
+        if not self._python[run.app]:
+            raise turn_lost(run, ran, "its server is not written in Python")
         invocation = view.events[view.last_answer(approvals)].invocation_id
         try:
             await server.run(run.user, run.session, message=None, invocation=invocation)
         except RemoteUnavailable:
             raise
         except RemoteError as error:
-            # Some roots do not go on without a message; what had to be done is done.
-            log.warning("remote.no_last_word", error=str(error))
+            raise turn_lost(run, ran, str(error)) from error
         return await self._look(server, run, approvals) or view
 
     # -- looking -------------------------------------------------------------------------------

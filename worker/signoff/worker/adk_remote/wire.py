@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from signoff.core.approval import Approval
 from signoff.core.errors import RemoteError
+from signoff.core.inputrules import InputRule
 from signoff.core.lifecycle import State
 from signoff.core.longrunning import LongRunning
 from signoff.worker.adk.answers import refusal, refusals
@@ -57,6 +58,21 @@ def read_events(session: Json) -> list[Event]:
         ) from error
 
 
+def ordered_agents(session: Json) -> frozenset[str]:
+    """Return the ids of the events of agents that another agent runs in an order of its own.
+
+    ADK for Python says where in the tree of nodes an event comes from, and runs a SequentialAgent,
+    a LoopAgent, a ParallelAgent or a user's own BaseAgent beside that tree.
+    """
+    return frozenset(
+        str(_get(one, "id"))
+        for one in session.get("events") or []
+        if _get(one, "author") != "user"
+        and (node := _get(one, "nodeInfo")) is not None
+        and not _get(node, "path")
+    )
+
+
 def read_state(session: Json) -> dict[str, Any]:
     """Return the state of a session."""
     state = session.get("state")
@@ -69,7 +85,10 @@ def say(text: str) -> dict[str, Any]:
 
 
 def answer(
-    events: Sequence[Event], approval: Approval, rules: Sequence[LongRunning]
+    events: Sequence[Event],
+    approval: Approval,
+    rules: Sequence[LongRunning],
+    inputs: Sequence[InputRule] = (),
 ) -> dict[str, Any]:
     """Return the part that answers an approval: strictly ``{confirmed, payload}``, if one is asked.
 
@@ -81,7 +100,7 @@ def answer(
         ConditionError: The result of a long-running call cannot be built.
         SessionGone: Somebody else has answered the request, and otherwise.
     """
-    part = reply(events, approval, rules).part
+    part = reply(events, approval, rules, inputs).part
     dumped = part.model_dump(by_alias=True, exclude_none=True, mode="json")
     reason = approval.decision.reason if approval.decision is not None else ""
     if approval.state is not State.APPROVED and reason and not is_request(approval):
@@ -125,6 +144,8 @@ def _event(sent: Json) -> Event:
         actions=EventActions(
             skip_summarization=_get(actions, "skipSummarization"),
             state_delta=dict(_get(actions, "stateDelta") or {}),
+            agent_state=_get(actions, "agentState"),
+            end_of_agent=_get(actions, "endOfAgent"),
             requested_tool_confirmations={
                 call_id: ToolConfirmation(
                     hint=_get(one, "hint") or "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.base_tool import BaseTool
 
+from signoff.worker.adk.entering import copied
 from signoff.worker.adk.journals import first_id
 from signoff.worker.ces import http
-from signoff.worker.ces.errors import CodeError, CodeFailed
+from signoff.worker.ces.errors import CodeError, CodeFailed, SnapshotRefused
 from signoff.worker.ces.journal import Call, Journal, Outcome
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Answer, Done, Held
@@ -26,8 +28,10 @@ _POLL: Final = 1.0
 """Seconds that a poll of an asynchronous call waits before it says "not yet"."""
 
 _MOST_DEEP: Final = 5
-_VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
-_READS: Final = frozenset({"GET"})
+_MISSING: Final = object()
+VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
+"""The calls of code that change a variable, and can wait for an approval."""
+
 _IN_DOUBT: Final = (
     "was being called when a worker died: it may or may not have happened, and a callback cannot "
     "wait for somebody to look"
@@ -70,6 +74,7 @@ class CodeHost:
         self._results: dict[str, Any] = dict(self.kept.get("results", {}))
         self._started: int = self.kept.get("started", 0)
         self._calls: int = self.kept.get("calls", 0)
+        self._given: dict[str, Any] = {}
         self._asked: dict[str, Any] = {}
         self._running: dict[str, asyncio.Task[Answer | Held]] = {}
         self.pending: list[Any] = list(self.kept.get("pending", []))
@@ -92,6 +97,11 @@ class CodeHost:
             return {}
         if kind == "poll":
             return await self._poll(args, state)
+        if kind == "http":
+            try:
+                http.check(args)
+            except http.HttpRefused as error:
+                return self._answer(state, {"error": str(error)})
         name, shown = _named(kind, args)
         if self._facts_ask(name, shown) and not await self._was_made(kind, args):
             return self._held(kind, args, Held(name, shown), state)
@@ -113,7 +123,7 @@ class CodeHost:
                 self._asked[number] = args
                 done = {"number": number}
             case "http":
-                done = await self._http(args, yes)
+                done, args = await self._http(args, yes)
             case "set_variable":
                 self.context.state[str(args["key"])] = args["value"]
                 done = {}
@@ -132,12 +142,14 @@ class CodeHost:
         Where an earlier worker has made it, that stays: the code is told what came of it.
         """
         kind, args = self.pending
-        if self.journal is not None and kind not in _VARIABLES:
+        if self.journal is not None and kind not in VARIABLES:
             await self.journal.open()
             call = self._call(kind, args)
             if self.journal.has_ended(call):
                 return await self.perform(kind, args, None)
             self.journal.forget(call)
+        if came := args.get(http.FROM) if kind == "http" else None:
+            why = f"{why} It was redirected here by {came[-1]}, which had been requested before."
         return self._answer(None, {"refused": why})
 
     def inner(self, done: Done) -> Answer:
@@ -166,15 +178,26 @@ class CodeHost:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
+    def variables(self) -> dict[str, Any]:
+        """Return the variables as they are now, which the code is given."""
+        self._given = copy.deepcopy(variables(self.context))
+        return self._given
+
     def _answer(self, state: dict[str, Any] | None, done: dict[str, Any]) -> Answer:
-        now = variables(self.context)
+        now = self.variables()
         return done if now == state else {**done, "state": now}
 
     def _take_over(self, state: dict[str, Any]) -> str:
-        """Take over the variables that the code has changed; say which of them may not be."""
-        before = variables(self.context)
+        """Take over the variables that the code has changed; say which of them may not be.
+
+        That is what differs from what it was given: what differs from the variables as they are
+        now may have been changed beside it.
+        """
+        before, self._given = self._given, state
+        now = variables(self.context)
         for key in {*before, *state}:
-            if key in before and key in state and before[key] == state[key]:
+            value = state.get(key, _MISSING)
+            if value in (before.get(key, _MISSING), now.get(key, _MISSING)):
                 continue
             kind = "set_variable" if key in state else "remove_variable"
             args = {"key": key, "value": state[key]} if key in state else {"key": key}
@@ -202,7 +225,7 @@ class CodeHost:
         return held
 
     async def _was_made(self, kind: str, args: dict[str, Any]) -> bool:
-        if self.journal is None or kind in _VARIABLES:
+        if self.journal is None or kind in VARIABLES:
             return False
         await self.journal.open()
         return self.journal.has(self._call(kind, args))
@@ -313,7 +336,8 @@ class CodeHost:
             tool_confirmation=yes,
         )
         try:
-            result = await tool.run_async(args=args, tool_context=inner)
+            # A copy: what the tool does to it is not what an approver is shown.
+            result = await tool.run_async(args=copied(args), tool_context=inner)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the code is told of it
             done: Answer | Held = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
         else:
@@ -323,14 +347,47 @@ class CodeHost:
             done = Held(tool.name, args, hint=hint) if waits else {"response": _response(result)}
         return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
-    async def _http(self, asked: dict[str, Any], yes: Any) -> Answer | Held:
-        async def send() -> Outcome:
-            try:
-                return Outcome({"response": await http.request(self.rules, asked)})
-            except http.HttpRefused as error:
-                return Outcome({"error": str(error)})
+    async def _http(self, asked: dict[str, Any], yes: Any) -> tuple[Answer | Held, dict[str, Any]]:
+        """Send a request, and follow where it is redirected: each step is judged by itself.
 
-        return await self._once(self._call("http", asked, sure=yes is not None), send)
+        Returns:
+            The answer, or what has to be asked first; and the request that this is about.
+        """
+        sure = yes is not None
+        while True:
+            call = self._call("http", asked, sure=sure)
+            answer = await self._once(call, partial(_sent, self.rules, asked))
+            if isinstance(answer, Held) or "onwards" not in answer:
+                return answer, asked
+            asked, sure = answer["onwards"], False
+            name, shown = _named("http", asked)
+            if self._facts_ask(name, shown) and not await self._was_made("http", asked):
+                came = asked[http.FROM][-1]
+                return Held(name, shown, hint=f"{came} was requested, and redirects here."), asked
+
+
+async def _sent(rules: Rules, asked: dict[str, Any]) -> Outcome:
+    try:
+        answer = await http.request(rules, asked)
+    except http.HttpRefused as error:
+        return Outcome({"error": str(error)})
+    return Outcome(answer if "onwards" in answer else {"response": answer})
+
+
+def require_pending(pending: list[Any], tool: str, args: dict[str, Any]) -> None:
+    """Refuse to go on with code that would make another call than the one that was answered.
+
+    Raises:
+        SnapshotRefused: It would.
+    """
+    kind, asked = pending
+    try:
+        shown = {**args, **http.place(args)} if kind == "http" else args
+        same = _named(kind, asked) == (tool, shown)
+    except http.HttpRefused:
+        same = False
+    if not same:
+        raise SnapshotRefused(f"The code is not suspended at {tool}(). It was not resumed.")
 
 
 def _named(kind: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -340,14 +397,14 @@ def _named(kind: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             return str(args.get("name")), dict(args.get("args") or {})
         case "http":
             return f"ces_requests.{str(args.get('method')).lower()}", http.facts(args)
-        case _ if kind in _VARIABLES:
+        case _ if kind in VARIABLES:
             return kind, args
     raise ValueError(f"There is no call {kind!r} to the outside.")
 
 
 def _call(kind: str, args: dict[str, Any], lane: str, *, sure: bool = False) -> Call:
     name, shown = _named(kind, args)
-    reads = kind == "http" and args.get("method") in _READS
+    reads = kind == "http" and args.get("method") in http.READS
     return Call(lane, name, shown, args, reads=reads, sure=sure)
 
 

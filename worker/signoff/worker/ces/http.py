@@ -3,129 +3,181 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from signoff.core.networks import is_public
+from signoff.worker.ces.hosts import Target, matches, target, with_port
 from signoff.worker.ces.rules import Rules
 
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods that change nothing on a server (RFC 9110, section 9.2.1)."""
+
+FROM: Final = "redirected_from"
+"""In a request that a server has redirected: the URLs that led to it."""
+
+_METHODS: Final = (*sorted(READS), "DELETE", "PATCH", "POST", "PUT")
+_MAPS: Final = frozenset({"headers", "cookies"})
 _KNOWN: Final = frozenset(
     {"method", "url", "params", "data", "json", "headers", "cookies", "timeout", "allow_redirects"}
 )
-_METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _MAX_REDIRECTS: Final = 5
-_PORTS: Final = {"http": 80, "https": 443}
 _NEVER_SENT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+_OF_BODY: Final = frozenset({"content-type", "content-encoding", "content-language"})
 
 
 class HttpRefused(Exception):
     """A request that the rules do not allow, or that got no answer; the code sees it raised."""
 
 
+def check(asked: dict[str, Any]) -> None:
+    """Refuse a request of sandboxed code that cannot be judged, because it cannot be sent.
+
+    Raises:
+        HttpRefused: It has unknown or contradictory parts, or its URL is none.
+    """
+    if unknown := sorted(set(asked) - _KNOWN):
+        raise HttpRefused(
+            f"ces_requests does not take {', '.join(unknown)}. "
+            f"It takes {', '.join(sorted(_KNOWN))}."
+        )
+    if asked.get("method") not in _METHODS:
+        raise HttpRefused(f"A request needs a method: {', '.join(_METHODS)}.")
+    if asked.get("data") is not None and asked.get("json") is not None:
+        raise HttpRefused("A request has data or json, and not both.")
+    for name in sorted(_MAPS):
+        given = asked.get(name)
+        if given is not None and not (
+            isinstance(given, dict) and all(isinstance(one, str) for one in given.values())
+        ):
+            raise HttpRefused(f"The {name} of a request are a dictionary of text.")
+    _target(asked.get("url"))
+
+
+def facts(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a request as a policy and an approver see it: with its host, without its secrets.
+
+    The URL and the host are those that the request goes to, however the code has written them.
+    """
+    headers = {
+        key: "(not shown)" if key.lower() in _SECRET else value
+        for key, value in (asked.get("headers") or {}).items()
+    }
+    shown = {key: value for key, value in asked.items() if key not in {"headers", "cookies"}}
+    return {**shown, **place(asked), **({"headers": headers} if headers else {})}
+
+
+def place(asked: dict[str, Any]) -> dict[str, str]:
+    """Return URL and host of a request, each in one form."""
+    goes_to = _target(asked.get("url"))
+    return {"url": str(goes_to.url), "host": goes_to.host}
+
+
 async def request(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
-    """Send one request of sandboxed code, and return text, status_code and reason of its answer.
+    """Send one request of sandboxed code, and return what came back.
 
     Every address is checked after its name is resolved, and that very address is connected to: a
-    name that resolves to something else a moment later gains nothing. Redirects are followed
-    one by one, each under the same rules.
+    name that resolves to something else a moment later gains nothing.
 
     Args:
         rules: Hosts, time and sizes.
-        asked: What the code gave to `ces_requests`.
+        asked: What the code gave to `ces_requests`, or what a redirect has made of it.
+
+    Returns:
+        Text, status_code and reason of the answer; or under "onwards" the request that the answer
+        redirects to, which is not made: the rules have to judge it first.
 
     Raises:
         HttpRefused: The rules do not allow it, or there was no answer.
     """
-    _check(rules, asked)
+    goes_to = _target(asked["url"])
+    _require_allowed(rules, goes_to)
     seconds = min(float(asked.get("timeout") or rules.http_seconds), rules.http_seconds)
     try:
         async with (
             asyncio.timeout(seconds),
             httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=seconds) as client,
         ):
-            return await _followed(client, rules, asked)
+            built = _built(client, asked, goes_to)
+            status, reason, text, location = await _sent(client, rules, built, goes_to)
     except TimeoutError:
-        raise HttpRefused(f"{asked['url']} took longer than {seconds:g} seconds.") from None
+        raise HttpRefused(f"{goes_to.url} took longer than {seconds:g} seconds.") from None
     except (httpx.HTTPError, httpx.InvalidURL, TypeError, ValueError) as error:
-        raise HttpRefused(f"{asked['url']}: {error or type(error).__name__}") from error
+        raise HttpRefused(f"{goes_to.url}: {error or type(error).__name__}") from error
+    if status not in _REDIRECTS or not location or asked.get("allow_redirects") is False:
+        return {"text": text, "status_code": status, "reason": reason}
+    return {"onwards": _onwards(asked, goes_to, status, location)}
 
 
-def facts(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return a request as a policy and an approver see it: with its host, without its secrets."""
-    headers = {
-        key: "(not shown)" if str(key).lower() in _SECRET else value
-        for key, value in (asked.get("headers") or {}).items()
-    }
-    host = urlsplit(str(asked.get("url", ""))).hostname or ""
-    shown = {key: value for key, value in asked.items() if key not in {"headers", "cookies"}}
-    return {**shown, "host": host, **({"headers": headers} if headers else {})}
+def _target(url: object) -> Target:
+    try:
+        return target(url)
+    except ValueError as error:
+        raise HttpRefused(f"{url!r} cannot be requested: {error}.") from error
 
 
-def _check(rules: Rules, asked: dict[str, Any]) -> None:
-    if unknown := sorted(set(asked) - _KNOWN):
-        raise HttpRefused(
-            f"ces_requests does not take {', '.join(unknown)}. "
-            f"It takes {', '.join(sorted(_KNOWN))}."
-        )
-    if asked.get("method") not in _METHODS or not isinstance(asked.get("url"), str):
-        raise HttpRefused("A request needs a url, and GET, POST, PUT, DELETE or PATCH.")
-    if asked.get("data") is not None and asked.get("json") is not None:
-        raise HttpRefused("A request has data or json, and not both.")
-    _require_allowed(rules, asked["url"])
-
-
-async def _followed(
-    client: httpx.AsyncClient, rules: Rules, asked: dict[str, Any]
-) -> dict[str, Any]:
-    method, url, params = asked["method"], asked["url"], asked.get("params")
+def _built(client: httpx.AsyncClient, asked: dict[str, Any], goes_to: Target) -> httpx.Request:
     headers = {
         key: value
         for key, value in (asked.get("headers") or {}).items()
         if key.lower() not in _NEVER_SENT
     }
-    cookies = asked.get("cookies")
-    data, body = asked.get("data"), asked.get("json")
-    for _ in range(_MAX_REDIRECTS + 1):
-        built = client.build_request(
-            method,
-            url,
-            params=params,
-            headers=headers,
-            cookies=cookies,
-            json=body,
-            **({"content": data} if isinstance(data, str) else {"data": data}),
-        )
-        status, reason, text, target = await _sent(client, rules, built)
-        if status not in _REDIRECTS or not target or asked.get("allow_redirects") is False:
-            return {"text": text, "status_code": status, "reason": reason}
-        onwards = urljoin(url, target)
-        if urlsplit(onwards).netloc != urlsplit(url).netloc:
-            headers = {key: one for key, one in headers.items() if key.lower() not in _SECRET}
-            cookies = None
-        if status == httpx.codes.SEE_OTHER or (method == "POST" and status in {301, 302}):
-            method, data, body = "GET", None, None
-        url, params = onwards, None
-    raise HttpRefused(f"{asked['url']} redirects more than {_MAX_REDIRECTS} times.")
+    data = asked.get("data")
+    return client.build_request(
+        asked["method"],
+        goes_to.url,
+        params=asked.get("params"),
+        headers=headers,
+        cookies=asked.get("cookies"),
+        json=asked.get("json"),
+        **({"content": data} if isinstance(data, str) else {"data": data}),
+    )
+
+
+def _onwards(asked: dict[str, Any], goes_to: Target, status: int, location: str) -> dict[str, Any]:
+    """Return the request that an answer redirects to (RFC 9110, section 15.4)."""
+    came = [*asked.get(FROM, []), str(goes_to.url)]
+    if len(came) > _MAX_REDIRECTS:
+        raise HttpRefused(f"{came[0]} redirects more than {_MAX_REDIRECTS} times.")
+    try:
+        there = _target(str(goes_to.url.join(location)))
+    except httpx.InvalidURL as error:
+        raise HttpRefused(f"{goes_to.url} redirects to {location!r}: {error}") from error
+    made = {key: value for key, value in asked.items() if key != "params"}
+    made |= {"url": str(there.url), FROM: came}
+    dropped: frozenset[str] = frozenset()
+    if there.origin != goes_to.origin:
+        made.pop("cookies", None)
+        dropped |= _SECRET
+    method = asked["method"]
+    if (status == httpx.codes.SEE_OTHER and method != "HEAD") or (
+        method == "POST" and status in {301, 302}
+    ):
+        made["method"] = "GET"
+        made.pop("data", None)
+        made.pop("json", None)
+        dropped |= _OF_BODY
+    if headers := asked.get("headers"):
+        made["headers"] = {key: one for key, one in headers.items() if key.lower() not in dropped}
+    return made
 
 
 async def _sent(
-    client: httpx.AsyncClient, rules: Rules, built: httpx.Request
+    client: httpx.AsyncClient, rules: Rules, built: httpx.Request, goes_to: Target
 ) -> tuple[int, str, str, str]:
-    host = _require_allowed(rules, str(built.url))
     if len(await built.aread()) > rules.http_bytes:
         raise HttpRefused(f"{built.url} was to be sent more than {rules.http_bytes} bytes.")
-    address = await _address(rules, host, built.url.port or _PORTS[built.url.scheme])
+    address = await _address(rules, goes_to)
     pinned = client.build_request(
         built.method,
         built.url.copy_with(host=address),
         headers=built.headers,
         content=built.content,
-        extensions={"sni_hostname": host, "timeout": built.extensions["timeout"]},
+        extensions={"sni_hostname": goes_to.host, "timeout": built.extensions["timeout"]},
     )
     response = await client.send(pinned, stream=True)
     try:
@@ -137,59 +189,32 @@ async def _sent(
     finally:
         await response.aclose()
     text = bytes(content).decode(response.encoding or "utf-8", "replace")
-    target = response.headers.get("location", "")
-    return response.status_code, response.reason_phrase, text, target
+    location = response.headers.get("location", "")
+    return response.status_code, response.reason_phrase, text, location
 
 
-def _require_allowed(rules: Rules, url: str) -> str:
-    """Return the host of a URL that the rules allow."""
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").lower().rstrip("."), parts.port
-    except ValueError as error:
-        raise HttpRefused(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme not in _PORTS or not host or parts.username or parts.password:
-        raise HttpRefused(f"{url!r} is not a URL like https://api.example.com/path.")
-    if f"{host}:{port}" in rules.internal_hosts:
-        return host
-    if not any(_matches(host, one) for one in (*rules.hosts, *rules.internal_hosts)):
+def _require_allowed(rules: Rules, goes_to: Target) -> None:
+    host, port = goes_to.host, goes_to.port
+    if with_port(host, port) in rules.internal_hosts:
+        return
+    if not any(matches(host, one) for one in (*rules.hosts, *rules.internal_hosts)):
         raise HttpRefused(
             f"{host} is not an allowed host. They are in the settings, under [ces] hosts."
         )
-    if port not in {None, 80, 443} and host not in rules.internal_hosts:
+    if port not in {80, 443} and host not in rules.internal_hosts:
         raise HttpRefused(f"{host} may be reached at ports 80 and 443 only, not at {port}.")
-    return host
 
 
-def _matches(host: str, pattern: str) -> bool:
-    wanted = pattern.lower()
-    return host.endswith(wanted[1:]) if wanted.startswith("*.") else host == wanted
-
-
-async def _address(rules: Rules, host: str, port: int) -> str:
+async def _address(rules: Rules, goes_to: Target) -> str:
     """Return an address of a host, all of which have to be public."""
+    host, port = goes_to.host, goes_to.port
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise HttpRefused(f"{host} has no address: {error}") from error
     addresses = [str(one[4][0]) for one in found]
-    internal = {host, f"{host}:{port}"} & set(rules.internal_hosts)
+    internal = {host, with_port(host, port)} & set(rules.internal_hosts)
     if not internal and not all(is_public(one) for one in addresses):
         raise HttpRefused(f"{host} has a private address, and code may not go there.")
     return addresses[0]
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address is one of the public internet, whatever it is wrapped in."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-    return ip.is_global and not ip.is_multicast

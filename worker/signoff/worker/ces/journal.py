@@ -202,6 +202,11 @@ async def will_be_said_again(context: Context) -> bool:
     return kept is not None and await kept.said_again(context) is not None
 
 
+def has_guard(context: Context) -> bool:
+    """Say whether a worker of ours runs this, whose guard hands snapshots to their code."""
+    return _journals(context) is not None
+
+
 def _answers(context: Context) -> int:
     mine = [one for one in context.session.events if one.invocation_id == context.invocation_id]
     return sum(one.author == "user" for one in mine)

@@ -46,6 +46,9 @@ _TWINS = {"state": "variables", "variables": "state"}
 _SHORT = frozenset({"any", "all", "next"})
 """What does not ask a generator for everything."""
 
+_GIVEN = frozenset({"ces_public", "ces_requests"})
+"""What code may import although it is there anyway."""
+
 _OUTSIDE = frozenset({"tools", "async_tools", "ces_requests"})
 _ERROR_ATTRIBUTES = frozenset({"status_code", "reason"})
 _LACKING = {
@@ -117,11 +120,29 @@ def _edits(node: ast.AST, name: str) -> list[_Edit]:
             attr in _ERROR_ATTRIBUTES
         ):
             return [_instead(node, f"_signoff_attribute({owner}, {attr!r})", name)]
-        case ast.Call(func=ast.Name(id="StatusError") as function):
+        case ast.Call(
+            func=ast.Name(id="StatusError")
+            | ast.Attribute(value=ast.Name(id="ces_public"), attr="StatusError") as function
+        ):
             return [_instead(function, "_signoff_status_error", name)]
+        case ast.Import(names=names) | ast.ImportFrom(names=names) if _imports_given(node):
+            return [_instead(node, "; ".join(_imported(one) for one in names), name)]
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attr)]):
             return [*_assigned(node, owner, attr)]
     return [*_generated(node)]
+
+
+def _imports_given(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "ces_public" and not node.level
+    return any(one.name in _GIVEN for one in node.names)
+
+
+def _imported(given: ast.alias) -> str:
+    """Return what an import is of something that is there without one."""
+    if given.name.partition(".")[0] in MODULES:
+        return f"import {ast.unparse(given)}"
+    return f"{given.asname} = {given.name}" if given.asname else "pass"
 
 
 def _assigned(node: ast.Assign, owner: str, attr: str) -> Iterator[_Edit]:
@@ -171,8 +192,9 @@ def _check(node: ast.AST, name: str) -> None:
             )
         case ast.Import(names=names):
             for one in names:
-                _check_import(one.name, line, name)
-        case ast.ImportFrom(module=module, level=level):
+                if one.name not in _GIVEN:
+                    _check_import(one.name, line, name)
+        case ast.ImportFrom(module=module, level=level) if module != "ces_public":
             _check_import("." * level + (module or ""), line, name)
         case ast.Name(id=used) if used.startswith(("_signoff", "signoff_host")):
             raise CodeRefused(f"{name}, line {line}: the name {used} is Signoff's own.")

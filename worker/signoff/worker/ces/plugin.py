@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -16,7 +17,7 @@ from google.genai import types
 
 from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
-from signoff.worker.ces.host import CodeHost
+from signoff.worker.ces.host import VARIABLES, CodeHost
 from signoff.worker.ces.journal import of_callback, will_be_said_again
 from signoff.worker.ces.lowering import Code, called, lower
 from signoff.worker.ces.rules import Rules, current
@@ -38,6 +39,12 @@ KINDS: Final = tuple(
 )
 """The callbacks there are, by the names of their functions."""
 
+_END: Final = "end_session"
+"""The function call that `Part.from_end_session` makes."""
+
+_ENDED: Final = "signoff_session_ended"
+"""The key of the session state that says why a session has ended."""
+
 
 class CesCallbacks(BasePlugin):
     """Callbacks of CX Agent Studio, unchanged, for the agents of an app.
@@ -47,6 +54,10 @@ class CesCallbacks(BasePlugin):
     are for all agents; those below a folder with the name of an agent are for that agent.
 
     A callback that fails ends the run: what it would have stopped must not go on without it.
+
+    A callback that returns `Part.from_end_session(...)` ends the session: no model is asked any
+    more, by no agent, and whoever writes again is told so. What an approver is asked about in it
+    is still run when it is approved.
 
     Args:
         folder: The folder of the files.
@@ -78,6 +89,17 @@ class CesCallbacks(BasePlugin):
             if call in gated or rules.may_ask_about(call)
         ]
 
+    async def before_run_callback(
+        self, *, invocation_context: InvocationContext
+    ) -> types.Content | None:
+        """Let nobody go on talking in a session that has ended."""
+        session = invocation_context.session
+        ended = session.state.get(_ENDED)
+        said = [one for one in session.events if one.author == "user" and one.content]
+        # An answer to what was asked before the end is no talk.
+        answers = bool(said and said[-1].get_function_responses())
+        return _words_of_end(ended) if ended and not answers else None
+
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: Context
     ) -> types.Content | None:
@@ -94,6 +116,8 @@ class CesCallbacks(BasePlugin):
         self, *, callback_context: Context, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Run `before_model_callback(callback_context, llm_request)`; it may change the request."""
+        if ended := callback_context.state.get(_ENDED):
+            return LlmResponse(content=_words_of_end(ended))
         if await will_be_said_again(callback_context):
             return None  # it was run before the model said it
         for code in self._codes("before_model_callback", callback_context.agent_name):
@@ -128,6 +152,8 @@ class CesCallbacks(BasePlugin):
 
         What would run has to be what was shown to an approver.
         """
+        if tool.name == _END and type(tool) is BaseTool:  # which ADK makes of a tool it has not
+            return _end_session(tool_context, tool_args)
         if tool_context.tool_confirmation is not None:
             return None  # it was run before the call stopped
         return await self._of_tool("before_tool_callback", tool, tool_args, tool_context)
@@ -156,7 +182,7 @@ class CesCallbacks(BasePlugin):
         for code in self._codes(kind, agent):
             ended = await self._run(code, kind, context, [])
             if ended.result is not None:
-                return to_content(ended.result, code.name)
+                return _without_end(to_content(ended.result, code.name), context)
         return None
 
     async def _of_tool(
@@ -187,8 +213,8 @@ class CesCallbacks(BasePlugin):
         before: list[Any] | None = None,
     ) -> Done:
         rules = self._rules or current()
-        own: Plain = context_of(context, call_id=context.function_call_id)
         host = CodeHost(rules, context, await tools_of(context), may_wait=False)
+        own: Plain = context_of(context, host.variables(), call_id=context.function_call_id)
         host.journal = of_callback(context, kind, code.name)
         try:
             ended = await Sandbox(rules).run(
@@ -197,7 +223,7 @@ class CesCallbacks(BasePlugin):
                 setup={
                     "context": own,
                     "tools": sorted(host.tools),
-                    "marked": rules.may_ask_about_variables(),
+                    "marked": rules.may_ask_about(*VARIABLES),
                     "objects": [*(before or []), *behind],
                     "place": len(before or []),
                 },
@@ -213,6 +239,35 @@ class CesCallbacks(BasePlugin):
 
     def _codes(self, kind: str, agent: str) -> list[Code]:
         return [code for owner, one, code in self._found if one == kind and owner in {"", agent}]
+
+
+def _without_end(content: types.Content, context: Context) -> types.Content:
+    """End the session, where the words of an agent's callback say so: ADK runs no call in them."""
+    parts = []
+    for part in content.parts or []:
+        if part.function_call is not None and part.function_call.name == _END:
+            _end_session(context, part.function_call.args or {})
+        else:
+            parts.append(part)
+    if len(parts) == len(content.parts or []):
+        return content
+    return types.Content(
+        role=content.role, parts=parts or _words_of_end(context.state[_ENDED]).parts
+    )
+
+
+def _end_session(context: Context, args: dict[str, Any]) -> dict[str, Any]:
+    """End the session; return what stands there as the result of the call."""
+    reason, escalated = str(args.get("reason") or ""), args.get("session_escalated") is True
+    context.state[_ENDED] = {"reason": reason, "escalated": escalated}
+    context.actions.skip_summarization = True
+    context._invocation_context.end_invocation = True  # noqa: SLF001 -- ADK has no other way
+    return {"status": "The session has ended.", "reason": reason, "session_escalated": escalated}
+
+
+def _words_of_end(ended: Mapping[str, Any]) -> types.Content:
+    why = f" {ended['reason']}" if ended.get("reason") else ""
+    return types.Content(role="model", parts=[types.Part(text=f"This session has ended.{why}")])
 
 
 def _read(folder: Path) -> list[tuple[str, str, Code]]:

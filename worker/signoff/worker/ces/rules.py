@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
+from typing import Final
 
-from pydantic import Field, JsonValue, SecretStr, field_validator
+from pydantic import Field, JsonValue, SecretStr, ValidationInfo, field_validator
 
-from signoff.core.conditions import check, holds, value
+from signoff.core.conditions import check, value
 from signoff.core.errors import ConditionError
 from signoff.core.model import Value
+from signoff.worker.ces.hosts import canonical, pattern
 
+_QUOTED: Final = re.compile(r"""'[^']*'|"[^"]*\"""")
+_COMPARED: Final = re.compile(
+    r"""args\.host\s*(?:==|!=|in)\s*(?:'[^']*'|"[^"]*"|\[[^\]]*\])"""
+    r"""|(?:'[^']*'|"[^"]*")\s*(?:==|!=)\s*args\.host"""
+    r"""|args\.host\.(?:startsWith|endsWith|contains)\(\s*(?:'[^']*'|"[^"]*")"""
+)
 _SHORTEST_KEY = 32
 _OWN_KEY = SecretStr(secrets.token_hex(32))
 
@@ -21,7 +30,8 @@ class Rules(Value):
     hosts: tuple[str, ...] = Field(
         (),
         description="Where `ces_requests` may go: `api.example.com`, or `*.example.com` for "
-        "everything below it. Never to a private address.",
+        "everything below it. Never to a private address. Upper case, a dot at the end and "
+        "international names mean the same host.",
     )
     internal_hosts: tuple[str, ...] = Field(
         (),
@@ -30,9 +40,10 @@ class Rules(Value):
     )
     needs_approval: tuple[str, ...] = Field(
         (),
-        description="Conditions (CEL, as the `when` of a policy). A call in the code that one of "
-        "them is true of waits for an approval; `tool` is the name of the called tool, "
-        "`ces_requests.post`, `set_variable` or `remove_variable`.",
+        description="Conditions (CEL, as the `when` of a policy). A call in the code waits for an "
+        "approval if one of them is true, or cannot be judged because the call leaves an argument "
+        "out; `tool` is the name of the called tool, `ces_requests.post`, `set_variable` or "
+        "`remove_variable`.",
     )
     key: SecretStr = Field(
         SecretStr(""),
@@ -59,7 +70,8 @@ class Rules(Value):
         20.0,
         gt=0,
         le=600,
-        description="How long one HTTP request may take, in seconds, and how long code may sleep.",
+        description="How long one HTTP request may take, in seconds (each step of a redirect is "
+        "one), and how long code may sleep.",
     )
     http_bytes: int = Field(
         1 << 20,
@@ -78,11 +90,17 @@ class Rules(Value):
             raise ValueError(f"a key has at least {_SHORTEST_KEY} characters")
         return key
 
+    @field_validator("hosts", "internal_hosts")
+    @classmethod
+    def _in_one_form(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(pattern(one, ports=info.field_name == "internal_hosts") for one in hosts)
+
     @field_validator("needs_approval")
     @classmethod
     def _conditions(cls, conditions: tuple[str, ...]) -> tuple[str, ...]:
         for one in conditions:
             check(one)
+            _require_hosts_in_one_form(one)
         return conditions
 
     def secret(self) -> bytes:
@@ -91,32 +109,65 @@ class Rules(Value):
         return (key or _OWN_KEY.get_secret_value()).encode()
 
     def asks(self, facts: Mapping[str, JsonValue]) -> bool:
-        """Say whether a call waits for an approval; one that cannot be judged does."""
-        for one in self.needs_approval:
-            try:
-                if holds(one, facts):
-                    return True
-            except ConditionError:
-                return True
-        return False
+        """Say whether a call waits for an approval; one that cannot be judged does.
 
-    def may_ask_about(self, tool: str) -> bool:
-        """Say whether some call of a tool, by some agent, may have to wait."""
-        facts: dict[str, JsonValue] = {"app": "", "agent": "", "user": "", "tool": tool, "args": {}}
-        for one in self.needs_approval:
-            try:
-                if value(one, facts) is not False:
-                    return True
-            except (KeyError, ConditionError):
-                return True  # it depends on the arguments
-        return False
+        A condition on an argument that the call leaves out cannot be judged: the tool has a value
+        for it all the same.
+        """
+        return any(_may_hold(one, facts) for one in self.needs_approval)
 
-    def may_ask_about_variables(self) -> bool:
-        """Say whether any condition can be true of a variable."""
-        return any("_variable" in one for one in self.needs_approval)
+    def may_ask_about(self, *tools: str) -> bool:
+        """Say whether some call of one of these tools, by some agent, may have to wait."""
+        return any(
+            self.asks({"app": "", "agent": "", "user": "", "tool": tool, "args": {}})
+            for tool in tools
+        )
+
+
+def _may_hold(condition: str, facts: Mapping[str, JsonValue]) -> bool:
+    try:
+        return value(condition, facts) is not False
+    except (KeyError, ConditionError):
+        return True
+
+
+def _require_hosts_in_one_form(condition: str) -> None:
+    """Refuse a condition that can never be true, because no host is ever written like that.
+
+    Raises:
+        ValueError: `args.host` is compared to something that it never is.
+    """
+    for compared in _COMPARED.findall(condition):
+        for quoted in _QUOTED.findall(compared):
+            text = quoted[1:-1]
+            whole = "args.host." not in compared
+            try:
+                # What is only a part of a host may begin or end with a dot.
+                form = canonical(text) if whole else _part(text)
+            except ValueError:
+                form = text.lower()
+            if form != text:
+                raise ValueError(f"args.host is never like {text!r}; write {form!r}")
+
+
+def _part(text: str) -> str:
+    lead = "." if text.startswith(".") else ""
+    return text.lower() if text.isascii() else lead + canonical(text.strip("."))
 
 
 _current: list[Rules] = [Rules()]
+_brought: set[bytes] = set()
+
+
+def bring(rules: Rules) -> None:
+    """Let snapshots count that are signed by the key of these rules: an agent brings its own."""
+    if rules.key.get_secret_value():
+        _brought.add(rules.secret())
+
+
+def secrets_in_use() -> set[bytes]:
+    """Return the keys that snapshots of this process are signed with."""
+    return {current().secret(), *_brought}
 
 
 def use(rules: Rules) -> None:

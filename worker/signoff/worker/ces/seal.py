@@ -7,16 +7,19 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from google.adk.agents.context import Context
 from pydantic import SecretStr
 
+from signoff.broker.private import private_folder
+from signoff.core.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
-from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.rules import Rules, secrets_in_use
 from signoff.worker.ces.sandbox import Held
+from signoff.worker.suspended import Suspended
 
 _FORM: Final = 2
 _FORMS: Final = frozenset({1, _FORM})
@@ -51,6 +54,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             "nonce": secrets.token_hex(8),
             "where": _where(context),
             "call": [held.tool, held.args],
+            "doubtful": held.doubtful,
             "frames": frames,
         },
         sort_keys=True,
@@ -60,7 +64,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
             f"The code is suspended at {held.tool} with {len(body)} bytes, and {rules.snapshot} "
             "are allowed ([ces] snapshot). Keep less in its variables."
         )
-    return "\n".join([_mac(rules, body) + body, *bases.values()])
+    return "\n".join([_mac(rules.secret(), body) + body, *bases.values()])
 
 
 def unseal(
@@ -78,15 +82,14 @@ def unseal(
         SnapshotRefused: It was changed, belongs to another call, or is not there.
     """
     own, *bases = sealed.split("\n")
-    mac, body = own[:64], own[64:]
-    if not body:
+    if not own[64:]:
         raise SnapshotRefused("The snapshot of this code is gone; it has to be started again.")
-    if not hmac.compare_digest(_bytes(mac), _bytes(_mac(rules, body))):
+    if not _is_signed(own, rules.secret()):
         raise SnapshotRefused(
             "The snapshot of this code was changed, or signed with another key ([ces] key). "
             "It was not resumed."
         )
-    said = json.loads(body)
+    said = json.loads(own[64:])
     if said["form"] not in _FORMS:
         raise SnapshotRefused(
             f"The snapshot of this code has form {said['form']}, and this worker reads {_FORM}."
@@ -103,15 +106,46 @@ def unseal(
     return frames
 
 
-def own_key(rules: Rules, file: Path) -> Rules:
-    """Return rules that have a key: theirs, or that of this machine, made when there is none."""
+def suspended_at(sealed: str, where: Sequence[str]) -> Suspended | None:
+    """Return the call that code is suspended at, None where no seal of ours says so.
+
+    Args:
+        sealed: What `seal` made, or anything else.
+        where: The app, user, session and function call that it has to belong to.
+    """
+    own = sealed.partition("\n")[0]
+    if not any(_is_signed(own, secret) for secret in secrets_in_use()):
+        return None
+    said = json.loads(own[64:])
+    if said["form"] not in _FORMS or said["where"] != list(where):
+        return None
+    tool, args = said["call"]
+    return Suspended(tool, args, sealed, doubtful=said.get("doubtful") is True)
+
+
+def own_key(rules: Rules, folder: Path) -> Rules:
+    """Return rules that have a key: theirs, or that of this machine, made when there is none.
+
+    Args:
+        rules: The rules of the settings.
+        folder: Where Signoff keeps what it needs on this machine.
+
+    Raises:
+        ConfigError: The key of this machine cannot be kept there.
+    """
     if rules.key.get_secret_value():
         return rules
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = private_folder(folder) / "ces.key"
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         pass
+    except OSError as error:
+        raise ConfigError(
+            f"the key for suspended code cannot be written to {file}: {error.strerror}. Let this "
+            "user write to that folder, or set SIGNOFF_CES__KEY.",
+            key="ces.key",
+        ) from error
     else:
         with os.fdopen(descriptor, "w") as made:
             made.write(secrets.token_hex(32))
@@ -140,8 +174,12 @@ def _where(context: Context) -> list[str]:
     return [session.app_name, session.user_id, session.id, context.function_call_id or ""]
 
 
-def _mac(rules: Rules, body: str) -> str:
-    return hmac.new(rules.secret(), _bytes(body), "sha256").hexdigest()
+def _mac(secret: bytes, body: str) -> str:
+    return hmac.new(secret, _bytes(body), "sha256").hexdigest()
+
+
+def _is_signed(own: str, secret: bytes) -> bool:
+    return hmac.compare_digest(_bytes(own[:64]), _bytes(_mac(secret, own[64:])))
 
 
 def _bytes(text: str) -> bytes:

@@ -19,14 +19,14 @@ from signoff.core.errors import ConfigError
 from signoff.worker.adk.history import confirmations
 from signoff.worker.ces.declare import declaration
 from signoff.worker.ces.errors import CodeError, CodeRefused, SnapshotRefused
-from signoff.worker.ces.host import CodeHost
-from signoff.worker.ces.journal import of_call
+from signoff.worker.ces.host import VARIABLES, CodeHost, require_pending
+from signoff.worker.ces.journal import has_guard, of_call
 from signoff.worker.ces.lowering import Code, lower
-from signoff.worker.ces.rules import Rules, current
+from signoff.worker.ces.rules import Rules, bring, current
 from signoff.worker.ces.sandbox import Answer, Done, Held, Sandbox, require_readable
 from signoff.worker.ces.seal import seal, unseal
 from signoff.worker.ces.translate import context_of
-from signoff.worker.suspended import Resumption, Suspended
+from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class CesToolset(BaseToolset):
         return list(self._tools)
 
 
-class CesTool(BaseTool):
+class CesTool(BaseTool, CarriesCode):
     """One Python tool of CX Agent Studio.
 
     Args:
@@ -72,6 +72,8 @@ class CesTool(BaseTool):
         super().__init__(name=name, description=self._declared.description or name)
         self.code = code
         self._rules = rules
+        if rules is not None:
+            bring(rules)
 
     @property
     def rules(self) -> Rules:
@@ -100,39 +102,41 @@ class CesTool(BaseTool):
 
     async def _ended(self, args: dict[str, Any], context: Context) -> Done | Held:
         host = CodeHost(self.rules, context, await tools_of(context))
-        if context.tool_confirmation is not None:
-            frames, verdict, stops = self._answered(context)
-            host.journal = of_call(context, stops, frames[0]["kept"].get("left", []))
+        asked = _stops(context)
+        if context.tool_confirmation is not None and asked:
+            frames, verdict = self._answered(context.tool_confirmation, context, asked)
+            host.journal = of_call(context, len(asked), frames[0]["kept"].get("left", []))
             return await go_on(self.rules, frames, verdict, host)
+        if context.tool_confirmation is not None and not context.tool_confirmation.confirmed:
+            raise CodeRefused(f"The call of {self.name}() was rejected.")
         host.journal = of_call(context, 0, [])
         try:
             return await self.in_sandbox(args, host)
         finally:
             await host.close()
 
-    def _answered(self, context: Context) -> tuple[list[dict[str, Any]], str | None, int]:
-        """Return suspended code, why its call was refused or None, and how often it has stopped."""
-        answer = context.tool_confirmation
-        asked = [
-            one.suspended
-            for event in context.session.events
-            for one in confirmations(event)
-            if one.call_id == context.function_call_id and one.suspended is not None
-        ]
-        if answer is None or not asked:
-            raise SnapshotRefused(f"{self.name}() is not suspended.")
-        call = (asked[-1].tool, asked[-1].args)
+    def _answered(
+        self, answer: ToolConfirmation, context: Context, asked: list[Suspended]
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return suspended code, and why its call was refused or None."""
         if isinstance(answer.payload, Resumption):
-            sealed, refused = answer.payload.sealed, answer.payload.refused
+            given = answer.payload
+        elif has_guard(context):
+            raise SnapshotRefused(
+                f"No seal of ours says that the code of {self.name}() is suspended, as its session "
+                "does. It was not resumed."
+            )
         else:
             # Under a plain `adk web` the session itself carries the snapshot.
-            sealed = asked[-1].sealed
-            refused = None if answer.confirmed else f"The call of {call[0]} was rejected."
-        frames = unseal(self.rules, sealed, context, call)
+            code = asked[-1]
+            refused = None if answer.confirmed else f"The call of {code.tool} was rejected."
+            given = Resumption(code.sealed, code.tool, code.args, refused)
+        frames = unseal(self.rules, given.sealed, context, (given.tool, given.args))
         for frame in frames:
             # Before anything is done: the call that was approved is not made for nothing.
             require_readable(frame)
-        return frames, refused, len(asked)
+        require_pending(frames[-1]["kept"]["pending"], given.tool, given.args)
+        return frames, given.refused
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
         """Run the code, to its end or to a call that waits."""
@@ -140,15 +144,28 @@ class CesTool(BaseTool):
             self.code,
             self.name,
             setup={
-                "context": context_of(host.context, call_id=host.context.function_call_id or ""),
+                "context": context_of(
+                    host.context, host.variables(), call_id=host.context.function_call_id or ""
+                ),
                 "tools": sorted(host.tools),
-                "marked": self.rules.may_ask_about_variables(),
+                "marked": self.rules.may_ask_about(*VARIABLES),
                 "objects": [],
             },
             args=args,
             host=host,
             settle=host.settle,
         )
+
+
+def _stops(context: Context) -> list[Suspended]:
+    """Return where the code of a tool call has stopped so far, as the session says."""
+    found = [
+        claimed(one.payload)
+        for event in context.session.events
+        for one in confirmations(event)
+        if one.call_id == context.function_call_id
+    ]
+    return [one for one in found if one is not None]
 
 
 async def go_on(
@@ -174,7 +191,9 @@ async def go_on(
             kind, args = own.pending
             answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
         if isinstance(answer, Held):
-            return replace(answer, frames=(frame, *answer.frames))
+            # It may wait for another call now than the one that it was suspended at.
+            stopped = {**frame, "kept": await own.settle()}
+            return replace(answer, frames=(stopped, *answer.frames))
         code = Code(name=frame["code"], text="", functions={})
         return await Sandbox(rules).resume(code, frame, answer, host=own, settle=own.settle)
     finally:

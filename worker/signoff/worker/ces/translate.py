@@ -36,15 +36,21 @@ def variables(context: Context) -> Plain:
     }
 
 
-def context_of(context: Context, *, call_id: str | None = None) -> Plain:
-    """Return the `ToolContext` of a call, or the `CallbackContext` where no call is named."""
+def context_of(context: Context, state: Plain, *, call_id: str | None = None) -> Plain:
+    """Return the `ToolContext` of a call, or the `CallbackContext` where no call is named.
+
+    Args:
+        context: ADK's.
+        state: The variables, see `variables`.
+        call_id: The id of the call.
+    """
     made: Plain = {
         "signoff": "CallbackContext" if call_id is None else "ToolContext",
         "user_content": content_of(context.user_content),
         "invocation_id": context.invocation_id,
         "agent_name": context.agent_name,
         "session_id": context.session.id,
-        "state": variables(context),
+        "state": state,
         "events": [_event(one) for one in context.session.events if _is_of_the_talk(one)],
     }
     return made if call_id is None else {**made, "function_call_id": call_id}
@@ -166,7 +172,7 @@ def _event(event: Event) -> Plain:
         "id": event.id,
         "invocation_id": event.invocation_id,
         "author": event.author,
-        "timestamp": event.timestamp,
+        "timestamp": int(event.timestamp),
         "content": content_of(event.content),
         "actions": {
             "signoff": "EventActions",

@@ -6,8 +6,10 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
+from signoff.channels.email.authentication.coverage import is_read_as_signed
 from signoff.channels.email.authentication.dmarc import wants_strict_dkim
 from signoff.channels.email.authentication.domains import aligned
 from signoff.channels.email.authentication.lookup import Txt, is_name
@@ -18,7 +20,7 @@ from signoff.channels.email.authentication.signatures import (
     signatures_in,
     verify,
 )
-from signoff.channels.email.mime import Headers, parse_headers, parse_mail
+from signoff.channels.email.mime import Headers, Part, parse_headers, parse_mail
 
 _MOST_VERIFIED: Final = 5
 _TOLD: Final = ("subject", "date", "message-id")
@@ -68,6 +70,9 @@ class Authenticator:
         if sender is None or headers.broken:
             why = "it has no From with one address that can be read in one way only"
             return Proof(address="", proven=Proven.NONE, why=why)
+        if headers.repeated:
+            why = f"it has two {headers.repeated.title()} fields, and somebody may have added one"
+            return Proof(address=sender, proven=Proven.NONE, why=why)
         letter = _Letter(raw, headers, sender, signatures_in(headers))
         said = self._said(letter, peer)
         if said.proven is Proven.DMARC or self._txt is None:
@@ -109,7 +114,7 @@ class Authenticator:
         by_sender = sent or not letter.headers.every("dkim-signature")
         recipients = None if by_sender else letter.covered(own or letter.found)
         why = f"{self._server} says that dmarc=pass for {letter.domain}"
-        return letter.vouched(self._by, letter.domain, why, recipients)
+        return letter.vouched(self._by, letter.domain, why, recipients, own)
 
     def _by_dkim(self, letter: _Letter, results: Results) -> Proof:
         best: Proof | None = None
@@ -130,8 +135,8 @@ class Authenticator:
                 and signature.value.startswith(start)
             ]
             why = f"{self._server} says that dkim=pass for {signer}"
-            proof = letter.vouched(self._by, signer, why, letter.covered(meant))
-            best = best if best is not None and best.recipients else proof
+            proof = letter.vouched(self._by, signer, why, letter.covered(meant), meant)
+            best = _better(best, proof)
         return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
 
     async def _verified(self, letter: _Letter, txt: Txt, now: datetime) -> Proof:
@@ -152,8 +157,7 @@ class Authenticator:
             elif problem:
                 problems[f"the DKIM signature of {signature.domain}: {problem}"] = None
             else:
-                proof = letter.signed(signature)
-                best = best if best is not None and best.recipients else proof
+                best = _better(best, letter.signed(signature))
         why = "; ".join(problems)
         return best or replace(letter.claimed(why), temporary=temporary)
 
@@ -173,7 +177,7 @@ class Authenticator:
         return any((mapped or address) in network for network in self._relays)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Letter:
     """A mail that is looked at."""
 
@@ -194,18 +198,28 @@ class _Letter:
         return tuple(one for one in first if all(one in other for other in rest))
 
     def recipients(self, signature: Signature) -> tuple[str, ...]:
-        """Return the recipients that a signature covers; none where the mail may be read anew.
+        """Return the recipients that a signature covers; none where the mail may be read anew."""
+        return signature.recipients(self.headers) if self.is_sealed(signature) else ()
 
-        Many do not sign the Content-Type. With another one, a piece of a text that was written to
-        us would be all of it: what its author says above would stand in front of the first part.
-        """
-        anew = "content-type" not in signature.covers and parse_mail(self.raw).unseen
-        return () if anew else signature.recipients(self.headers)
+    def is_sealed(self, signature: Signature) -> bool:
+        """Say whether the mail is read as it was signed; see `is_read_as_signed`."""
+        return is_read_as_signed(self._mail, signature.covers)
+
+    @cached_property
+    def _mail(self) -> Part:
+        return parse_mail(self.raw)
 
     def claimed(self, why: str) -> Proof:
         return Proof(address=self.sender, proven=Proven.FROM, why=why)
 
-    def vouched(self, by: str, domain: str, why: str, recipients: tuple[str, ...] | None) -> Proof:
+    def vouched(
+        self,
+        by: str,
+        domain: str,
+        why: str,
+        recipients: tuple[str, ...] | None,
+        signatures: Sequence[Signature],
+    ) -> Proof:
         return Proof(
             address=self.sender,
             proven=Proven.DMARC,
@@ -213,6 +227,8 @@ class _Letter:
             domain=domain,
             why=why,
             recipients=recipients,
+            contents=tuple(one.content(self.headers) for one in signatures),
+            open=recipients is not None and not all(map(self.is_sealed, signatures)),
         )
 
     def signed(self, signature: Signature) -> Proof:
@@ -221,7 +237,15 @@ class _Letter:
         present = (name for name in _TOLD if self.headers.every(name))
         if bare := [name for name in present if name not in signature.covers]:
             why += f"; it does not cover {', '.join(bare)}"
-        return self.vouched(by, signature.domain, why, self.recipients(signature))
+        return self.vouched(by, signature.domain, why, self.recipients(signature), [signature])
+
+
+def _better(one: Proof | None, other: Proof) -> Proof:
+    """Return the proof that says to whom it was written; what both are over is known of it."""
+    if one is None:
+        return other
+    best = one if one.recipients else other
+    return replace(best, contents=(*one.contents, *other.contents))
 
 
 async def _misaligned(author: str, txt: Txt) -> str | None:

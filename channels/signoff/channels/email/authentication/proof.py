@@ -30,6 +30,9 @@ class Proof:
         recipients: The addresses of To and Cc for which the domain vouches too; None where it does
             not matter, because a mail that passes SPF was not sent on by somebody else.
         temporary: Whether trying again later may prove more.
+        open: Whether a signature leaves open how the mail is read, and it is not read in the one
+            way in which it must have been written; see `is_read_as_signed`.
+        contents: What was signed, of each signature that may vouch; see `Signature.content`.
     """
 
     address: str
@@ -39,6 +42,8 @@ class Proof:
     why: str = ""
     recipients: tuple[str, ...] | None = ()
     temporary: bool = False
+    open: bool = False
+    contents: tuple[str, ...] = ()
 
     def vouches_for(self, recipient: str) -> bool:
         """Say whether the domain vouches that its user has written to this address.

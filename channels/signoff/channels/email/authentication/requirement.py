@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from signoff.channels.email.addresses import normal_address
 from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.core.identity import may_be_same
 from signoff.core.people import Directory, Person
 from signoff.core.policy import EmailProof
 
@@ -59,17 +60,25 @@ def judge(
     """
     author = owner_of(proof.address, directory)
     if proof.proven is Proven.NONE:
-        return Finding(fault=Fault.STRANGER, why=proof.why)
+        own = author is not None and author.id == person.id
+        return Finding(fault=Fault.UNPROVEN if own else Fault.STRANGER, why=proof.why)
     if author is not None and author.id != person.id:
         why = f"it is from {author.id}, who was not asked by this card"
         return Finding(fault=Fault.SOMEBODY_ELSE, why=why, author=author)
-    if author is None and (required is not EmailProof.TOKEN or _same(proof.address, requester)):
+    if author is None and (
+        required is not EmailProof.TOKEN or may_be_same(proof.address, requester)
+    ):
         why = "the sender is not the person who was asked"
         return Finding(fault=Fault.STRANGER, why=why)
     if required is not EmailProof.TOKEN_FROM_DMARC or proof.vouches_for(address):
         return Finding(author=author)
     why = proof.why
-    if proof.proven is Proven.DMARC:
+    if proof.open:
+        why += (
+            "; but that leaves open how the mail is read (Content-Type), so it could have been "
+            "made to say something else"
+        )
+    elif proof.proven is Proven.DMARC:
         why += (
             f"; but {proof.domain} does not vouch that it was written to this card's address: "
             "it may have been sent on"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,6 +68,23 @@ class Signature:
             if self.whole and name in self.covers and len(values) == 1:
                 found += parse_addresses(values[0]).addresses
         return tuple(found)
+
+    def content(self, headers: Headers) -> str:
+        """Return what this signature is over, as 128 bits in hexadecimal digits.
+
+        It is the same for each copy of a mail, whatever was put on top of it or changed beside what
+        is signed: body (by ``bh=``), tags, and fields as RFC 6376, section 5.4.2, picks them. The
+        signature itself (``b=``) is left out: the same one can be written in several ways.
+        """
+        tags = {name: "".join(text.split()) for name, text in self.tags.items() if name != "b"}
+        seen: dict[str, int] = {}
+        fields = []
+        for name in self.covers:
+            values, nth = headers.every(name), seen.get(name, 0)
+            seen[name] = nth + 1
+            fields.append([name, " ".join(values[-1 - nth].split()) if nth < len(values) else None])
+        text = json.dumps([sorted(tags.items()), fields])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def signatures_in(headers: Headers) -> tuple[Signature, ...]:

@@ -29,6 +29,7 @@ class Session:
 
     def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:
         self._patience = _STEPS * settings.timeout
+        self._where = settings.where
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="imap")
         self._is_cut = False
         self.mailbox = mailbox
@@ -69,7 +70,8 @@ class Session:
                 return await loop.run_in_executor(self._thread, lambda: work(*args, **more))
         except TimeoutError as error:
             self.cut()
-            raise MailboxUnavailable("The IMAP server does not come to an end.") from error
+            words = f"The IMAP server {self._where} does not come to an end."
+            raise MailboxUnavailable(words) from error
         except asyncio.CancelledError:
             self.cut()
             raise

@@ -1,0 +1,139 @@
+"""A call as Block Kit: its arguments, folded or in full, and whether Slack can show all of them.
+
+Pure: no I/O. A message takes 50 blocks and about 12,000 characters, a modal 100 blocks and 250 kB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from slack_sdk.models.blocks import Block, ContextBlock, PlainTextObject, SectionBlock
+
+from signoff.channels.slack.text import FIELD, HEADER, LABEL, SECTION, clip, pieces, plain, units
+from signoff.core.card import Card, Row
+from signoff.core.parts import Kind as Asks
+from signoff.core.parts import Shown
+
+MOST_ROWS: Final = 20
+"""Arguments on the card itself; the others are behind Details."""
+
+MOST_IN_MODAL: Final = 100
+"""Blocks of a modal."""
+
+NO_ARGUMENTS: Final = "It takes no arguments."
+
+_FOLDED: Final = 160
+"""Characters of a value that stands beside its name; of a card that is folded, all that is shown of
+it."""
+
+_ROOM: Final = 3_000
+"""UTF-16 units of a call that is shown whole on its card. All texts of a message together may have
+about 12,000 (msg_blocks_too_long), and much is said besides."""
+
+_MOST_LONG_ROWS: Final = 8
+"""Arguments of more than one line on a card, two blocks each; a message has 50 blocks."""
+
+_ROOM_IN_MODAL: Final = 200_000
+"""Bytes of a call in a modal; Slack takes a view of 250 kB."""
+
+_OURS_IN_MODAL: Final = 10
+"""Blocks of a modal that are not of the call: titles, a reason, a span, small print."""
+
+_ROWS_A_SECTION: Final = 5
+NAME: Final = 150
+"""Characters of a name on a card."""
+
+
+def extent(card: Card) -> Shown:
+    """Return how much of a call can be read in Slack before a yes.
+
+    Where the card is folded, Approve opens a modal that shows the rest.
+    """
+    return Shown.COMPLETE if is_whole(card) or fits_modal(card) else Shown.CUT
+
+
+def is_whole(card: Card) -> bool:
+    """Say whether a card shows all of its call, so that its button can decide at once."""
+    texts = (card.title, card.hint, *(text for row in card.rows for text in (row.name, row.value)))
+    return (
+        units(card.title) <= HEADER
+        and len(card.rows) <= MOST_ROWS
+        and sum(map(_is_long, card.rows)) <= _MOST_LONG_ROWS
+        and all(units(row.name) <= NAME and units(row.value) <= FIELD for row in card.rows)
+        and sum(map(units, texts)) <= _ROOM
+    )
+
+
+def fits_modal(card: Card) -> bool:
+    """Say whether a modal can show all of a call, beside the fields to fill."""
+    asked = (*card.fields, *(Row(name=name, value="") for name in card.optional))
+    room = MOST_IN_MODAL - _OURS_IN_MODAL - len(asked)
+    texts = (card.title, card.hint, *(one.name for one in (*card.rows, *asked)))
+    return (
+        all(units(text) <= SECTION for text in texts)
+        and all(units(row.name) <= FIELD for row in card.rows)
+        and all(units(one.value) <= SECTION and units(one.note) <= LABEL for one in asked)
+        and len(json.dumps([(row.name, row.value) for row in card.rows])) <= _ROOM_IN_MODAL
+        and sum(len(_in_full(row, room + 1)) for row in card.rows) <= room
+    )
+
+
+def without_arguments(card: Card) -> bool:
+    """Say whether a call takes none; a question has none to miss."""
+    return not card.rows and card.kind is not Asks.INPUT
+
+
+def rows_of(card: Card, *, whole: bool) -> Iterator[Block]:
+    """Yield the arguments: in full, or the beginning of each."""
+    fields: list[PlainTextObject] = []
+    for row in card.rows[:MOST_ROWS]:
+        if whole and _is_long(row):
+            if fields:
+                yield SectionBlock(fields=fields)
+            fields = []
+            yield from _in_full(row, 1)
+            continue
+        fields += [plain(row.name, NAME), plain(row.value if whole else _fold(row.value), FIELD)]
+        if len(fields) == 2 * _ROWS_A_SECTION:
+            yield SectionBlock(fields=fields)
+            fields = []
+    if fields:
+        yield SectionBlock(fields=fields)
+    left = len(card.rows) - MOST_ROWS
+    if left > 0:
+        yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
+
+
+def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
+    """Yield arguments in full, as far as so many blocks hold them; what is left out is said."""
+    left = most
+    for at, row in enumerate(rows):
+        blocks = _in_full(row, left)
+        # The last block is for what is left out, unless nothing is.
+        if len(blocks) > left - (at < len(rows) - 1):
+            more = f"… and {len(rows) - at:,} more that are too long for Slack: see the page"
+            yield ContextBlock(elements=[plain(more)])
+            return
+        yield from blocks
+        left -= len(blocks)
+
+
+def _in_full(row: Row, most: int) -> list[Block]:
+    """Return an argument in full; in more blocks than `most` where it takes more."""
+    name = plain(row.name, FIELD)
+    if not _is_long(row):
+        return [SectionBlock(fields=[name, plain(row.value, FIELD)])]
+    parts = pieces(row.value, SECTION, most + 1)
+    return [SectionBlock(text=name), *(SectionBlock(text=plain(one), expand=True) for one in parts)]
+
+
+def _is_long(row: Row) -> bool:
+    return units(row.value) > _FOLDED or row.value.count("\n") > 2
+
+
+def _fold(value: str) -> str:
+    first = value.split("\n", 1)[0]
+    line = clip(first, _FOLDED)
+    return line if line == value else f"{line.removesuffix('…')}… (folded)"

@@ -1,0 +1,65 @@
+"""What commands write: nothing that an agent or a person wrote does anything to the terminal.
+
+A model, a requester or the sender of a mail chooses text that an operator looks at. Control
+sequences in it could clear the screen, rewrite what stands there, or put something on the
+clipboard, and invisible characters could hide what it says. All output goes through here, where
+such characters become escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Write text to standard output, or to standard error."""
+    from signoff.core.showing import visible  # noqa: PLC0415 -- help must not wait for it
+
+    typer.echo(visible(str(text).replace("\r\n", "\n")), err=err, nl=nl)
+
+
+def say_json(text: str) -> None:
+    """Write JSON to standard output; what does not print is escaped as JSON has it."""
+    typer.echo(printable_json(text))
+
+
+def hand_on(text: str) -> None:
+    """Write JSON byte by byte to a file or another program; to a terminal as `say_json` does."""
+    typer.echo(printable_json(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON of the same content in which every character prints; line ends stay."""
+    for char in {one for one in text if one != "\n" and not one.isprintable()}:
+        text = text.replace(char, json.dumps(char)[1:-1])
+    return text
+
+
+def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich takes
+    """Return a console of rich that writes text as `say` does; its own styles stay.
+
+    Args:
+        settings: As `rich.console.Console` has them.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType  # noqa: PLC0415 -- slow
+    from rich.segment import Segment  # noqa: PLC0415
+
+    from signoff.core.showing import visible  # noqa: PLC0415
+
+    class Terminal(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for one in super().render(renderable, options):
+                text = one.text if one.control else visible(one.text)
+                yield one if text == one.text else Segment(text, one.style)
+
+    return Terminal(highlight=False, **settings)

@@ -1,0 +1,104 @@
+"""The answer to a request for input that has no schema: text or JSON, as a person writes it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.errors import PayloadError
+from signoff.core.inputs import says_no
+from signoff.core.payload import LONE_FIELD, parse_values
+from signoff.core.replies.commands import read_command
+from signoff.core.replies.grammar import Reader
+from signoff.core.replies.languages import CODES, Role
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
+from signoff.core.replies.text import ReplyContext, Text
+from signoff.core.text import brief, clean_text
+
+_ROUND_QUOTES: Final = {ord(mark): '"' for mark in "“”„‟"}
+_JSON: Final = ("{", "[", '"', "“", "„")
+_DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE)
+_THESE_WORDS: Final = f"To answer with these very words, write `{LONE_FIELD}:` in front of them."
+_NEGATIONS: Final = frozenset({"not", "never", "cannot", "nicht", "pas", "niet", "não", "nunca"})
+
+
+def read_free_reply(text: str, context: ReplyContext) -> Reply:
+    """Read a reply to a request without a schema: any words that do nothing else are the answer.
+
+    ``value:`` may stand in front of them. Without it a question, and words that may be a yes, a no
+    or a command, are asked back rather than taken for the answer.
+
+    Args:
+        text: The person's own words; quoted mail is cut by the channel.
+        context: What is known about the request.
+
+    Returns:
+        `Approve` or `Reject` with the answer as the value of its one field, or what else the words
+        mean.
+    """
+    words = Text(text)
+    readers = [Reader(words, context, code) for code in CODES]
+    own = _own_words(words, readers)
+    named = own.casefold().startswith(f"{LONE_FIELD}:")
+    answer = own.partition(":")[2].strip() if named else own
+    value = _value(answer)
+    if answer and (named or not isinstance(value, str)):
+        return _answer(value)
+    reply = read_reply(text, context)
+    if not isinstance(reply, Unclear) or words.cut:
+        return reply
+    if reply.seems:
+        return reply.model_copy(update={"problem": f"{reply.problem} {_THESE_WORDS}"})
+    if not answer or any(read_command(one, lambda _: False) is not None for one in readers):
+        return reply
+    problem = _problem(answer, readers)
+    return Unclear(problem=problem, parts=reply.parts) if problem else _answer(value)
+
+
+def _own_words(words: Text, readers: list[Reader]) -> str:
+    """Return the text without greeting and signature."""
+    begin = max(
+        at for one in readers for at in one.openings() if at == len(words) or words.begins_line(at)
+    )
+    end = min(one.signature_from(begin) for one in readers)
+    return words.words(begin, end).strip()
+
+
+def _value(words: str) -> JsonValue:
+    """Return the JSON that a text is, else the text."""
+    # Mail programs make the quotes of JSON round.
+    typed = words.translate(_ROUND_QUOTES) if words.startswith(_JSON) else words
+    try:
+        value = parse_values({LONE_FIELD: None}, {LONE_FIELD: typed})[LONE_FIELD]
+    except PayloadError:
+        return words
+    return clean_text(words).strip() if isinstance(value, str) and value == typed else value
+
+
+def _answer(value: JsonValue) -> Reply:
+    values = {LONE_FIELD: value}
+    return Reject(values=values) if says_no(value) else Approve(values=values)
+
+
+def _problem(answer: str, readers: list[Reader]) -> str:
+    """Say why words are not taken for the answer, "" where they are."""
+    why = ""
+    if answer.startswith(("{", "[")):
+        why = "begins like JSON and is none"
+    elif answer.endswith(("?", "？", "؟")):
+        why = "is a question"
+    elif any(_may_be_a_no(one) for one in readers):
+        why = "may be a no"
+    return why and (
+        f'"{brief(answer)}" {why}, so it was not taken for the answer. {_THESE_WORDS} To say no, '
+        "reply `reject`."
+    )
+
+
+def _may_be_a_no(reader: Reader) -> bool:
+    return any(
+        token.text in _NEGATIONS or reader.longest(at, *_DENIALS) is not None
+        for at, token in enumerate(reader.text.tokens)
+    )

@@ -1,0 +1,205 @@
+"""Texts of agents and people as they are shown: all of them, and nothing hidden in them.
+
+What was written is kept as it is and never changed. It is made harmless where it is shown: what
+cannot be seen, what turns the direction of the text, and what only looks like another letter is
+written as an escape, so that a person sees what a program will get.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.lookalikes import Lookalike, lookalikes
+
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_BLANK: Final = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+"""Letters and marks by their category, and nothing at all on the screen."""
+
+_SELECTORS: Final = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_HIDING: Final = re.compile(f"[{_BLANK}{_SELECTORS}]")
+
+_PREPENDED: Final = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd")
+"""Signs of Arabic numbers: format characters that are seen."""
+
+_JOINERS: Final = frozenset("\u200b\u200c\u200d")
+_DIRECTION: Final = frozenset("\u061c\u200e\u200f")
+_FLAG: Final = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
+"""The flag of England, Scotland, …: the only use of tag characters (Unicode TS 51)."""
+
+_JOINED: Final = ("CJK ", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "YI ")
+"""Letters without case that are never joined."""
+
+_MOST_MARKS: Final = 8
+_PILE: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0]{9,}")
+"""Accents on one letter: more than eight of them cover the lines above."""
+
+_MOST_WARNINGS: Final = 5
+_LONGEST_WORD: Final = 60
+_VIRAMA: Final = 9
+
+
+def shown(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
+    """Write a value so that a person sees all of it.
+
+    Characters that do not print or that change the direction of the text (a right-to-left override
+    can make "gpj.exe" read "exe.jpg") are written as escapes, and so are the letters of a word that
+    pretends to be another one. Nothing is left out.
+
+    Args:
+        value: A text, or whatever is JSON.
+        in_use: The scripts of the texts around it; see `scripts_in_use`.
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if _is_ordinary(text):
+        return text
+    text = visible(text)
+    return _distinct(text, lookalikes(text, in_use))
+
+
+def one_line(text: str, in_use: frozenset[str] = frozenset()) -> str:
+    """Return `shown` text without line breaks, for titles, subjects and names."""
+    return unbroken(shown(text, in_use))
+
+
+def unbroken(text: str) -> str:
+    """Return text that is `shown` already without line breaks."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, most: int) -> str:
+    """Return shown text of at most so many characters, and how many were left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]} … and {left:,} more characters"
+
+
+def visible(text: str) -> str:
+    """Return text in which what cannot be seen is written as escapes; line ends and tabs stay.
+
+    Joiners, selectors and marks of direction stay where ordinary text has them: inside of emoji,
+    and between letters of scripts that need them.
+    """
+    hidden = {} if _is_ordinary(text) else dict(_hidden(text))
+    if not hidden:
+        return text
+    return "".join(_escape(char) if at in hidden else char for at, char in enumerate(text))
+
+
+def warnings_about(texts: Iterable[str], in_use: frozenset[str]) -> tuple[str, ...]:
+    """Say in sentences what of some texts was written as escapes, and why; the first few of them.
+
+    Args:
+        texts: As they were written, not as they are shown.
+        in_use: The scripts that they are plainly written in; see `scripts_in_use`.
+    """
+    found: dict[str, None] = {}
+    for text in (one for one in texts if not _is_ordinary(one)):
+        found |= dict.fromkeys(_about_word(one) for one in lookalikes(visible(text), in_use))
+        found |= dict.fromkeys(_about_hidden(text))
+    said = tuple(found)
+    left = len(said) - _MOST_WARNINGS
+    return said if left <= 0 else (*said[:_MOST_WARNINGS], f"And {left:,} more of this kind.")
+
+
+def _is_ordinary(text: str) -> bool:
+    """Say quickly that a text is plain ASCII, as most of it is: it hides nothing."""
+    return text.isascii() and text.isprintable()
+
+
+def _hidden(text: str) -> Iterable[tuple[int, str]]:
+    """Yield what of a text cannot be seen, with its place."""
+    suspects = {one for one in set(text) if not _prints(one)}
+    flags = {at for one in _FLAG.finditer(text) for at in range(*one.span())} if suspects else set()
+    for at, char in enumerate(text) if suspects else ():
+        if char in suspects and at not in flags and not _may_stand(char, at, text):
+            yield at, char
+    if not text.isascii():
+        for pile in _PILE.finditer(text):
+            yield from enumerate(pile.group()[_MOST_MARKS:], pile.start() + _MOST_MARKS)
+
+
+def _distinct(text: str, found: tuple[Lookalike, ...]) -> str:
+    parts, done = [], 0
+    for one in found:
+        parts += [text[done : one.start], _written(one)]
+        done = one.start + len(one.word)
+    return "".join([*parts, text[done:]]) if found else text
+
+
+def _written(one: Lookalike) -> str:
+    return "".join(_escape(char) if at in one.foreign else char for at, char in enumerate(one.word))
+
+
+def _about_word(one: Lookalike) -> str:
+    written = shortened(_written(one), _LONGEST_WORD)
+    letters = " and ".join(one.scripts)
+    if one.scripts == ("other",):
+        return f"“{written}” has characters that only look like ordinary letters or signs."
+    if all(at in one.foreign for at, char in enumerate(one.word) if char.isalnum()):
+        return f"“{written}” is written in {letters} letters that look like Latin ones."
+    return f"“{written}” mixes in {letters} letters that look like others."
+
+
+def _about_hidden(text: str) -> Iterable[str]:
+    for char in dict.fromkeys(char for _, char in _hidden(text)):
+        name = unicodedata.name(char, "a control character").lower()
+        yield f"{_escape(char)} stands for what cannot be seen: {name}."
+
+
+def _prints(char: str) -> bool:
+    """Say whether a character is seen wherever it stands."""
+    if char in "\n\t" or char in _PREPENDED or "\U0001f000" <= char <= "\U0001faff":
+        # Emoji that are newer than this Python are seen as well.
+        return True
+    return unicodedata.category(char) not in _UNSEEN and not _HIDING.match(char)
+
+
+def _may_stand(char: str, at: int, text: str) -> bool:
+    """Say whether a character that cannot be seen does there what it is for."""
+    before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
+    if char in _JOINERS:
+        return _may_join(before, after)
+    if char in _DIRECTION:
+        return any(one and unicodedata.bidirectional(one) in {"R", "AL"} for one in (before, after))
+    return _HIDING.match(char) is not None and _may_select(char, before, after)
+
+
+def _may_join(before: str, after: str) -> bool:
+    """Say whether a joiner has anything to join: two emoji, or letters of a script that has some.
+
+    https://www.rfc-editor.org/rfc/rfc5892#appendix-A, and Unicode TS 51 for emoji.
+    """
+    if not (before and after):
+        return False
+    if unicodedata.combining(before) == _VIRAMA:
+        return True
+    if unicodedata.category(after) == "So" or "\U0001f000" <= after <= "\U0001faff":
+        return unicodedata.category(before) in {"So", "Sk"} or before == "\ufe0f"
+    return _is_joined(before) and _is_joined(after)
+
+
+def _is_joined(char: str) -> bool:
+    if unicodedata.category(char) not in {"Lo", "Mn", "Mc"} or "\u0300" <= char <= "\u036f":
+        return False
+    return not unicodedata.name(char, "").startswith(_JOINED)
+
+
+def _may_select(char: str, before: str, after: str) -> bool:
+    """Say whether a variation selector has anything to select a form of: an emoji, a letter."""
+    if not before or char in _BLANK:
+        return False
+    if char in "\ufe0e\ufe0f":
+        keycap = before in "0123456789#*" and after == "\u20e3"
+        pictures = {"So", "Sm", "Po", "Pd", "Sk", "No"}
+        return keycap or (not before.isascii() and unicodedata.category(before) in pictures)
+    return unicodedata.category(before) == "Lo"
+
+
+def _escape(char: str) -> str:
+    point = ord(char)
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"

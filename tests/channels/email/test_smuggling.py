@@ -1,0 +1,62 @@
+"""SMTP smuggling: a mail that other servers hand on as one stays one here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.channels.email.inbound import MailServer
+from signoff.channels.email.settings import EmailSettings, InboundSettings
+from signoff.channels.email.stored import load
+from signoff.channels.tokens import Holder, issue
+
+ENDS = [
+    b"\n.\n",
+    b"\n.\r\n",
+    b"\r\n.\n",
+    b"\r.\r",
+    b"\r.\r\n",
+    b"\r\n.\r",
+    b"\n.\r",
+    b"\r\n\x00.\r\n",
+]
+"""What some servers take for the end of a mail, and RFC 5321, section 4.1.1.4 does not."""
+
+
+@pytest.fixture
+async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
+    """A running mail server."""
+    mailbox = EmailSettings(mailbox="approvals@signoff.example", inbound=InboundSettings(port=0))
+    running = MailServer(mailbox, ledger)
+    await running.start()
+    yield running
+    await running.stop()
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_mail_inside_of_a_mail_is_text(
+    server: MailServer, ledger: Ledger, end: bytes
+) -> None:
+    """The sender of the inner envelope is never the sender of a mail, and nothing of it is run."""
+    change = Change()
+    token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
+    await ledger.commit(change)
+    to = f"approvals+{token}@signoff.example".encode()
+    inner = b"MAIL FROM:<mara@example.com>\r\nRCPT TO:<%b>\r\nDATA\r\nFrom: mara@example.com" % to
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"EHLO evil.example\r\nMAIL FROM:<eve@evil.example>\r\nRCPT TO:<%b>\r\n" % to)
+    writer.write(b"DATA\r\nFrom: eve@evil.example\r\n\r\nhello" + end + inner)
+    writer.write(b"\r\n\r\napprove\r\n.\r\nQUIT\r\n")
+    await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    senders = [
+        (await load(ledger, item.body["mail"])).sender
+        for item in (await ledger.claim("intake")).items
+    ]
+    assert senders in ([], ["eve@evil.example"])

@@ -1,0 +1,91 @@
+"""Decisions that the API refuses stand in the audit, with who tried and by which token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from builders import CLEO, paused
+from channels.granting import asked
+from channels.rest.conftest import Office
+from signoff.core.approval import Approval
+from signoff.core.events import Event, What
+
+OTHER_CALL = "sha256:" + "0" * 64
+
+
+async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
+    """Return what the audit of an approval has of refused answers."""
+    history = await office.desk.ledger.history(approval.id)
+    return [one for one in history if one.what is What.REFUSED_ANSWER]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "status"),
+    [
+        ("approve", {"digest": OTHER_CALL}, 409),
+        ("approve", {"values": {"amount": "lots"}}, 422),
+        ("grant", {"length": "9h"}, 409),
+        ("grant", {"digest": OTHER_CALL, "length": "1h"}, 409),
+        ("claim", {}, 409),
+        ("reassign", {"to": "riley", "reason": "they asked"}, 403),
+    ],
+)
+async def test_what_an_approver_may_not_do_is_audited(
+    office: Office, mara, verb: str, body: dict[str, object], status: int
+) -> None:
+    """Each refusal once, by the person and the token, and the approval is as it was."""
+    approval = await asked(office.desk.ledger, "first")
+    if verb == "claim":
+        cleo = await office.holder(person="cleo")
+        approval = (await paused(office.desk.ledger))[1][0]
+        assert (await cleo.post(f"approvals/{approval.id}/claim", json={})).status_code == 200
+    if verb in {"approve", "grant"}:
+        body = {"digest": approval.digest, **body}
+    before = await office.desk.ledger.approval(approval.id)
+    answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)
+    assert answer.status_code == status, answer.text
+    (event,) = await refusals(office, approval)
+    assert (event.by, event.more["channel"]) == ("mara", "api")
+    assert event.more["token"]
+    assert event.why
+    assert await office.desk.ledger.approval(approval.id) == before
+
+
+async def test_who_sees_nothing_is_told_nothing_and_audited(office: Office, mara) -> None:
+    """Somebody who is not asked is told that there is no such approval; the audit knows better."""
+    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    together = {"approvals": [{"id": approval.id, "digest": approval.digest}]}
+    for path, body in (
+        (f"approvals/{approval.id}/approve", {"digest": approval.digest}),
+        (f"approvals/{approval.id}/reject", {}),
+        (f"approvals/{approval.id}/grant", {"digest": approval.digest, "length": "1h"}),
+        ("approvals/together", together),
+    ):
+        answer = await mara.post(path, json=body)
+        problem = answer.json() if answer.status_code == 404 else answer.json()[0]["problem"]
+        assert problem["type"] == "urn:signoff:problem:not-found"
+    found = await refusals(office, approval)
+    assert [(one.by, one.why) for one in found] == [("mara", "mara may not see this approval.")] * 4
+
+
+async def test_a_system_that_comes_too_late_is_audited(office: Office, mara) -> None:
+    """A token of no person is named itself."""
+    _, (approval,) = await paused(office.desk.ledger)
+    assert (await mara.post(f"approvals/{approval.id}/reject", json={})).status_code == 200
+    system = await office.holder(users=("*",))
+    answer = await system.post(f"approvals/{approval.id}/withdraw", json={"reason": "it is over"})
+    assert answer.status_code == 409, answer.text
+    (event,) = await refusals(office, approval)
+    assert event.more["token"] in event.by
+
+
+async def test_what_is_not_there_and_what_is_only_looked_at_is_not_audited(
+    office: Office, mara
+) -> None:
+    """Only an attempt to do something to an approval that exists is a refusal."""
+    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    assert (await mara.get(f"approvals/{approval.id}")).status_code == 404
+    assert (await mara.post("approvals/ap_nothing/reject", json={})).status_code == 404
+    assert await refusals(office, approval) == []

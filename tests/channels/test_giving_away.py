@@ -1,0 +1,170 @@
+"""Nobody gives a decision that takes a second factor away by a mailbox or a token alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_network
+
+import httpx
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.test_who_wrote_it import answer, intake_of, take
+from signoff.broker.absences import People
+from signoff.broker.access import create
+from signoff.channels.gateway import make_gateway
+from signoff.channels.rest.app import PATH, make_rest
+from signoff.core.access import Scope
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.hours import Absence
+from signoff.core.people import Directory, Person, Role
+from signoff.core.policy import Policy
+from signoff.core.steps import Assurance
+
+EVE = Person(id="eve", name="Eve Moss", email="eve@example.com")
+OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com", roles=(Role.OPERATOR,))
+TWO = Policy(name="large", ask=("mara",), within="4h", second_step="true")
+ONE = Policy(name="small", ask=("mara",), within="4h")
+
+
+@pytest.fixture
+def directory():
+    """The usual people, Eve, to whom the decision would go, and Olga, who is an operator."""
+    return Directory([MARA, CLEO, RILEY, EVE, OLGA])
+
+
+@pytest.fixture
+def office(channels):
+    """The stages of the channels, under a policy that always takes a second step."""
+    channels.policies = (TWO,)
+    return channels
+
+
+RESULTS = (
+    b"Authentication-Results: mx.signoff.example; spf=pass smtp.mailfrom=example.com;"
+    b" dmarc=pass header.from=example.com\n"
+)
+
+
+async def says(office, token, text):
+    """Answer a card of Mara's by mail that her domain vouches for; return what she is told."""
+    intake = intake_of(office, authserv_id="mx.signoff.example", relays=[ip_network("::1/128")])
+    return (await take(office, RESULTS + answer(token, text), intake=intake, peer="::1"))["mara"]
+
+
+async def client(office, **token):
+    """Return a client of the REST API with a fresh token."""
+    scopes = frozenset(token.pop("scopes", {*Scope} - {Scope.ADMIN}))
+    text, _ = await create(office.ledger, scopes=scopes, by="test", **token)
+    app = make_gateway(office.ledger)
+    app.mount(PATH, make_rest(office.desk))
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url=f"http://gw{PATH}/",
+        headers={"Authorization": f"Bearer {text}"},
+    )
+
+
+@pytest.mark.parametrize("words", ["forward to eve: she knows it", "weiterleiten an eve: Urlaub"])
+async def test_a_mailbox_alone_hands_nothing_on(office, words):
+    """The place stays, the writer reads that it takes the page, and the refusal is in the audit."""
+    approval, token = await office.ask()
+
+    told = await says(office, token, words)
+
+    assert "inbox page" in told.text
+    after = await office.ledger.approval(approval.id)
+    assert (after.approvers, after.handovers) == ({"mara"}, ())
+    refused = (await office.events(approval))[-1]
+    assert refused.what is What.REFUSED_ANSWER
+
+
+async def test_a_mailbox_alone_names_no_delegate(office):
+    """An absence said by mail stands; who takes two steps is asked as if it had not been said."""
+    approval, token = await office.ask()
+    told = await says(office, token, "away until 2999-12-24, delegate eve")
+    assert "second factor" in told.text
+
+    after, _ = await office.ask()
+    assert after.approvers == {"mara"}
+    asked = next(one for one in await office.events(after) if one.what is What.ASKED)
+    assert "not said with a second factor" in asked.why
+
+    office.policies = (ONE,)
+    small, _ = await office.ask()
+    assert small.approvers == {"eve"}
+    assert (await office.ledger.approval(approval.id)).approvers == {"mara"}
+
+
+@pytest.mark.parametrize(
+    "holder", [{"person": "mara"}, {"person": "olga"}, {"scopes": {Scope.ADMIN}}]
+)
+async def test_a_token_alone_hands_nothing_on(office, holder):
+    """Neither that of the person, nor of an operator, nor of an administrator."""
+    approval, _ = await office.ask()
+    http = await client(office, **holder)
+    answer = await http.post(
+        f"approvals/{approval.id}/reassign", json={"of": "mara", "to": "eve", "reason": "x"}
+    )
+    assert (answer.status_code, answer.json()["type"]) == (
+        403,
+        "urn:signoff:problem:second-factor-needed",
+    )
+    assert (await office.ledger.approval(approval.id)).approvers == {"mara"}
+
+
+@pytest.mark.parametrize("holder", [{"person": "mara"}, {"scopes": {Scope.ADMIN}}])
+async def test_a_token_alone_names_no_delegate(office, holder):
+    """The absence stands for what takes one step, and for nothing else."""
+    http = await client(office, **holder)
+    body = {"to": "2999-12-24", "delegate": "eve"}
+    assert (await http.post("people/mara/away", json=body)).status_code == 200
+    after, _ = await office.ask()
+    assert after.approvers == {"mara"}
+
+
+async def test_what_takes_one_step_is_handed_on_as_before(office):
+    """By mail and by token."""
+    office.policies = (ONE,)
+    _, token = await office.ask()
+    assert (await says(office, token, "forward to eve: x")).headline.startswith("Handed on")
+    approval, _ = await office.ask()
+    http = await client(office, person="mara")
+    answer = await http.post(f"approvals/{approval.id}/reassign", json={"to": "eve", "reason": "x"})
+    assert answer.status_code == 200
+
+
+async def test_the_default_is_asked_by_the_same_rule(office):
+    """An absence by mail chooses nobody either when the card cannot be delivered."""
+    now = await office.ledger.now()
+    day = now.date()
+    gone = Absence(start=day, end=day + timedelta(days=9), delegate="eve")
+    await People(office.ledger, office.directory).leave(CLEO, gone, by="cleo", more={})
+    office.policies = (Policy(name="large", ask=("nobody",), within="4h", second_step="true"),)
+    approval, _ = await office.ask()
+    assert (approval.in_two_steps, approval.approvers) == (True, {"cleo"})
+
+
+async def test_what_was_proven_counts(office):
+    """With a second factor, or at the terminal, somebody is away for everything."""
+    people, now = People(office.ledger, office.directory), await office.ledger.now()
+    gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
+    for given in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
+        await people.leave(MARA, gone, by="mara", more={}, assurance=given)
+        approval, _ = await office.ask()
+        assert approval.approvers == {"cleo"}
+
+
+async def test_a_mailbox_alone_does_not_take_the_delegate_away(office):
+    """What was said with a second factor stays below what is said without, on the same days."""
+    people, now = People(office.ledger, office.directory), await office.ledger.now()
+    gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
+    await people.leave(MARA, gone, by="mara", more={}, assurance=Assurance.SECOND_FACTOR)
+    longer = Absence(start=now.date(), end=now.date() + timedelta(days=20), delegate="eve")
+    await people.leave(MARA, longer, by="mara", more={})
+    approval, _ = await office.ask()
+    assert approval.approvers == {"cleo"}
+    office.policies = (ONE,)
+    assert (await office.ask())[0].approvers == {"eve"}
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING

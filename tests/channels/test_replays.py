@@ -1,0 +1,186 @@
+"""What a signature does not cover makes no other mail of it: no new one, and no other text."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA, RILEY
+from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
+from signoff.core.approval import State
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Policy
+from zone import Signer, Zone, serving
+
+ALSO = Signer("example.com", selector="s2", algorithm="ed25519-sha256")
+SIGNED = ("from", "to", "subject", "message-id", "date", "content-type")
+LOOSELY = ("from", "to", "subject", "content-type")
+DAN = Person(id="dan", email="dan@example.com")
+TWO = Policy(name="p", ask=("cleo", "dan", "mara"), quorum=2, veto=False, within="4h")
+
+
+@pytest.fixture
+def directory():
+    """The usual people, and Dan."""
+    return Directory([MARA, CLEO, RILEY, DAN])
+
+
+@pytest.fixture
+async def office(channels):
+    """The stages of the channels where two of three have to say yes; its intake verifies."""
+    channels.policies = (TWO,)
+    async with serving(Zone()) as zone:
+        zone.publish(COMPANY)
+        zone.publish(ALSO)
+        channels.verifying = intake_of(channels, zone)
+        yield channels
+
+
+def bare(token, text, number):
+    """Return an answer with a date, not signed."""
+    date = f"Sat, 21 Nov 2026 11:00:0{number} +0000"
+    return answer(token, text, **{"Message-ID": f"<{number}@example.com>", "Date": date})
+
+
+def written(token, text, number, fields=SIGNED):
+    """Return an answer with a date, signed."""
+    return COMPANY.sign(bare(token, text, number), fields=fields)
+
+
+async def votes(office, approval):
+    """Return who says yes, and who says no."""
+    ballot = (await office.ledger.approval(approval.id)).ballot
+    return ballot.yes, ballot.no
+
+
+def refolded(raw):
+    """Return a mail with its signature written over other lines."""
+    return re.sub(rb"b=([A-Za-z0-9+/]{20})", rb"b=\1\r\n  ", raw.replace(b"\n", b"\r\n"), count=1)
+
+
+def signed_again(raw):
+    """Return a mail with another signature of somebody else on top."""
+    return Signer("evil.example").sign(raw)
+
+
+REPLAYS = {
+    "the same bytes": lambda raw: raw,
+    "another trace": lambda raw: b"Received: from x by y; Sat, 21 Nov 2026 12:00:00 +0000\n" + raw,
+    "a second Message-ID on top": lambda raw: b"Message-ID: <again@evil.example>\n" + raw,
+    "a second Date on top": lambda raw: b"Date: Sun, 22 Nov 2026 11:00:00 +0000\n" + raw,
+    "a second subject on top": lambda raw: b"Subject: x\n" + raw,
+    "a thread on top": lambda raw: b"In-Reply-To: <x@evil.example>\n" + raw,
+    "a field of no meaning": lambda raw: b"X-Mailer: other\n" + raw,
+    "other folding": refolded,
+    "signed by somebody else too": signed_again,
+}
+
+
+@pytest.mark.parametrize("replay", REPLAYS.values(), ids=REPLAYS)
+@pytest.mark.parametrize("fields", [SIGNED, LOOSELY], ids=["all signed", "loosely signed"])
+async def test_a_withdrawn_yes_stays_withdrawn(office, replay, fields):
+    """Mara says yes, and then no; whoever has her yes sends it again."""
+    approval, token = await office.ask()
+    yes = written(token, "approve", 1, fields)
+    await take(office, yes, intake=office.verifying)
+    assert await votes(office, approval) == (("mara",), ())
+    await take(office, written(token, "reject: no", 2, fields), intake=office.verifying)
+    assert await votes(office, approval) == ((), ("mara",))
+
+    await take(office, replay(yes), intake=office.verifying, peer="203.0.113.66")
+
+    assert await votes(office, approval) == ((), ("mara",))
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+@pytest.mark.parametrize("name", ["Message-ID", "Date", "Subject", "References", "From"])
+async def test_a_field_that_is_there_twice_proves_nothing(office, name):
+    """Also where it was never sent before: nobody knows which of the two was signed."""
+    approval, token = await office.ask()
+    raw = written(token, "approve", 1)
+    first = {"References": "<x@example.com>"}.get(name, "mara@example.com")
+    told = await take(
+        office, f"{name}: {first}\n{name}: {first}\n".encode() + raw, intake=office.verifying
+    )
+    assert await votes(office, approval) == ((), ())
+    assert told["mara"].token
+
+
+async def test_the_other_signature_of_a_mail_is_that_mail(office):
+    """Of two signatures one is enough, and taking the other away makes no other mail."""
+    approval, token = await office.ask()
+    raw = bare(token, "approve", 1)
+    once = COMPANY.sign(raw)
+    twice = ALSO.sign(once)
+    await take(office, twice, intake=office.verifying)
+    assert await votes(office, approval) == (("mara",), ())
+    await take(office, written(token, "reject: no", 2), intake=office.verifying)
+    for copy in (once, twice.removesuffix(once) + raw):
+        await take(office, copy, intake=office.verifying)
+        assert await votes(office, approval) == ((), ("mara",))
+
+
+async def test_another_mail_with_the_same_words_counts(office):
+    """Who says yes, no and yes again has said yes."""
+    approval, token = await office.ask()
+    for number, text in enumerate(("approve", "reject: hm", "approve"), start=1):
+        await take(office, written(token, text, number), intake=office.verifying)
+    assert await votes(office, approval) == (("mara",), ())
+
+
+async def test_a_replay_is_known_for_as_long_as_its_token_is_good(still_channels, clock):
+    """After months, too, where somebody has so long to answer."""
+    office = still_channels
+    office.policies = (TWO.model_copy(update={"within": "200d"}),)
+    async with serving(Zone()) as zone:
+        zone.publish(COMPANY)
+        intake = intake_of(office, zone)
+        approval, token = await office.ask()
+        yes = written(token, "approve", 1)
+        await take(office, yes, intake=intake)
+        await take(office, written(token, "reject: no", 2), intake=intake)
+        pttl = await office.ledger.store.client.keys("*seen:*")
+        lasting = [await office.ledger.store.client.pttl(key) for key in pttl]
+        assert sum(one > timedelta(days=200).total_seconds() * 1000 for one in lasting) == 2
+        await take(office, b"X-A: b\n" + yes, intake=intake)
+        assert await votes(office, approval) == ((), ("mara",))
+
+
+def retyped(raw, media_type):
+    """Return a mail with another Content-Type."""
+    return re.sub(rb"Content-Type: [^\n]*", b"Content-Type: " + media_type.encode(), raw, count=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type"),
+    [
+        ("<!-- I would rather wait -->approve", "text/html"),
+        ("<style>not before Friday</style>approve", "text/html; charset=utf-8"),
+        ("approve <but only the first half>", "text/html"),
+        ("--b\n\nno\n\n--b\nContent-Type: text/plain\n\napprove\n--b--", "multipart/x; boundary=b"),
+        ("not that\n--b\nContent-Type: text/plain\n\nyes\n--b--", "multipart/mixed; boundary=b"),
+    ],
+)
+async def test_another_type_makes_no_yes_of_it(office, text, media_type):
+    """Most providers leave the Content-Type out of what they sign; the person is told why."""
+    approval, token = await office.ask()
+    raw = retyped(written(token, text, 1, ("from", "to", "subject", "date")), media_type)
+
+    told = await take(office, raw, intake=office.verifying)
+
+    assert await votes(office, approval) == ((), ())
+    assert "Content-Type" in told["mara"].text
+    assert told["mara"].token
+
+
+async def test_where_the_type_is_signed_it_may_be_html(office):
+    """And another one breaks the signature."""
+    approval, token = await office.ask()
+    page = retyped(bare(token, "<p>approve</p>", 1), "text/html")
+    signed = COMPANY.sign(page)
+    await take(office, retyped(signed, "text/plain"), intake=office.verifying)
+    assert await votes(office, approval) == ((), ())
+    await take(office, signed, intake=office.verifying)
+    assert await votes(office, approval) == (("mara",), ())

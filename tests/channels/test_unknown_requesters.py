@@ -1,0 +1,83 @@
+"""Calls of users who are in no directory: asked about as ever, or refused at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import CLEO, MARA, NOON, RILEY, people
+from channels.test_who_wrote_it import answer, intake_of, take
+from signoff.channels.foresight import call_facts
+from signoff.channels.ways import ways
+from signoff.core.approval import State
+from signoff.core.events import What
+from signoff.core.foreseen import End
+from signoff.core.people import Directory
+from signoff.core.policy import EmailProof, Fallback, Policy
+from signoff.core.run import RunState
+from signoff.core.timeline import foresee
+from signoff.worker.adk.answers import refusal
+
+UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
+
+
+@pytest.fixture
+def directory():
+    """The usual people, who alone may ask."""
+    return Directory([MARA, CLEO, RILEY], strangers=False)
+
+
+@pytest.mark.parametrize("user", UNKNOWN)
+async def test_where_they_may_not_ask_the_call_is_refused(channels, user):
+    """Nobody is asked; the run goes on with a no that says why, and so does the audit."""
+    approval = await channels.open(user=user)
+    await channels.router.drain()
+    await channels.delivery.drain()
+    after = await channels.ledger.approval(approval.id)
+    assert (after.state, after.asked) == (State.REJECTED, ())
+    assert channels.channel.delivered == []
+    run = await channels.ledger.run(after.origin.run)
+    assert run.state is RunState.ANSWERED
+    assert (await channels.whats(approval))[-1] is What.REJECTED
+    told = refusal(after)
+    assert "nobody was asked" in told["error"]
+    assert "not in the directory" in told["reason"]
+
+
+@pytest.mark.parametrize("user", ["riley", "RILEY@example.com", "r.voss@example.net"])
+async def test_known_people_ask_as_ever(channels, user):
+    """By their id and by each of their addresses."""
+    approval, _ = await channels.ask(user=user)
+    assert (approval.state, approval.approvers) == (State.PENDING, {"mara"})
+
+
+@pytest.mark.parametrize(
+    ("strangers", "whats"),
+    [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
+)
+def test_it_is_foreseen(strangers, whats):
+    """What `policy explain` shows is what the router does."""
+    line = foresee(
+        [Policy(name="p", ask=("mara",))],
+        Fallback(),
+        Directory([MARA], strangers=strangers),
+        call_facts("reimburse", user="stranger"),
+        start=NOON,
+        reach=lambda found, rules: ways(found, rules, {"email"}),
+    )
+    assert [one.what for one in line.steps] == whats
+    assert line.end is End.REJECT
+
+
+@pytest.mark.parametrize("directory", [people()], ids=["all may ask"])
+@pytest.mark.parametrize("user", ["guest@example.org", "oidc|guest@example.org"])
+async def test_an_unknown_requester_does_not_answer_by_another_spelling(channels, directory, user):
+    """Where the sender of an answer may be anybody, they may not be the requester."""
+    assert directory.strangers
+    channels.policies = (Policy(name="p", ask=("mara",), within="4h", email=EmailProof.TOKEN),)
+    approval, token = await channels.ask(user=user)
+    intake = intake_of(channels, required=EmailProof.TOKEN)
+    for sender in ("guest@example.org", "guest+2@example.org", "Guest@EXAMPLE.org"):
+        await take(channels, answer(token, sender=sender), intake=intake)
+        assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    await take(channels, answer(token, sender="other@example.org"), intake=intake)
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED

@@ -1,0 +1,149 @@
+"""What people write is kept as they wrote it, and is escaped wherever it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+from lxml import html as lxml_html
+
+from builders import CLEO, MARA, NOON, ask, make_approval, people
+from signoff.broker.handling import Handling
+from signoff.channels import phrases
+from signoff.channels.email.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.port import Kind, Message
+from signoff.channels.slack import blocks
+from signoff.channels.texts import text_of
+from signoff.core.approval import Approval, State
+from signoff.core.card import card
+from signoff.core.replies.reading import is_reply
+from signoff.core.showing import visible
+
+SETTINGS = EmailSettings()
+WRITTEN = [
+    "use <amount=900> instead",
+    "if x<y and y>z",
+    "write to <jo@example.com>",
+    "</td></tr></table><h1>Approved</h1>",
+    '<!-- --> <img src=x onerror="alert(1)"> <style>*{display:none}</style>',
+    "<!channel> <@U0BOSS> <https://evil.example|bank> *bold* _it_ `x`",
+    "[bold red]rich[/] {{ 7*7 }} {% raw %}",
+    "می\u200cخواهم 👩\u200d💻",
+    "fi\u200dn and \u202eback",
+]
+ANSWERS = [
+    "approve",
+    "> yes\nok",
+    "fine\napprove\n👍",
+    "\u200bapprove",
+    "\u2028approve\x85yes",
+    "＜ok＞\nＯＫ",
+    "<b>\napprove\n</b>",
+    "no\n\nja\n\n承認",
+]
+
+
+def sent(approval: Approval, kind: Kind = Kind.CARD, **parts: Any) -> Message:
+    """Return a message about an approval to Mara."""
+    shape = card(approval, people())
+    made = Message("m:1", kind, shape, "mara", MARA.shown, MARA.email, NOON, token="a" * 26)
+    return replace(made, **parts)
+
+
+def remarked(text: str) -> Approval:
+    """Return an approval with a remark of Cleo's."""
+    approval = ask(make_approval())
+    return approval.comment(CLEO, people(), text=text, now=NOON)[0]
+
+
+def rejected(text: str) -> Approval:
+    """Return an approval that Mara has rejected for a reason."""
+    approval = ask(make_approval())
+    return approval.reject(MARA, people(), channel="inbox", now=NOON, reason=text)[0]
+
+
+def words_of(page: str) -> str:
+    """Return the text of an HTML mail, as a browser shows it."""
+    return " ".join(lxml_html.document_fromstring(page).text_content().split())
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_remark_is_shown_as_it_was_written(text: str) -> None:
+    """In both parts of a mail, in Slack and in plain text; what cannot be seen as an escape."""
+    approval = remarked(text)
+    assert approval.comments[0].text == text
+    message = sent(approval)
+    as_shown = visible(text)
+    assert as_shown in plain_text(message, SETTINGS)
+    assert as_shown in words_of(html(message, SETTINGS))
+    assert as_shown in text_of(message)
+    said = [
+        one["text"]
+        for block in blocks.card_blocks(message)
+        for one in block.to_dict().get("elements", ())
+        if one.get("type") == "plain_text"
+    ]
+    assert as_shown in said
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_reason_is_shown_as_it_was_written(text: str) -> None:
+    """To those who are told of it; and the model reads it as it is."""
+    approval = rejected(text)
+    assert approval.decision is not None
+    assert approval.decision.reason == text
+    words = phrases.outcome(approval, "cleo", people())
+    message = sent(approval, Kind.OUTCOME, headline=words.headline, text=words.text)
+    as_shown = visible(text)
+    assert as_shown in " ".join(plain_text(message, SETTINGS).split())
+    assert as_shown in words_of(html(message, SETTINGS))
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_no_page_is_broken_by_words(text: str) -> None:
+    """The HTML has the same elements whatever stands in it."""
+
+    def shape(page: str) -> list[str]:
+        return [str(one.tag) for one in lxml_html.document_fromstring(page).iter()]
+
+    assert shape(html(sent(remarked(text)), SETTINGS)) == shape(
+        html(sent(remarked("plain words")), SETTINGS)
+    )
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
+    """Quoted back, nothing that we sent could be taken for the answer of whoever quotes it."""
+    approval = remarked(text)
+    words = phrases.outcome(rejected(text), "cleo", people())
+    for message in (
+        sent(approval),
+        sent(rejected(text), Kind.OUTCOME, headline=words.headline, text=words.text),
+        sent(approval, Kind.NOTICE, headline=text, text=f"{text}\n\n{text}"),
+    ):
+        page = html(message, SETTINGS)
+        for part in (plain_text(message, SETTINGS), _lines_of(page)):
+            lines = [line for line in part.splitlines() if line.strip()]
+            assert [line for line in lines if is_reply(line)] == []
+
+
+def _lines_of(page: str) -> str:
+    """Return the text of a page, a line for each cell and each line break."""
+    body = page.partition("<body")[2]
+    for mark in ("<br>", "</td>", "</tr>", "</div>"):
+        body = body.replace(mark, f"{mark}\n")
+    lines = (lxml_html.fromstring(f"<p>{one}</p>").text_content() for one in body.split("\n"))
+    return unescape("\n".join(one.strip() for one in lines if "mailto:" not in one))
+
+
+async def test_the_same_words_come_by_every_door(channels) -> None:
+    """A remark by the desk and a reason are kept as they are, and control characters are not."""
+    approval, _ = await channels.ask()
+    await Handling(channels.desk).comment(approval.id, MARA, text="a<b>\x1b[31m\r\nc\x00")
+    await channels.desk.reject(approval.id, MARA, channel="api", reason="x<y>\x07\x9bz")
+    after = await channels.ledger.approval(approval.id)
+    assert [one.text for one in after.comments] == ["a<b>[31m\nc"]
+    assert (after.state, after.decision.reason) == (State.REJECTED, "x<y>z")

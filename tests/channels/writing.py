@@ -1,0 +1,26 @@
+"""Answers as mail programs write them: under the subject of what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from signoff.channels.port import Message, Result
+from signoff.testing import FakeChannel
+
+_APPROVALS: dict[str, str] = {}
+"""The approval of each token that was delivered."""
+
+
+class Post(FakeChannel):
+    """Delivers into a list, and remembers under which subject an answer would come."""
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Keep each message; see `FakeChannel.deliver`."""
+        _APPROVALS.update({one.token: one.card.approval for one in messages if one.token})
+        return await super().deliver(messages)
+
+
+def subject_of(token: str) -> str:
+    """Return the subject of an answer to what carried a token."""
+    tag = _APPROVALS.get(token, "ap_none")[-4:]
+    return f"Re: Approval needed: reimburse (finance) #{tag}"

@@ -1,0 +1,221 @@
+"""Clients that are slow, or go away while they send: nobody else feels it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+
+from signoff.broker.desk import Desk
+from signoff.channels.email.settings import WebhookSettings
+from signoff.channels.email.webhook import make_mail_router
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.rest.app import PATH, make_rest
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.http import make_slack_router
+from signoff.channels.slack.settings import SlackSettings
+from signoff.cli.http import Protocol, Server, listen
+from signoff.worker.adk_api.router import make_adk_router
+
+INBOX = InboxSettings(url="http://localhost:8080", secret_key="k" * 32)
+SLACK = SlackSettings(bot_token="xoxb-1", signing_secret="s" * 32)
+MAIL = WebhookSettings(secrets=("whsec_" + "A" * 32,), mailgun_secrets=("m" * 32,))
+
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+DOORS = {
+    "sign in by code": ("/inbox/sign-in", FORM),
+    "sign in by link": ("/inbox/sign-in/link", FORM),
+    "sign in by passkey": ("/inbox/sign-in/passkey", FORM),
+    "mail": ("/inbound/mail", "message/rfc822"),
+    "Mailgun": ("/inbound/mail/mailgun", FORM),
+    "Slack": ("/slack/interactions", FORM),
+    "ADK": ("/run_sse", JSON),
+    "ADK's pauses": ("/v1/pauses", JSON),
+    "REST": (f"{PATH}/runs", JSON),
+    "a channel of one's own": ("/town/command", JSON),
+    "nothing at all": ("/nowhere", FORM),
+}
+
+
+class Headers(dict[str, str]):
+    """Headers of a client that may come in, as far as one can without sending a body."""
+
+
+async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[FastAPI, Headers]:
+    """Return a gateway with every door there is, and headers that open each as far as the body."""
+    from google.adk.artifacts import InMemoryArtifactService
+    from google.adk.sessions import InMemorySessionService
+
+    from signoff.broker.access import create
+    from signoff.core.access import Scope
+
+    app = make_gateway(desk.ledger, patience=patience)
+    app.include_router(make_inbox_router(desk, INBOX))
+    app.include_router(make_mail_router(MAIL, desk.ledger))
+    handler = SlackHandler.__new__(SlackHandler)  # nothing is ever handled: nothing is signed
+    app.include_router(make_slack_router(SLACK, handler))
+    app.mount(PATH, make_rest(desk))
+    app.include_router(
+        make_adk_router(
+            desk,
+            watching=desk.ledger,
+            sessions=InMemorySessionService(),
+            artifacts=InMemoryArtifactService(),
+            folder=folder,
+        )
+    )
+
+    @app.post("/town/command")
+    async def command(request: Request) -> Any:
+        return await request.json()
+
+    scopes = frozenset({Scope.RUNS_SUBMIT})
+    token, _ = await create(desk.ledger, scopes=scopes, by="test", users=("*",))
+    return app, Headers(
+        {"Authorization": f"Bearer {token}", "Origin": INBOX.url, "Host": "localhost:8080"}
+    )
+
+
+@dataclass
+class Served:
+    """A gateway that serves."""
+
+    port: int
+    server: Server
+
+
+@asynccontextmanager
+async def served(app: FastAPI, *, patience: float) -> AsyncIterator[Served]:
+    """Serve as the gateway does."""
+
+    class Impatient(Protocol):
+        """Looks as often as the test wants."""
+
+    Impatient.patience = patience
+    config = uvicorn.Config(app, http=Impatient, log_config=None, lifespan="off")
+    server = Server(config, lambda _: None)
+    with listen("127.0.0.1", 0) as listening:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield Served(listening.getsockname()[1], server)
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def head(path: str, kind: str, headers: Headers, *, length: int = 1000) -> bytes:
+    """Return the head of a request whose body is still to come."""
+    lines = [f"POST {path} HTTP/1.1", f"Content-Type: {kind}", f"Content-Length: {length}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def begin(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect and send something."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    await writer.drain()
+    return reader, writer
+
+
+async def is_well(port: int) -> None:
+    """Ask whether the gateway is alive."""
+    async with httpx.AsyncClient(timeout=60) as http:
+        assert (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    desk: Desk, tmp_path: Path, door: str
+) -> None:
+    """Whatever it is for, the client is told in time, and the connection is closed."""
+    path, kind = DOORS[door]
+    app, headers = await application(desk, tmp_path, patience=0.05)
+    async with served(app, patience=60) as here:
+        reader, writer = await begin(here.port, head(path, kind, headers) + b"a")
+        answer = await reader.read()
+        writer.close()
+    status = answer.split(b" ", 2)[1]
+    # Where there is nothing, or somebody else's signature is wanted, no body is waited for.
+    assert status == (b"404" if door == "nothing at all" else b"408"), answer
+    assert b"\r\nreferrer-policy: no-referrer\r\n" in answer.lower()
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_who_goes_away_while_sending_leaves_no_trace(
+    desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
+) -> None:
+    """Three hundred posts that are cut off are no error of ours: nothing is logged."""
+    path, kind = DOORS[door]
+    app, headers = await application(desk, tmp_path, patience=60)
+    async with served(app, patience=60) as here:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(300):
+                _, writer = await begin(here.port, head(path, kind, headers) + b"a")
+                writer.transport.abort()
+            await is_well(here.port)
+    assert [one.getMessage() for one in caplog.records if one.name != "asyncio"] == []
+
+
+async def test_many_slow_forms_are_all_ended(desk: Desk, tmp_path: Path) -> None:
+    """Each gets its answer, and meanwhile the gateway answers others."""
+    path, kind = DOORS["sign in by code"]
+    app, headers = await application(desk, tmp_path, patience=0.5)
+    async with served(app, patience=60) as here:
+        slow = [await begin(here.port, head(path, kind, headers) + b"a") for _ in range(300)]
+        await is_well(here.port)
+        answers = await asyncio.gather(*(reader.read() for reader, _ in slow))
+        for _, writer in slow:
+            writer.close()
+    assert {answer.split(b" ", 2)[1] for answer in answers} == {b"408"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /inbox/sign-in HTTP/1.1\r\nHost: loc",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /healthz HTTP/1.1\r\nHo",
+        b"POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\na",
+    ],
+    ids=["nothing", "half a head", "half a second head", "half a body that nobody reads"],
+)
+async def test_a_request_that_does_not_come_to_its_end_is_hung_up_on(
+    desk: Desk, tmp_path: Path, sent: bytes
+) -> None:
+    """Connections are not kept open by a byte now and then."""
+    app, _ = await application(desk, tmp_path, patience=60)
+    async with served(app, patience=0.05) as here:
+        reader, writer = await begin(here.port, sent)
+        await reader.read()  # until the other side closes
+        writer.close()
+
+
+async def test_a_connection_that_is_used_stays(desk: Desk, tmp_path: Path) -> None:
+    """It is hung up on when no request has come between two looks, and not before."""
+    app, headers = await application(desk, tmp_path, patience=60)
+    async with (
+        served(app, patience=60) as here,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{here.port}", headers=headers) as http,
+    ):
+        await http.get("/healthz")
+        (connection,) = here.server.server_state.connections
+        for number in range(5):
+            connection._look()
+            assert (await http.post("/town/command", json={"n": number})).json() == {"n": number}
+        assert here.server.server_state.connections == {connection}
+        connection._look()
+        connection._look()
+        assert connection.transport.is_closing()

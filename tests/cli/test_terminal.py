@@ -1,0 +1,287 @@
+"""What agents and people wrote does nothing to the terminal of whoever looks at it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+from rich.text import Text
+
+from builders import make_call, make_origin
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.cli import log
+from signoff.cli.sections import LogSettings
+from signoff.cli.terminal import hand_on, make_console, say, say_json
+from signoff.core.approval import Approval, Asked, ToolCall
+from signoff.core.durations import Span
+from signoff.core.events import Event
+from signoff.core.levels import Level, Seat, Start
+from signoff.core.people import Directory
+from signoff.core.policy import Terms
+
+__all__ = ["on_ledger"]
+
+CLI = Path(__file__).parents[2] / "cli"
+EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b1m\r\u202egpj.exe\u200b"
+USER = "\x9b1mred\u202egpj.exe\u200b"
+"""What a requester may be called: nothing below 0x20."""
+
+ESCAPED = "\\u001b]0;owned\\u0007\\u001b[2J\\u001b[31mred\\u009b1m\\u000d\\u202egpj.exe\\u200b"
+DOES_SOMETHING = set(map(chr, range(0x20))) | set(map(chr, range(0x7F, 0xA0))) | set("\u202e\u200b")
+
+
+def does_nothing(text: str) -> bool:
+    """Say whether a terminal only prints a text."""
+    return not (set(text) & DOES_SOMETHING - set("\n\t"))
+
+
+def test_commands_write_through_one_module_alone() -> None:
+    """Nothing in the command line writes to the terminal by itself."""
+    found = []
+    for file in CLI.rglob("*.py"):
+        if file.name == "terminal.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if called in {
+                "print",
+                "typer.echo",
+                "typer.secho",
+                "click.echo",
+                "Console",
+                "sys.stdout.write",
+            }:
+                found.append(f"{file.name}:{node.lineno} {called}")
+    assert found == []
+
+
+@given(st.text())
+def test_what_is_said_only_prints(text: str) -> None:
+    """By `say`, and by a console of rich in a table and beside styles."""
+    out = io.StringIO()
+    console = make_console(file=out, width=40, force_terminal=False)
+    table = Table()
+    table.add_column("x")
+    table.add_row(Text(text))
+    console.print(Text(text, style="bold"), table)
+    assert does_nothing(out.getvalue())
+
+
+def test_styles_of_our_own_stay() -> None:
+    """A console that has colours goes on using them; those of others are text."""
+    out = io.StringIO()
+    console = make_console(file=out, force_terminal=True, color_system="standard")
+    console.print(Text.assemble(("bad", "bold"), EVIL))
+    written = out.getvalue()
+    assert written.startswith("\x1b[1mbad\x1b[0m")
+    assert does_nothing(written.replace("\x1b[1m", "", 1).replace("\x1b[0m", "", 1))
+    assert "\\u001b[2J\\u001b[31mred\\u009b1m" in written
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_json_stays_what_it_is(value: dict[str, str]) -> None:
+    """What a program reads is what was written; a terminal only prints it."""
+    capture = pytest.MonkeyPatch()
+    written: list[str] = []
+    with capture.context() as patch:
+        patch.setattr("typer.echo", lambda text, **_: written.append(text))
+        say_json(json.dumps(value, ensure_ascii=False, indent=2))
+        say(value)
+    assert json.loads(written[0]) == value
+    assert does_nothing(written[0])
+    assert does_nothing(written[1])
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_export_is_exact_unless_a_terminal_gets_it(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """What is hashed goes into a file byte by byte; a terminal prints it as JSON of the same."""
+    written: list[str] = []
+    monkeypatch.setattr("typer.echo", lambda text, **_: written.append(text))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    line = json.dumps({"why": EVIL}, ensure_ascii=False) + "\n"
+    hand_on(line)
+    assert json.loads(written[0]) == {"why": EVIL}
+    assert (written[0] == line) is not terminal
+    assert does_nothing(written[0]) is terminal
+
+
+async def waits(ledger: Ledger, call: ToolCall, *, user: str = "riley", **more: Any) -> Approval:
+    """Put a run into the ledger that waits for one call, and return its approval."""
+    run = await Desk(ledger, Directory()).submit("finance", more.pop("message", "go"), user=user)
+    claim = await ledger.claim("run.finance", limit=1)
+    now, said = await ledger.now(), more.pop("said_by_run", "")
+    origin = make_origin(run=run.id, session=run.session, user=user, agent=more.pop("agent", "a"))
+    route = more.pop("route", None)
+    made = {"hint": "", "template": None} | more
+    approval, events = Approval.open(origin, call, now=now, **made)
+    if route is not None:
+        approval, routed = route(approval, now)
+        events = (*events, *routed)
+    was = await ledger.run(run.id)
+    paused = was.paused([approval.id]).model_copy(update={"text": said, "problem": said})
+    change = Change().put(approval, was=None).note(events).ack(claim.items[0])
+    await ledger.commit(change.put(paused, was=was))
+    return await ledger.approval(approval.id)
+
+
+async def harmful(ledger: Ledger) -> Approval:
+    """Put a run and an approval into the ledger whose every word does something."""
+    call = make_call("x").model_copy(update={"name": EVIL, "args": {EVIL: EVIL, "b": [EVIL]}})
+    asked = (Asked(person=EVIL, channel="email", address=EVIL, receipt=EVIL, problem=EVIL),)
+    terms = Terms(policy=EVIL, ask=("mara",), within=Span(timedelta(hours=4)))
+    words = {"message": EVIL, "said_by_run": EVIL, "agent": EVIL, "hint": EVIL, "said": EVIL}
+    return await waits(
+        ledger,
+        call,
+        user=USER,
+        template={EVIL: EVIL},
+        route=lambda one, now: one.ask(terms, asked, now=now, notes=[EVIL]),
+        **words,
+    )
+
+
+@pytest.fixture
+def evil(settings_file: Path, on_ledger: OnLedger) -> Approval:
+    """What commands look at."""
+    assert settings_file
+    return on_ledger(harmful)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("runs", "show", "RUN"),
+        ("runs", "list"),
+        ("approvals", "show", "ID"),
+        ("approvals", "list", "--all"),
+        ("approvals", "approve", "ID", "--as", "riley"),
+        ("queue", "list"),
+        ("queue", "show", "ID"),
+        ("tail", "--all", "--limit", "3"),
+        ("card", "ID"),
+        ("card", "ID", "--for", "slack"),
+        ("card", "ID", "--for", "email"),
+        ("policy", "explain", "--approval", "ID"),
+        ("policy", "diff"),
+        ("approvals", "comment", "ID", EVIL),
+        ("approvals", "withdraw", "ID", "--reason", EVIL),
+        ("grants", "list"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_command_lets_it_through(
+    invoke: Invoke, evil: Approval, command: tuple[str, ...], as_json: bool
+) -> None:
+    """Whatever a model, a requester or a mail wrote is printed, and does nothing."""
+    ids = {"ID": evil.id, "RUN": evil.origin.run}
+    result = invoke(*(ids.get(part, part) for part in command), *(["--json"] if as_json else []))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert does_nothing(result.output)
+
+
+def test_a_run_shows_what_was_asked_as_it_is(invoke: Invoke, evil: Approval) -> None:
+    """Nothing is lost: what does not print stands there as an escape."""
+    shown = "".join(invoke("runs", "show", evil.origin.run).output.split())
+    assert shown.count("".join(ESCAPED.split())) >= 3
+
+
+def test_letters_that_look_like_others_are_marked(
+    invoke: Invoke, settings_file: Path, on_ledger: OnLedger
+) -> None:
+    """On the card that the terminal shows, with the reason; and in the list."""
+    assert settings_file
+
+    call = make_call("pay", to="\u0430cme")
+    approval = on_ledger(lambda ledger: waits(ledger, call, user="m\u0430ra"))
+    shown = invoke("approvals", "show", approval.id).output
+    assert "\\u0430cme" in shown
+    assert "mixes in Cyrillic letters" in shown
+    assert "m\\u0430ra" in shown
+    assert "m\\u0430ra" in invoke("approvals", "list").output
+    assert "m\\u0430ra" in invoke("runs", "show", approval.origin.run).output
+
+
+def test_all_of_a_long_call_is_shown(
+    invoke: Invoke, settings_file: Path, on_ledger: OnLedger
+) -> None:
+    """What no mail holds is read at the terminal, and by programs."""
+    assert settings_file
+    text = "".join(f"[{number:05}]" for number in range(9_000))
+
+    approval = on_ledger(lambda ledger: waits(ledger, make_call("pay", memo=text)))
+    shown = invoke("approvals", "show", approval.id).output
+    assert text in "".join(shown.split())
+    told = json.loads(invoke("approvals", "show", approval.id, "--json").output)
+    assert told["call"]["args"]["memo"] == text
+
+
+def test_a_list_waits_on_whom_an_answer_is_taken_from(
+    invoke: Invoke, settings_file: Path, on_ledger: OnLedger
+) -> None:
+    """After an escalation those of the first level are not waited for any more.
+
+    That holds as soon as the level is over, whether or not a sweeper has run.
+    """
+    assert settings_file
+
+    hour = Span(timedelta(hours=1))
+    ladder = (
+        Level(name="first", ask=("mara",), within=hour),
+        Level(name="second", ask=("cleo",), within=hour),
+    )
+    terms = Terms(policy="p", within=hour, levels=ladder)
+    card = Asked(person="mara", channel="email", address="mara@example.com")
+
+    def route(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+        long_ago = now - timedelta(minutes=90)
+        start = Start(0, 0, (Seat(person="mara"),), long_ago + timedelta(hours=1))
+        return approval.ask(terms, (card,), now=long_ago, start=start)
+
+    approval = on_ledger(lambda ledger: waits(ledger, make_call(), route=route))
+    listed = invoke("approvals", "list").output
+    assert approval.id in listed
+    assert "Cleo Park" in listed
+    assert "Mara Lind" not in listed
+    assert invoke("approvals", "approve", approval.id, "--as", "mara").exit_code == 1
+
+
+def test_a_refusal_at_the_terminal_is_audited(
+    invoke: Invoke, settings_file: Path, on_ledger: OnLedger, evil: Approval
+) -> None:
+    """Who may not decide, and tries, stands in the timeline."""
+    assert settings_file
+    assert invoke("approvals", "approve", evil.id, "--as", "riley").exit_code == 1
+    assert invoke("approvals", "reject", evil.id, "--as", "cleo").exit_code == 1
+    assert invoke("approvals", "claim", evil.id, "--as", "cleo").exit_code == 1
+    history = on_ledger(lambda ledger: ledger.history(evil.id))
+    refused = [(one.by, one.more.get("channel")) for one in history if one.what == "refused_answer"]
+    assert refused == [("riley", "cli"), ("cleo", "cli"), ("cleo", None)]
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_the_log_does_nothing_to_the_terminal_it_is_read_at(form: Any) -> None:
+    """Neither our events nor those of libraries carry text of others as it came."""
+    out = io.StringIO()
+    log.configure(LogSettings(level="info", format=form), stream=out)
+    structlog.get_logger().info(EVIL, why=EVIL, all=[EVIL], error=ValueError(EVIL))
+    logging.getLogger("uvicorn.access").warning("GET %s", EVIL)
+    assert does_nothing(out.getvalue())
+    assert out.getvalue().count("gpj.exe") == 5

@@ -1,0 +1,211 @@
+"""Nobody decides what they have asked for, however the front end writes who they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import NOON, RILEY, ask, make_approval, make_origin
+from signoff.core.choosing import choose
+from signoff.core.errors import DecisionRefused, NotAnApprover, OwnRequest
+from signoff.core.finding import find
+from signoff.core.identity import folded, mailbox, may_be_same
+from signoff.core.levels import Level
+from signoff.core.people import Directory, Person
+from signoff.core.policy import Fallback, Policy, Terms
+
+MARA = Person(
+    id="mara",
+    name="Mara Lind",
+    email="mara@example.com",
+    aliases=("m.lind@example.net",),
+    slack="T01AB/U0MARA",
+    addresses={"mattermost": "mlind"},
+)
+CLEO = Person(id="cleo", name="Cleo Park", email="cleo@example.com")
+TOM = Person(id="tom", name="Tom", email="tom@gmail.com")
+DIRECTORY = Directory([MARA, CLEO, TOM, RILEY])
+
+MARAS = [
+    "mara",
+    "MARA",
+    "mara@example.com",
+    "Mara@Example.COM",
+    "mara+x@example.com",
+    "mara+a+b@EXAMPLE.com",
+    "m.lind+agent@example.net",
+    "oidc|mara@example.com",
+    "auth0|oidc|mara+2@example.com",
+    "accounts.example:mara@example.com",
+    "mailto:mara@example.com",
+    "mailto:mara%40example.com",
+    "EXAMPLE\\mara",
+    "Mara Lind <mara@example.com>",
+    "Mara Lind",
+    "mara lind",
+    "Lind, Mara",
+    "mara.lind",
+    "MARA_LIND",
+    "MaraLind",
+    "oidc|Mara Lind",
+    "U0MARA",
+    "u0mara",
+    "T01AB/U0MARA",
+    "slack:U0MARA",
+    "<@U0MARA>",
+    "@mara",
+    "mlind",
+    "m\u200bara@example.com",
+    "mara\u00ad@example.com",
+    "\u2060mara\ufeff",
+    "mara@example\u200d.com",
+    "\uff4d\uff41\uff52\uff41",
+    "\uff4d\uff41\uff52\uff41\uff20\uff45xample.com",
+    "mara@example.com.",
+    " mara\t@example.com ",
+    "mar\u0061\u034f",
+    "mara\ufe0f",
+    "\U0001d426\U0001d41a\U0001d42b\U0001d41a",
+    "cn=mara,ou=people",
+    "Mara\u00a0\u3164Lind",
+    "mara&#64;",
+]
+OTHERS = [
+    "cleo",
+    "riley",
+    "mara@example.org",
+    "mara@evil.example",
+    "mara.other@example.com",
+    "maria",
+    "amara",
+    "lind",
+    "mara lindgren",
+    "finance-bot",
+    "oidc|8472",
+    "U0MARAX",
+    "",
+]
+
+
+@pytest.mark.parametrize("user", MARAS)
+def test_whoever_may_have_asked_is_neither_asked_nor_decides(user: str) -> None:
+    """Mara is left out where people are chosen, and refused where she has a place all the same."""
+    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": user}
+    policy = Policy(name="p", ask=("mara", "cleo"))
+    choice = choose([policy], Fallback(), DIRECTORY, facts, now=NOON)
+    assert [one.id for one in choice.people] == ["cleo"]
+
+    approval = ask(make_approval(origin=make_origin(user=user)), MARA, CLEO)
+    for decide in (approval.approve, approval.reject):
+        with pytest.raises(OwnRequest):
+            decide(MARA, DIRECTORY, channel="email", now=NOON)
+    assert approval.never_decides(MARA, DIRECTORY)
+    assert not approval.never_decides(CLEO, DIRECTORY)
+    approval.approve(CLEO, DIRECTORY, channel="email", now=NOON)
+
+
+@pytest.mark.parametrize("user", OTHERS)
+def test_whoever_is_somebody_else_bars_nobody(user: str) -> None:
+    """Nor does an identity of somebody else of the directory, whatever it looks like."""
+    assert not DIRECTORY.may_be(MARA, user)
+    ask(make_approval(origin=make_origin(user=user or "x")), MARA).approve(
+        MARA, DIRECTORY, channel="email", now=NOON
+    )
+
+
+@pytest.mark.parametrize("owner", MARAS)
+def test_whoever_may_own_the_agent_does_not_decide_either(owner: str) -> None:
+    """Separation of duties is by the same rule."""
+    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": "riley"}
+    found = find(Level(ask=("mara", "cleo")), DIRECTORY, facts=facts, barred=(owner,), now=NOON)
+    assert [one.person for one in found.seats] == ["cleo"]
+    approval = ask(make_approval(), MARA).model_copy(update={"barred": (owner,)})
+    with pytest.raises(OwnRequest):
+        approval.approve(MARA, DIRECTORY, channel="email", now=NOON)
+
+
+def test_what_belongs_to_one_person_is_nobody_elses() -> None:
+    """An id that is another one's name bars the one whose id it is, alone."""
+    named = Person(id="dan", name="tom", email="dan@example.com")
+    directory = Directory([TOM, named])
+    assert directory.may_be(TOM, "tom")
+    assert not directory.may_be(named, "tom")
+    assert directory.may_be(named, "oidc|tom")
+
+
+@pytest.mark.parametrize("user", ["t.o.m@gmail.com", "tom+x@googlemail.com", "T.om@GMail.com"])
+def test_the_dots_of_gmail_say_nothing(user: str) -> None:
+    """There they are no part of the mailbox; elsewhere they are."""
+    assert DIRECTORY.may_be(TOM, user)
+    assert not DIRECTORY.may_be(MARA, "m.ara@example.com")
+
+
+def test_nobody_may_do_more_because_of_it() -> None:
+    """Who might be the requester sees, withdraws and answers nothing in their name."""
+    approval = ask(make_approval(origin=make_origin(user="cleo+x@example.com")), MARA)
+    assert not approval.is_requester(CLEO, DIRECTORY)
+    assert not approval.concerns(CLEO, DIRECTORY)
+    with pytest.raises(DecisionRefused):
+        approval.may_withdraw(CLEO, DIRECTORY)
+
+
+TWINS = [
+    {"email": "mara+2@example.com"},
+    {"email": "other@example.com", "aliases": ("MARA@example.com",)},
+    {"email": "other@example.com", "slack": "T01AB/U0MARA"},
+    {"email": "other@example.com", "addresses": {"mattermost": "mlind"}},
+    {"email": "\uff4dara@example.com"},
+]
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=str)
+def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
+    """Asked once, and a second yes under the other id is refused."""
+    again = Person(id="mara2", name="M. Lind", **twin)  # type: ignore[arg-type]
+    directory = Directory([MARA, again, CLEO])
+    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": "riley"}
+    level = Level(ask=("mara", "mara2", "cleo"), quorum=2)
+    found = find(level, directory, facts=facts, barred=("riley",), now=NOON)
+    assert [one.person for one in found.seats] == ["mara", "cleo"]
+    assert any("under another id" in note for note in found.notes)
+
+    terms = Terms(policy="p", ask=("mara", "mara2", "cleo"), quorum=2)
+    asked = ask(make_approval(), MARA, again, CLEO).model_copy(update={"terms": terms})
+    once, _ = asked.approve(MARA, directory, channel="email", now=NOON)
+    with pytest.raises(NotAnApprover, match="as mara"):
+        once.approve(again, directory, channel="slack", now=NOON)
+    assert once.ballot.yes == ("mara",)
+    assert once.approve(CLEO, directory, channel="email", now=NOON)[0].decision is not None
+
+
+def test_two_ids_do_not_decide_their_own_request() -> None:
+    """What one of them has asked for, the other does not approve."""
+    again = Person(id="mara2", email="mara+2@example.com")
+    directory = Directory([MARA, again])
+    for user, person in (("mara", again), ("mara2", MARA), ("mara+2@example.com", MARA)):
+        approval = ask(make_approval(origin=make_origin(user=user)), person)
+        with pytest.raises(OwnRequest):
+            approval.approve(person, directory, channel="email", now=NOON)
+
+
+def test_ids_are_joined_by_way_of_others() -> None:
+    """Mailbox, Slack and another channel link three entries, whatever their order."""
+    people = [
+        Person(id="one", email="a@example.com"),
+        Person(id="three", email="c@example.com", addresses={"x": "1"}),
+        Person(id="two", email="b@example.com", aliases=("a@example.com",), addresses={"x": "1"}),
+        Person(id="four", email="d@example.com"),
+    ]
+    directory = Directory(people)
+    assert directory.is_one("one", "three")
+    assert not directory.is_one("one", "four")
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_text_can_be_compared(one: str, other: str) -> None:
+    """Folding is stable, and whether two may be the same does not depend on their order."""
+    assert folded(folded(one)) == folded(one)
+    assert mailbox(mailbox(one)) == mailbox(one)
+    assert may_be_same(one, other) == may_be_same(other, one)
+    assert may_be_same(one, one) == bool(folded(one))

@@ -1,0 +1,37 @@
+"""What a yes or a no alone means to an agent that asks for input without a schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.errors import ConditionError
+from signoff.core.inputrules import InputRule, answer_of, check, rule_for
+
+JSON = InputRule(
+    app="shop",
+    when="message.startsWith('Reply with')",
+    yes={"approved": True},
+    no={"approved": False, "reason": ""},
+)
+
+
+def test_the_first_rule_that_matches_says_what_the_agent_gets() -> None:
+    """By app and by a condition over the question."""
+    args = {"message": 'Reply with {"approved": true}', "payload": None}
+    assert rule_for([JSON, InputRule()], app="shop", agent="a", args=args) is JSON
+    assert rule_for([JSON], app="other", agent="a", args=args) is None
+    assert rule_for([JSON], app="shop", agent="a", args={"message": "Which one?"}) is None
+
+
+def test_a_no_takes_the_reason_along() -> None:
+    """In the field for it, or behind the word."""
+    assert answer_of(JSON, yes=False, reason="late") == {"approved": False, "reason": "late"}
+    assert answer_of(JSON, yes=True, reason="") == {"approved": True}
+    assert answer_of(None, yes=False, reason="late") == "reject: late"
+    assert answer_of(None, yes=True, reason="") == "approve"
+
+
+def test_a_condition_that_can_never_hold_is_refused() -> None:
+    """When the settings are read, not when somebody has answered."""
+    with pytest.raises(ConditionError):
+        check(InputRule(when="mesage == 'x'"))

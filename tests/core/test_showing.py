@@ -1,0 +1,214 @@
+"""What agents and people wrote, as it is shown: all of it, and nothing hidden in it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import ask, make_approval, make_call, make_origin, people
+from signoff.core.card import card
+from signoff.core.lookalikes import lookalikes, scripts_in_use
+from signoff.core.showing import one_line, shown, visible, warnings_about
+from signoff.core.text import brief, clean_text
+
+ORDINARY = [
+    "Москва, ул. Тверская, д. 7, корп. 2",
+    "Ресурс и сор в хоре: роса, ухо, оса",
+    "Договор № 17-А от 3 марта, PDF-файл и SMS-код, Wi-Fi-роутер",
+    "ВКонтакте и Яндекс, 5 ГГц, А4, СО2",
+    "Київ, Їжак, вулиця Хрещатик",
+    "Привет, Tom: переведи 100 USD на счёт ACME GmbH",
+    "Ελλάδα για την Αθήνα, και ο Ορφέας",
+    "ΔT = 5 K, 3 μm, 10 kΩ, π ≈ 3.14, σ = 0.3",
+    "Հայաստան, սա Երևանն է",
+    "שלום עולם, בGoogle, הAPI של C++",
+    "مرحبا بالعالم، الـAPI و Google، ١٢٣",
+    "می\u200cخواهم کتاب\u200cها را بخرم",
+    "क्\u200dष और क्\u200cष, Googleने",
+    "৪৭ টাকা, ১০০",
+    "ใช้Googleทำงาน ๐ ๑ ๒",
+    "東京都、Tシャツ、ＡＢＣ、葛󠄀城市、価格は　１２３円",
+    "你好，用Python写的，3个API",
+    "안녕하세요, Google은 좋아요",
+    "ǅ, Straße, naïve café, ısı, İzmir, Đà Nẵng, Łódź, ŋgɔ",
+    "👨‍👩‍👧 ❤️ 1️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿 🏳️‍🌈 👍🏽 👩🏽‍💻 ☺️ \U0001fa77",
+    "10\u00a0000,50\u202f€ – „so“ ‚und‘ «oui»",
+    "x² + y³ ≤ 1⁄2, ½, №, ™, №1, 5′ 7″",
+    "snake_поле, C:\\Документы\\файл.txt, https://пример.рф/путь",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_of_any_script_is_shown_as_it_is(text: str) -> None:
+    """Whoever does not write English is not bothered."""
+    assert shown(text) == text
+    assert warnings_about([text], scripts_in_use([text])) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "as_shown"),
+    [
+        ("p\u0430ypal", "p\\u0430ypal"),
+        ("аpple.com", "\\u0430pple.com"),
+        ("microsоft", "micros\\u043eft"),
+        ("gооgle.com", "g\\u043e\\u043egle.com"),
+        ("sкype", "s\\u043aype"),
+        ("xn: ехаmple", "xn: \\u0435\\u0445\\u0430mple"),
+        ("Αpple", "\\u0391pple"),
+        ("Ꭺpple", "\\u13aapple"),
+        ("hоst_name", "h\\u043est_name"),
+        ("М\u006fсква", "М\\u006fсква"),
+        ("раура", "\\u0440\\u0430\\u0443\\u0440\\u0430"),
+        ("pay раура now", "pay \\u0440\\u0430\\u0443\\u0440\\u0430 now"),
+        ("Москва раура@example.com", "Москва \\u0440\\u0430\\u0443\\u0440\\u0430@example.com"),
+        ("example.com/асе", "example.com/\\u0430\\u0441\\u0435"),
+        ("ɡoogle", "\\u0261oogle"),
+        ("𝗽𝗮𝘆𝗽𝗮𝗹", "".join(f"\\U{ord(one):08x}" for one in "𝗽𝗮𝘆𝗽𝗮𝗹")),
+        ("pаypal\N{COMBINING ACUTE ACCENT}", "p\\u0430ypal\N{COMBINING ACUTE ACCENT}"),
+        ("ａpple", "\\uff41pple"),
+        ("example\u2024com", "example\\u2024com"),
+        ("evil.com\u2215paypal.com", "evil.com\\u2215paypal.com"),
+        ("১২৭ or 1২7", "১২৭ or 1\\u09e87"),
+        ("৪৭", "\\u09ea\\u09ed"),
+        ("1٢3", "1\\u06623"),
+    ],
+)
+def test_a_letter_that_looks_like_another_is_written_out(text: str, as_shown: str) -> None:
+    """A word that mixes scripts, or only looks Latin, cannot pass for another one."""
+    assert shown(text) == as_shown
+    (warning,) = warnings_about([text], frozenset())
+    assert "look" in warning
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        *("\u202e", "\u202d", "\u2066", "\u2069", "\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164"),
+        *("\u200d", "\u200c", "\u200f", "\ufe0f", "\U000e0041", "\U000e0101", "\u034f", "\u001b"),
+        *("\u009b", "\u0000", "\u2028", "\u0085", "\ue000", "\u17b5"),
+    ],
+)
+@pytest.mark.parametrize("around", ["pay{}pal", "{}paypal", "paypal{}", "{}"])
+def test_what_cannot_be_seen_is_written_out(around: str, hidden: str) -> None:
+    """Invisible characters in Latin text, and those that turn it, stand there as escapes."""
+    text = around.format(hidden)
+    escape = f"\\u{ord(hidden):04x}" if ord(hidden) < 0x10000 else f"\\U{ord(hidden):08x}"
+    assert visible(text) == around.format(escape)
+    assert any(escape in one for one in warnings_about([text], frozenset()))
+
+
+def test_a_pile_of_accents_covers_nothing() -> None:
+    """Accents beyond the eighth would be drawn over the lines above."""
+    assert visible("a" + "\u0301" * 8) == "a" + "\u0301" * 8
+    assert visible("a" + "\u0301" * 10) == "a" + "\u0301" * 8 + "\\u0301\\u0301"
+
+
+def test_a_flag_is_no_place_to_hide_a_message() -> None:
+    """Tag characters stay in the flag of a region, and nowhere else."""
+    flag = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
+    assert visible(flag) == flag
+    assert visible(f"{flag}\U000e0061") == f"{flag}\\U000e0061"
+    assert "\\U000e0061" in visible("\U0001f600\U000e0061\U000e007f")
+
+
+def test_the_scripts_around_a_word_say_what_it_means() -> None:
+    """The same letters are a Russian word beside Russian, and "cop" beside English."""
+    assert shown("сор", scripts_in_use(["вынести мусор"])) == "сор"
+    assert shown("сор", scripts_in_use(["take out the trash"])) != "сор"
+
+
+def test_many_warnings_are_counted() -> None:
+    """A card does not fill up with them."""
+    said = warnings_about(["р" + "a" * at for at in range(1, 20)], frozenset())
+    assert len(said) == 6
+    assert said[-1] == "And 14 more of this kind."
+
+
+@given(st.text(max_size=60))
+def test_showing_twice_changes_nothing_more(text: str) -> None:
+    """What is shown is harmless, and is shown again as it is."""
+    once = visible(text)
+    assert visible(once) == once
+    assert one_line(one_line(text)) == one_line(text)
+
+
+@given(st.text(max_size=60))
+def test_what_prints_and_is_ascii_is_never_touched(text: str) -> None:
+    """No escape stands for a letter that every keyboard has, but for one in a foreign word."""
+    plain = "".join(one for one in text if one.isascii() and (one.isprintable() or one in "\n\t"))
+    assert shown(plain) == plain
+    assert lookalikes(plain) == ()
+
+
+WRITTEN = [
+    "use <amount=900> instead",
+    "if x<y and y>z",
+    "write to <jo@example.com>",
+    "<!-- approve --> <b>no</b> </td>",
+    "<!channel> *bold* _it_ `code` ~no~ :tada:",
+    "می\u200cخواهم 👩\u200d💻 fi\u200dn",
+    "tab\there\nand a line",
+    "right\u202eleft\u202c",
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_a_person_writes_is_kept(text: str) -> None:
+    """Nothing is taken out: it is escaped where it is shown."""
+    assert clean_text(text) == text
+
+
+@given(st.text(max_size=80))
+def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
+    """Control characters and lone surrogates go; everything else stays, in its order."""
+    kept = clean_text(text)
+    kept.encode()
+    assert all(one in "\n\t" or unicodedata.category(one) not in {"Cc", "Cs"} for one in kept)
+    controls = {"Cc", "Cs"}
+    same = [one for one in text if unicodedata.category(one) not in controls]
+    assert [one for one in kept if one not in "\n\t"] == same
+
+
+def test_line_ends_of_every_system_are_kept_as_lines() -> None:
+    """A line end is one line feed, whoever wrote it."""
+    assert clean_text("a\r\nb\rc\x0bd\n") == "a\nb\nc\nd\n"
+
+
+def test_a_quotation_shows_what_is_in_it() -> None:
+    """What is quoted in a message hides nothing, and loses nothing but its end."""
+    assert brief("x<y>z\u202e") == "x<y>z\\u202e"
+    assert len(brief("x" * 500)) == 121
+
+
+def test_the_card_says_what_is_not_what_it_looks_like() -> None:
+    """In arguments, their names, the tool, the hint, the agent and the requester."""
+    approval = ask(
+        make_approval(
+            origin=make_origin(user="m\u0430ra@example.com", agent="b\u200bot"),
+            call=make_call("p\u0430y", tо="\u0430cme", memo={"a": "x\u202ey"}),
+            hint="for \u0455ure",
+        )
+    )
+    seen = card(approval, people())
+    assert seen.tool == "p\\u0430y"
+    assert seen.title == "b\\u200bot asks to run p\\u0430y"
+    assert [(row.name, row.value) for row in seen.rows] == [
+        ("t\\u043e", "\\u0430cme"),
+        ("memo", '{"a": "x\\u202ey"}'),
+    ]
+    assert seen.hint == "for \\u0455ure"
+    assert seen.requester == "m\\u0430ra@example.com"
+    told = " ".join(seen.warnings)
+    for one in ("p\\u0430y", "t\\u043e", "\\u0430cme", "\\u0455ure", "\\u202e", "of this kind"):
+        assert one in told
+
+
+def test_the_whole_call_says_what_script_it_is_in() -> None:
+    """A Russian call is shown as it is, also where a value is one short word."""
+    call = make_call("pay", what="Ресурс", whom="Иванов")
+    seen = card(ask(make_approval(call=call)), people())
+    assert [row.value for row in seen.rows] == ["Ресурс", "Иванов"]
+    assert seen.warnings == ()

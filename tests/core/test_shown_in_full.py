@@ -1,0 +1,173 @@
+"""A yes counts only where all of the call was shown; a no counts everywhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import CLEO, MARA, NOON, ask, make_approval, make_call, people
+from signoff.core.approval import Approval, Asked, Shown, State
+from signoff.core.errors import NotShownInFull, SecondStepNeeded
+from signoff.core.grantrules import GrantRules
+from signoff.core.grants import Grant
+from signoff.core.steps import mark_of
+
+LATER = NOON + timedelta(minutes=5)
+LONG = make_call("wire", to="ACME", memo="x" * 500)
+
+
+def delivered(approval: Approval, *cards: Asked) -> Approval:
+    """Return an approval whose cards went out as these say."""
+    return ask(approval, MARA, CLEO).model_copy(update={"asked": cards})
+
+
+def card(shown: Shown, person: str = "mara", channel: str = "email", address: str = "x") -> Asked:
+    """Return a card that was delivered."""
+    return Asked(person=person, channel=channel, address=address, receipt="<1@x>", shown=shown)
+
+
+def approve(approval: Approval, channel: str, **more: object) -> Approval:
+    """Let Mara approve."""
+    return approval.approve(MARA, people(), channel=channel, now=LATER, **more)[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("channel", ["email", "slack", "mattermost"])
+def test_a_yes_to_a_cut_card_is_refused_and_says_where_it_counts(channel: str) -> None:
+    """The sentence names the call, and where all of it is; nothing changes."""
+    approval = delivered(make_approval(call=LONG), card(Shown.CUT, channel=channel))
+    with pytest.raises(NotShownInFull) as refused:
+        approve(approval, channel)
+    assert "wire()" in str(refused.value)
+    assert f"signoff approvals show {approval.id}" in str(refused.value)
+    assert "page" in str(refused.value)
+
+
+@pytest.mark.parametrize("channel", ["inbox", "cli", "api"])
+def test_where_people_look_themselves_all_is_shown(channel: str) -> None:
+    """The page, the command line and the API show all of it, whatever the mail did."""
+    approval = delivered(make_approval(call=LONG), card(Shown.CUT))
+    assert approve(approval, channel).state is State.APPROVED
+
+
+def test_a_no_counts_on_a_cut_card() -> None:
+    """Nobody has to read all of it to refuse it."""
+    approval = delivered(make_approval(call=LONG), card(Shown.CUT))
+    after, _ = approval.reject(MARA, people(), channel="email", now=LATER, reason="too long")
+    assert after.state is State.REJECTED
+
+
+def test_a_complete_card_can_be_approved() -> None:
+    """Length alone refuses nothing."""
+    approval = delivered(make_approval(call=LONG), card(Shown.COMPLETE))
+    assert approve(approval, "email").state is State.APPROVED
+
+
+def test_the_card_of_somebody_else_shows_nothing() -> None:
+    """What Cleo was shown is not what Mara was shown, and another channel is another card."""
+    cards = card(Shown.COMPLETE, "cleo"), card(Shown.COMPLETE, channel="slack")
+    approval = delivered(make_approval(call=LONG), *cards)
+    with pytest.raises(NotShownInFull):
+        approve(approval, "email")
+    assert approve(approval, "slack").state is State.APPROVED
+
+
+def test_the_card_of_a_place_is_that_of_all_who_are_asked_there() -> None:
+    """A card in a Slack channel has no person of its own."""
+    for shown, counts in ((Shown.COMPLETE, True), (Shown.CUT, False)):
+        place = card(shown, "", "slack", "C0123456789")
+        approval = delivered(make_approval(call=LONG), place)
+        assert (approval.shown_to("mara", "slack") is Shown.COMPLETE) is counts
+
+
+def test_of_two_cards_the_worse_one_counts() -> None:
+    """Nobody knows which of them was read."""
+    place = card(Shown.COMPLETE, "", "slack", "C0123456789")
+    approval = delivered(make_approval(call=LONG), place, card(Shown.CUT, channel="slack"))
+    with pytest.raises(NotShownInFull):
+        approve(approval, "slack")
+
+
+@pytest.mark.parametrize(
+    ("call", "counts"),
+    [
+        (make_call("ping", host="a.example"), True),
+        (make_call("ping", host="a" * 161), False),
+        (make_call("ping", script="ls\nrm -rf /"), False),
+        (make_call("x" * 200, a=1), False),
+    ],
+)
+def test_where_nothing_is_known_only_a_short_call_was_shown(call: object, counts: bool) -> None:
+    """Cards of the last release say nothing; those folded at 160 characters and at line ends."""
+    approval = delivered(make_approval(call=call), card(Shown.UNKNOWN))  # type: ignore[arg-type]
+    assert (approval.shown_to("mara", "email") is Shown.COMPLETE) is counts
+
+
+def test_a_record_of_the_last_release_says_nothing_of_what_was_shown() -> None:
+    """It can be read, and is judged by how short the call is."""
+    old = Asked.model_validate({"person": "mara", "channel": "email", "address": "x"})
+    assert old.shown is Shown.UNKNOWN
+
+
+def test_other_values_are_a_yes_to_the_rest() -> None:
+    """A proposal says that everything else may stay: it is no way around."""
+    approval = delivered(make_approval(call=LONG), card(Shown.CUT))
+    with pytest.raises(NotShownInFull):
+        approve(approval, "email", values={"to": "ACNE"})
+
+
+def test_a_first_step_is_taken_and_the_second_where_all_is_shown() -> None:
+    """The yes counts on the page, which shows all of it."""
+    approval = ask(make_approval(call=LONG), MARA, second_step=True)
+    approval = approval.model_copy(update={"asked": (card(Shown.CUT),)})
+    after = approve(approval, "email")
+    assert after.state is State.PENDING
+    step = after.step_of("mara")
+    assert step is not None
+    confirmed, _ = after.confirm(MARA, people(), channel="inbox", now=LATER, mark=mark_of(step))
+    assert confirmed.state is State.APPROVED
+    with pytest.raises(SecondStepNeeded):
+        approve(approval, "cli")
+
+
+def test_a_cut_card_gives_no_grant() -> None:
+    """Neither with the yes nor after a yes that was said elsewhere."""
+    approval = delivered(make_approval(call=LONG), card(Shown.CUT))
+    assert approval.terms is not None
+    rules = GrantRules(who=("mara",), longest=timedelta(hours=8), vary=("to",))
+    terms = approval.terms.model_copy(update={"grants": rules})
+    done = approve(approval.model_copy(update={"terms": terms}), "inbox")
+
+    def give(channel: str) -> Grant:
+        span = timedelta(hours=1)
+        return Grant.give(done, by="mara", channel=channel, now=LATER, span=span)[0]
+
+    with pytest.raises(NotShownInFull):
+        give("email")
+    assert give("inbox").by == "mara"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["mara", "cleo", ""]),
+            st.sampled_from(["email", "slack", "teams"]),
+            st.sampled_from(Shown),
+        ),
+        max_size=5,
+    ),
+    st.sampled_from(["email", "slack", "teams"]),
+    st.text(max_size=400),
+)
+def test_no_cut_card_is_ever_approved(
+    cards: list[tuple[str, str, Shown]], channel: str, memo: str
+) -> None:
+    """Whatever cards there are: a yes needs one that shows all and none that is cut."""
+    asked = [card(shown, person, by) for person, by, shown in cards]
+    approval = delivered(make_approval(call=make_call("wire", memo=memo)), *asked)
+    mine = {one.shown for one in asked if one.channel == channel and one.person in {"", "mara"}}
+    if approval.shown_to("mara", channel) is Shown.COMPLETE:
+        assert Shown.CUT not in mine
+        assert mine == {Shown.COMPLETE} or len(memo) <= 160

@@ -1,0 +1,89 @@
+"""The state of a session stays as it is while a call in it waits for an approval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+from builders import MARA, paused
+from signoff.broker.change import Change
+from signoff.broker.desk import Desk
+from signoff.broker.ledger import Ledger
+from signoff.core.run import RunState
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem
+from signoff.worker.adk_api.sessions import Sessions
+
+APP, USER = "finance", "riley"
+CALLER = Caller("test", None, None, None, "")
+
+
+@pytest.fixture
+async def sessions(desk: Desk) -> Sessions:
+    """The sessions API, with two sessions of Riley's and one of Kim's."""
+    service = InMemorySessionService()
+    for user, session in ((USER, "s"), (USER, "other"), ("kim", "s")):
+        await service.create_session(app_name=APP, user_id=user, session_id=session)
+    return Sessions(service, desk)
+
+
+async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any) -> dict[str, Any]:
+    """Set some state; return it as it is then."""
+    changed = await sessions.update(CALLER, APP, user, session, {"stateDelta": state})
+    return dict(changed.state)
+
+
+@pytest.mark.parametrize("decided", [False, True], ids=["waiting", "decided"])
+@pytest.mark.parametrize("state", [{"iban": "DE-EVIL"}, {"user:iban": "DE-EVIL"}, {"app:x": 1}])
+async def test_state_is_not_changed_under_a_call_that_waits(
+    sessions: Sessions, desk: Desk, ledger: Ledger, state: dict[str, Any], decided: bool
+) -> None:
+    """Also after the decision, until the call has run: a problem that says what to do."""
+    run, (approval,) = await paused(ledger, session="s")
+    if decided:
+        await desk.approve(approval.id, MARA, channel="cli")
+        assert (await ledger.run(run.id)).state is RunState.ANSWERED
+    with pytest.raises(Problem) as caught:
+        await patch(sessions, "s", **state)
+    problem = caught.value
+    assert (problem.status, problem.kind) == (409, "session-paused")
+    assert problem.more["approvals"] == [approval.id]
+    found = await sessions.get(CALLER, APP, USER, "s")
+    assert found.state == {}
+    assert found.events == []
+
+
+async def test_state_of_the_user_is_not_changed_from_another_session(
+    sessions: Sessions, ledger: Ledger
+) -> None:
+    """It is the same state; what another session has for itself is its own."""
+    await paused(ledger, session="s")
+    with pytest.raises(Problem, match="session s "):
+        await patch(sessions, "other", **{"user:iban": "DE-EVIL"})
+    with pytest.raises(Problem, match="session s "):
+        await sessions.create(CALLER, APP, USER, {"state": {"user:iban": "DE-EVIL"}})
+    assert await patch(sessions, "other", iban="DE-1") == {"iban": "DE-1"}
+    assert (await patch(sessions, "s", "kim", **{"user:iban": "DE-2"}))["user:iban"] == "DE-2"
+
+
+async def test_state_can_be_changed_when_the_pause_has_ended(
+    sessions: Sessions, ledger: Ledger
+) -> None:
+    """Nobody was shown anything that still waits."""
+    run, _ = await paused(ledger, session="s")
+    ended, events = run.model_copy(update={"state": RunState.ANSWERED, "waiting": ()}).completed(
+        "done", now=await ledger.now()
+    )
+    await ledger.commit(Change().put(ended, was=run).note(events))
+    assert await patch(sessions, "s", iban="DE-1") == {"iban": "DE-1"}
+
+
+@pytest.mark.parametrize("key", ["signoff_run", "signoff_told", "signoff_refusal"])
+async def test_the_marks_of_signoff_are_its_own(sessions: Sessions, key: str) -> None:
+    """By them it finds its own messages again; nobody else sets them."""
+    with pytest.raises(Problem, match="Signoff's own"):
+        await patch(sessions, "s", **{key: "run_1"})
+    with pytest.raises(Problem, match="Signoff's own"):
+        await sessions.create(CALLER, APP, USER, {"state": {key: "run_1"}})

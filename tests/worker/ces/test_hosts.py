@@ -1,0 +1,207 @@
+"""A host has one form, whatever it is written like: in rules, in settings, and on the way."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from signoff.worker.ces.hosts import canonical, matches, pattern, target
+from signoff.worker.ces.http import HttpRefused, check, facts
+from signoff.worker.ces.rules import Rules
+
+SAME = {
+    "api.example.com": [
+        "api.example.com",
+        "API.Example.COM",
+        "api.example.com.",
+        "ａｐｉ.example.com",
+        "api。example．com",
+    ],
+    "xn--bcher-kva.example": ["bücher.example", "BÜCHER.example.", "XN--BCHER-KVA.EXAMPLE"],
+    "127.0.0.1": [
+        "127.0.0.1",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7F.1",
+        "0177.0.0.01",
+        "127.0.0.1.",
+        "[::ffff:127.0.0.1]",
+        "::ffff:7f00:1",
+        "１２７.0.0.1",
+    ],
+    "::1": ["[::1]", "0:0:0:0:0:0:0:1", "[0000::0001]"],
+    "a_b.internal": ["A_B.internal"],
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "form"), [(one, form) for form, others in SAME.items() for one in others]
+)
+def test_a_host_has_one_form(written: str, form: str) -> None:
+    """Case, a dot at the end, IDNA, full width, and every way to write an address."""
+    assert canonical(written) == form
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        ".",
+        "a..b",
+        "-a.example",
+        "a-.example",
+        "a b",
+        "a%2eb",
+        "%61",
+        "a/b",
+        "a@b",
+        "a:b",
+        "256.1.1.1",
+        "1.2.3.4.5",
+        "0x100000000",
+        "09.1.1.1",
+        "1.2.3.999",
+        "[fe80::1%eth0]",
+        "a" * 64,
+        ".".join(["a" * 60] * 5),
+        "[",
+        "[::1",
+        "example.1",
+        "a\\b",
+        "a\tb",
+        "1" * 5000,
+    ],
+)
+def test_what_is_no_host_is_refused(host: str) -> None:
+    """Nobody has to guess what somebody else would make of it."""
+    with pytest.raises(ValueError, match=r"."):
+        canonical(host)
+
+
+@given(st.ip_addresses())
+def test_an_address_is_its_own_form(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    """However it was written, what comes out is that address, or the one that it stands for."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    assert ipaddress.ip_address(canonical(str(address))) == (mapped or address)
+
+
+@given(st.text(max_size=30))
+def test_the_form_of_a_form_is_itself(text: str) -> None:
+    """Whatever is taken is read the same by whoever reads it again."""
+    try:
+        form = canonical(text)
+    except ValueError:
+        return
+    assert canonical(form) == form
+    assert form.isascii()
+
+
+@given(st.text(max_size=30))
+def test_what_is_judged_is_where_it_goes(text: str) -> None:
+    """Of any URL that is taken, the host in the facts is that of the URL that is requested."""
+    asked = {"method": "GET", "url": f"http://{text}/x"}
+    try:
+        check(asked)
+    except HttpRefused:
+        return
+    shown = facts(asked)
+    again = target(shown["url"])
+    assert again.host == shown["host"]
+    assert str(again.url) == shown["url"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("HTTPS://API.example.com.:443/a/../b?x=1#y", "https://api.example.com/b?x=1"),
+        ("http://0x7f.1:80/", "http://127.0.0.1/"),
+        ("http://[::FFFF:127.0.0.1]:8080/", "http://127.0.0.1:8080/"),
+        ("http://[0:0::1]/", "http://[::1]/"),
+    ],
+)
+def test_a_url_is_shown_as_it_is_requested(url: str, shown: str) -> None:
+    """The URL that a rule sees has its host in the one form, and no usual port."""
+    assert facts({"method": "GET", "url": url})["url"] == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user@host/",
+        "https://u:p@host/",
+        "https://ho%73t/",
+        "https://host%2e/",
+        "//host/",
+        "https://host\\@evil/",
+        "https://host\t/",
+        "https:///x",
+        "gopher://host/",
+        "https://host:0/",
+        "https://host:70000/",
+        "http://[fe80::1%25eth0]/",
+        "http://[::1]evil/",
+        "x" * 70000,
+    ],
+)
+def test_a_url_that_can_be_read_in_two_ways_is_refused(url: str) -> None:
+    """Before anybody is asked about it."""
+    with pytest.raises(HttpRefused, match="cannot be requested"):
+        check({"method": "GET", "url": url})
+
+
+def test_the_hosts_of_the_settings_have_the_same_form() -> None:
+    """As they are written there they are not found in any other place."""
+    rules = Rules(
+        hosts=("API.Example.com.", "*.Bücher.example"), internal_hosts=("Orders:8443", "[::1]:80")
+    )
+    assert rules.hosts == ("api.example.com", "*.xn--bcher-kva.example")
+    assert rules.internal_hosts == ("orders:8443", "[::1]:80")
+    assert matches("a.xn--bcher-kva.example", pattern("*.bücher.example"))
+    assert not matches("xn--bcher-kva.example", pattern("*.bücher.example"))
+
+
+@pytest.mark.parametrize("host", ["https://api.example.com", "api.example.com/x", "a b", ""])
+def test_a_host_of_the_settings_that_is_none_is_refused(host: str) -> None:
+    """The mistake is found when the settings are read."""
+    with pytest.raises(ValidationError, match=r"write api\.example\.com, without"):
+        Rules(hosts=(host,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "form"),
+    [
+        ('args.host == "API.example.com"', "api.example.com"),
+        ("'api.example.com.' == args.host", "api.example.com"),
+        ('args.host != "127.1"', "127.0.0.1"),
+        ('args.host.endsWith(".bücher.example")', ".xn--bcher-kva.example"),
+        ('tool == "x" && args.host.endsWith(".Example.com")', ".example.com"),
+        ('args.host.startsWith("API.")', "api."),
+        ('args.host in ["a.example", "bücher.example"]', "xn--bcher-kva.example"),
+    ],
+)
+def test_a_rule_about_a_host_that_is_never_written_like_that_is_refused(
+    rule: str, form: str
+) -> None:
+    """It could never be true, and what it was to hold back would go unasked."""
+    with pytest.raises(ValidationError, match=f"write '{form}'"):
+        Rules(needs_approval=(rule,))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        'tool == "ces_requests.post" && args.host == "api.example.com"',
+        'args.host.endsWith(".example.com") || tool == "Refund"',
+        'args.host.startsWith("api.") && args.title == "Überweisung"',
+        'args.host in ["a.example", "10.0.0.1"]',
+    ],
+)
+def test_other_rules_are_taken(rule: str) -> None:
+    """Only what is compared to a host is looked at."""
+    assert Rules(needs_approval=(rule,)).needs_approval == (rule,)

@@ -1,0 +1,169 @@
+"""Code that goes on side by side shares its variables, and none of it takes back what another set."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.base_tool import BaseTool
+
+from signoff.worker.ces.errors import SnapshotRefused
+from signoff.worker.ces.host import CodeHost, require_pending
+from signoff.worker.ces.rules import Rules
+from signoff.worker.ces.sandbox import Done, Held
+from worker.ces.shop import KEY, answer, waiting
+from worker.office import Office
+
+
+class Sets(BaseTool):
+    """A tool that is code itself: it sets variables, as its own copy of them has them."""
+
+    def __init__(self, gate: asyncio.Event, **values: Any) -> None:
+        super().__init__(name="sets", description="Set variables.")
+        self.gate, self.values = gate, values
+
+    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done:
+        """Set them, when it may."""
+        mine = dict(host.variables())
+        await self.gate.wait()
+        mine.update(self.values)
+        for key in [key for key, value in mine.items() if value is None]:
+            del mine[key]
+        await host("end", {}, mine)
+        return Done({}, [])
+
+
+@pytest.fixture
+async def context() -> Context:
+    """The context of a tool call in a session with some state."""
+    service = InMemorySessionService()
+    session = await service.create_session(
+        app_name="shop", user_id="riley", state={"kept": [1], "removed": 1}
+    )
+    agent = LlmAgent(name="shop")
+    invocation = InvocationContext(
+        session_service=service, invocation_id="e-1", agent=agent, session=session
+    )
+    return Context(invocation, function_call_id="c-1")
+
+
+async def beside(context: Context, outer: dict[str, Any], **values: Any) -> dict[str, Any]:
+    """Start code that sets variables, let it end, and then let the outer code call something.
+
+    Returns:
+        What the outer code is told the variables are.
+    """
+    gate = asyncio.Event()
+    host = CodeHost(Rules(), context, {"sets": Sets(gate, **values)})
+    given = dict(host.variables())
+    await host("start", {"name": "sets", "args": {}}, given)
+    gate.set()
+    await asyncio.gather(*host._running.values())
+    # The outer code does not know of it yet: it computes, and has its own copy.
+    told = await host("tool", {"name": "sets", "args": {}}, {**given, **outer})
+    assert isinstance(told, dict)
+    await host.close()
+    return dict(told["state"])
+
+
+async def test_a_call_takes_back_nothing_that_was_set_beside_it(context: Context) -> None:
+    """What one has set, and what one has changed, is told to the other."""
+    state = await beside(context, {}, n=1, kept=[1, 2])
+    assert state == {"n": 1, "kept": [1, 2], "removed": 1}
+    assert context.state["n"] == 1
+
+
+async def test_a_call_brings_back_nothing_that_was_removed_beside_it(context: Context) -> None:
+    """A variable that is gone stays gone."""
+    assert "removed" not in await beside(context, {}, removed=None)
+
+
+async def test_what_both_set_is_there(context: Context) -> None:
+    """Each of them changes its own."""
+    state = await beside(context, {"mine": 2}, n=1)
+    assert (state["mine"], state["n"], state["removed"]) == (2, 1, 1)
+
+
+async def test_a_value_that_a_tool_changes_in_place_is_not_changed_back(context: Context) -> None:
+    """Tools of ADK may change a list in the state without setting it."""
+    host = CodeHost(Rules(), context, {"sets": Sets(asyncio.Event())})
+    given = dict(host.variables())
+    context.state["kept"].append(2)
+    await host("set_variable", {"key": "x", "value": 1}, given)
+    assert context.state["kept"] == [1, 2]
+
+
+async def test_a_variable_that_was_set_beside_a_stop_is_kept(office: Office, shop: Any) -> None:
+    """The code sleeps until the call beside it has ended, and stops before it is told of it."""
+    app = shop(
+        Rules(key=KEY),
+        "both",
+        half="def half() -> dict:\n    set_variable('n', get_variable('n', 0) + 1)\n    return {}\n",
+        both="""
+def both() -> dict:
+    poll = async_tools.half({})
+    while poll() is None:
+        pass
+    paid = tools.pay({"who": "a"}).json()["paid"]
+    again = async_tools.half({})
+    paid += tools.pay({"who": "b"}).json()["paid"]
+    while again() is None:
+        pass
+    return {"paid": paid, "n": get_variable("n")}
+""",
+    )
+    run = await office.submit(app, "go")
+    for who in ("a", "b"):
+        assert (await waiting(office, run)).call.args == {"who": who}
+        run = await answer(office, run)
+    assert run.text == "{'paid': 'ab', 'n': 2}"
+
+
+class Taking(BaseTool):
+    """A tool of ADK that takes its arguments apart before it asks."""
+
+    def __init__(self) -> None:
+        super().__init__(name="taking", description="Pay somebody.")
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Context) -> Any:
+        """Ask."""
+        args["to"].append(args.pop("who"))
+        tool_context.request_confirmation(hint="May it?")
+        return {}
+
+
+async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_called(
+    context: Context,
+) -> None:
+    """What is shown, and what is made when it is approved, is what the code has called."""
+    host = CodeHost(Rules(), context, {"taking": Taking()})
+    args = {"who": "a", "to": ["b"]}
+    held = await host("tool", {"name": "taking", "args": args}, dict(host.variables()))
+    assert isinstance(held, Held)
+    assert held.args == {"who": "a", "to": ["b"]}
+    assert host.pending == ["tool", {"name": "taking", "args": {"who": "a", "to": ["b"]}}]
+
+
+@pytest.mark.parametrize(
+    ("pending", "same"),
+    [
+        (["tool", {"name": "pay", "args": {"who": "a"}}], True),
+        (["start", {"name": "pay", "args": {"who": "a"}}], True),
+        (["tool", {"name": "pay", "args": {"who": "b"}}], False),
+        (["tool", {"name": "refund", "args": {"who": "a"}}], False),
+        (["set_variable", {"who": "a"}], False),
+        (["http", {"method": "GET", "url": "nonsense"}], False),
+    ],
+)
+def test_code_goes_on_with_the_call_that_was_answered(pending: list[Any], same: bool) -> None:
+    """Whatever a snapshot has beside it, another call is not made."""
+    if same:
+        require_pending(pending, "pay", {"who": "a"})
+        return
+    with pytest.raises(SnapshotRefused, match="not suspended at pay"):
+        require_pending(pending, "pay", {"who": "a"})

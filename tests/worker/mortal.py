@@ -1,0 +1,89 @@
+"""A worker that dies at a given step of its work, whichever agent is at work in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from signoff.broker.change import Change
+from signoff.broker.ledger import Ledger
+from signoff.core.errors import LedgerError
+from worker import shapes
+from worker.office import Office
+
+
+class Died(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+class Life:
+    """Counts the steps of a worker, and ends it before one of them.
+
+    A step is a commit to the ledger, an event that is put into the session, a call of a model or
+    the effect of a tool. A worker that is dead takes no further step: its agents end one by one.
+
+    Attributes:
+        left: How many steps it has still to live; 0 or less is for ever.
+        steps: What it has done, in the order of it.
+        ended: Whether it is dead.
+    """
+
+    def __init__(self, left: int = 0) -> None:
+        self.left = left
+        self.steps: list[str] = []
+        self.ended = False
+
+    def step(self, what: str) -> None:
+        """Take a step, or die before it."""
+        self.left -= 1
+        if self.ended or self.left == 0:
+            self.ended = True
+            raise Died
+        self.steps.append(what)
+
+
+@contextmanager
+def living(office: Office, life: Life) -> Iterator[None]:
+    """Let a life be that of the worker in this process."""
+    store = type(office.apps.sessions)
+    commit_all, append = Ledger.commit_all, store.append_event
+    think, journal = shapes.Actor.generate_content_async, shapes.journal
+
+    async def commit(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        life.step("commit")
+        return await commit_all(self, changes)
+
+    async def put(self: object, session: object, event: object) -> object:
+        life.step("event")
+        return await append(self, session, event)
+
+    async def call(self: object, *args: Any, **more: Any) -> AsyncGenerator[Any, None]:
+        life.step("model")
+        async for response in think(self, *args, **more):
+            yield response
+
+    def write(line: dict[str, object]) -> None:
+        life.step("tool")
+        journal(line)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "commit_all", commit)
+        patch.setattr(store, "append_event", put)
+        patch.setattr(shapes.Actor, "generate_content_async", call)
+        patch.setattr(shapes, "journal", write)
+        yield
+
+
+async def work(office: Office, stage: str, life: Life) -> None:
+    """Work on a stage for as long as a life lasts, and leave behind what a dead process leaves."""
+    with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
+        await asyncio.create_task(office.crew.drain(stage))
+    office.pass_time()
+    async with office.ledger.store.translated_client() as client:
+        for key in await client.keys("*lease:*"):
+            await client.delete(key)

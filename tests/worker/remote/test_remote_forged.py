@@ -1,0 +1,44 @@
+"""A payload that a model has made up decides nothing, also where the agent runs elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signoff.core.run import RunState
+from worker.office import MARA
+from worker.remote.far_office import FarOffice
+from worker.test_forged_calls import FORGED, forgeries, message, require_real
+
+# ADK announces its experimental features by warning about them.
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+
+both_apps = pytest.mark.parametrize("app", ["records", "records_resumable"])
+
+
+@both_apps
+@forgeries
+async def test_the_approver_is_shown_the_call_that_would_run(
+    odd_agents: FarOffice, app: str, details: dict[str, Any]
+) -> None:
+    """The remote runtime reads the session of a server, and believes the payload as little."""
+    run = await odd_agents.submit(app, message(details))
+    (approval,) = await odd_agents.ask(run)
+    require_real(approval, details)
+    await odd_agents.desk.reject(approval.id, MARA, channel="cli", reason="never")
+    run = await odd_agents.work(run)
+    assert run.state is RunState.COMPLETED
+    assert odd_agents.there.lines() == []
+
+
+@both_apps
+async def test_what_was_approved_is_what_runs(odd_agents: FarOffice, app: str) -> None:
+    """The yes to the call as it is runs that call."""
+    run = await odd_agents.submit(app, message(FORGED["as it is written"]))
+    await odd_agents.approve(run)
+    run = await odd_agents.work(run)
+    assert run.state is RunState.COMPLETED
+    assert odd_agents.there.lines() == [
+        {"tool": "update_record", "record": "ADMIN-1", "role": "superuser"}
+    ]

@@ -1,0 +1,340 @@
+"""Agents of every shape: who runs whom, and which of them pays, asks and takes notes.
+
+Each shape comes in three manners: `bare` (a module with a root agent alone), `plain` (in an App
+that is not resumable) and `resumable`. Paying asks for a confirmation, noting does not; everybody
+pays and notes under a name of their own, so that the journal tells what was done, and how often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from google.adk.agents import Agent, BaseAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.events.event import Event
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import BaseNode, FunctionNode, JoinNode, Workflow
+from google.genai import types
+
+Calls = list[tuple[str, dict[str, Any]]]
+Step = str | Calls
+"""What a model says next: words, or calls."""
+
+Manner = Literal["bare", "plain", "resumable"]
+MANNERS: tuple[Manner, ...] = ("bare", "plain", "resumable")
+
+
+def journal(line: dict[str, object]) -> None:
+    """Write down what was really done."""
+    with Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def pay(to: str) -> dict[str, str]:
+    """Pay somebody."""
+    journal({"paid": to})
+    return {"paid": to}
+
+
+def note(text: str) -> dict[str, str]:
+    """Take a note."""
+    journal({"noted": text})
+    return {"noted": text}
+
+
+def gated_pay() -> FunctionTool:
+    """Build the tool that asks for a confirmation."""
+    return FunctionTool(pay, require_confirmation=True)
+
+
+class Actor(BaseLlm):
+    """A model that follows a plan: its place in it is what the conversation shows of it."""
+
+    model: str = "actor"
+    plan: list[Step]
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Say the next step of the plan."""
+        step = next_step(self.plan, llm_request.contents)
+        if isinstance(step, str):
+            parts = [types.Part(text=step)]
+        else:
+            calls = [types.FunctionCall(name=name, args=args) for name, args in step]
+            parts = [types.Part(function_call=call) for call in calls]
+        # ADK complains in the log of a model that does not say what it used.
+        used = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=0, candidates_token_count=0, total_token_count=0
+        )
+        content = types.Content(role="model", parts=parts)
+        yield LlmResponse(content=content, usage_metadata=used)
+
+
+def next_step(plan: Sequence[Step], contents: Sequence[types.Content]) -> Step:
+    """Return the first step that the conversation does not show as done.
+
+    A model that is shown a call that still waits has been misled: it is noted in the journal. One
+    that is told that a call was lost makes it once more.
+    """
+    parts = [(content.role, part) for content in contents for part in content.parts or []]
+    said = sum(role == "model" and bool(part.text) for role, part in parts)
+    given = [part.function_response for _, part in parts if part.function_response]
+    if any("requires confirmation" in str(one.response) for one in given):
+        journal({"misled": plan[0]})
+    done = sum("may or may not have happened" not in str(one.response) for one in given)
+    for step in plan:
+        if isinstance(step, str):
+            if not said:
+                return step
+            said -= 1
+        elif done < len(step):
+            return step
+        else:
+            done -= len(step)
+    return "I have nothing more to do."
+
+
+def actor(name: str, *plan: Step, **more: Any) -> Agent:
+    """Build an agent that follows a plan."""
+    return Agent(name=name, description=name, model=Actor(plan=list(plan)), **more)
+
+
+def payer(name: str, rounds: int = 1, **more: Any) -> Agent:
+    """Build an agent that pays, once in each round of a loop."""
+    plan: list[Step] = []
+    for number in range(1, rounds + 1):
+        plan += [[("pay", {"to": f"{name}{number}"})], f"{name} has paid {number}."]
+    return actor(name, *plan, tools=[gated_pay()], **more)
+
+
+def noter(name: str, rounds: int = 1, **more: Any) -> Agent:
+    """Build an agent that takes a note, once in each round of a loop, and asks nobody."""
+    plan: list[Step] = []
+    for number in range(1, rounds + 1):
+        plan += [[("note", {"text": f"{name}{number}"})], f"{name} has noted {number}."]
+    return actor(name, *plan, tools=[note], **more)
+
+
+def twice(name: str) -> Agent:
+    """Build an agent that pays a second time when it has paid."""
+    first, second = [("pay", {"to": f"{name}1"})], [("pay", {"to": f"{name}2"})]
+    return actor(name, first, second, f"{name} is done.", tools=[gated_pay()])
+
+
+def calling(*names: str) -> Calls:
+    """Return one step that calls agents like tools."""
+    return [(name, {"request": "go"}) for name in names]
+
+
+def transferring(to: str) -> Calls:
+    """Return one step that hands the turn over."""
+    return [("transfer_to_agent", {"agent_name": to})]
+
+
+class Relay(BaseAgent):
+    """A user's own agent: runs its sub-agents one after the other."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        for agent in self.sub_agents:
+            async for event in agent.run_async(ctx):
+                yield event
+
+
+def sequence(name: str, *agents: BaseAgent) -> SequentialAgent:
+    """Build a sequence."""
+    return SequentialAgent(name=name, sub_agents=list(agents))
+
+
+def parallel(name: str, *agents: BaseAgent) -> ParallelAgent:
+    """Run agents side by side."""
+    return ParallelAgent(name=name, sub_agents=list(agents))
+
+
+def loop(name: str, *agents: BaseAgent) -> LoopAgent:
+    """Run agents in two rounds."""
+    return LoopAgent(name=name, max_iterations=2, sub_agents=list(agents))
+
+
+def graph(*nodes: BaseNode) -> Workflow:
+    """Run nodes one after the other."""
+    edges: list[Any] = [("START", nodes[0]), *pairwise(nodes)]
+    return Workflow(name="root", edges=edges)
+
+
+def fan(*nodes: BaseNode) -> Workflow:
+    """Run nodes side by side, and then take a note."""
+    join = JoinNode(name="join")
+    edges: list[Any] = [("START", nodes), *((one, join) for one in nodes), (join, noter("last"))]
+    return Workflow(name="root", edges=edges)
+
+
+def asking_node(name: str) -> FunctionNode:
+    """Build a node that asks whether it may run."""
+
+    def paid() -> str:
+        journal({"paid": f"{name}1"})
+        return name
+
+    paid.__name__ = name
+    return FunctionNode(func=paid, require_confirmation=True, rerun_on_resume=True)
+
+
+def single(name: str) -> Agent:
+    """Build an agent that pays, and is called like a tool."""
+    return payer(name, mode="single_turn")
+
+
+def task() -> Agent:
+    """Delegate to an agent that says itself when it is done."""
+    pays: Calls = [("pay", {"to": "a1"})]
+    over: Calls = [("finish_task", {"result": "paid"})]
+    a = actor("a", pays, over, "over", mode="task", tools=[gated_pay()])
+    return actor("root", calling("a"), "Done.", sub_agents=[a])
+
+
+def agent_tool() -> Agent:
+    """Call an agent in a session of its own, and then pay."""
+    pays: Calls = [("pay", {"to": "root1"})]
+    tools = [AgentTool(noter("a")), gated_pay()]
+    return actor("root", calling("a"), pays, "Done.", tools=tools)
+
+
+def both(name: str) -> Agent:
+    """Build an agent that pays and takes a note in one step."""
+    step: Calls = [("pay", {"to": f"{name}1"}), ("note", {"text": f"{name}2"})]
+    return actor(name, step, f"{name} is done.", tools=[gated_pay(), note])
+
+
+SHAPES: dict[str, Callable[[], BaseNode]] = {
+    "llm": lambda: payer("root"),
+    "sequence": lambda: sequence("root", noter("a"), payer("b"), noter("c")),
+    "parallel": lambda: parallel("root", payer("a"), payer("b"), noter("c")),
+    "loop": lambda: loop("root", noter("a", 2), payer("b", 2)),
+    "transfer": lambda: actor("root", transferring("a"), sub_agents=[payer("a")]),
+    "agent_tool": agent_tool,
+    "singles": lambda: actor(
+        "root", calling("a", "b"), "Both have paid.", sub_agents=[single("a"), single("b")]
+    ),
+    "task": task,
+    "graph": lambda: graph(noter("a"), payer("b"), noter("c")),
+    "fan": lambda: fan(payer("a"), payer("b")),
+    "parallel_of_sequences": lambda: parallel(
+        "root",
+        sequence("left", noter("a"), payer("b"), noter("c")),
+        sequence("right", noter("d"), payer("e"), noter("f")),
+    ),
+    "sequence_of_parallel": lambda: sequence(
+        "root", noter("a"), parallel("both", payer("b"), payer("c")), noter("d")
+    ),
+    "loop_of_parallel": lambda: loop("root", parallel("both", payer("a", 2), noter("b", 2))),
+    "sequence_of_loop": lambda: sequence("root", loop("twice", payer("a", 2)), noter("b")),
+    "three": lambda: parallel("root", payer("a"), payer("b"), payer("c")),
+    "parallel_twice": lambda: parallel("root", twice("a"), twice("b")),
+    "two_calls": lambda: sequence(
+        "root",
+        actor(
+            "a",
+            [("pay", {"to": "a1"}), ("pay", {"to": "a2"})],
+            "a has paid.",
+            tools=[gated_pay()],
+        ),
+        noter("b"),
+    ),
+    "beside": lambda: both("a"),
+    "beside_in_sequence": lambda: sequence("root", both("a"), noter("b")),
+    "beside_in_graph": lambda: graph(both("a"), noter("b")),
+    "transfer_in_sequence": lambda: sequence(
+        "root", actor("a", transferring("b"), sub_agents=[payer("b")]), noter("c")
+    ),
+    "transfer_in_graph": lambda: graph(
+        actor("a", transferring("b"), sub_agents=[payer("b")]), noter("c")
+    ),
+    "singles_in_graph": lambda: graph(
+        actor("a", calling("b", "c"), "Both have paid.", sub_agents=[single("b"), single("c")]),
+        noter("d"),
+    ),
+    "nodes": lambda: fan(asking_node("a"), asking_node("b"), payer("c")),
+    "own_in_sequence": lambda: sequence(
+        "root", noter("a"), Relay(name="relay", sub_agents=[payer("b")]), noter("c")
+    ),
+    "own": lambda: Relay(name="root", sub_agents=[noter("a"), payer("b"), noter("c")]),
+    "transfer_to_sequence": lambda: actor(
+        "root",
+        transferring("line"),
+        sub_agents=[sequence("line", noter("a"), payer("b"), noter("c"))],
+    ),
+    "transfer_to_parallel": lambda: actor(
+        "root", transferring("both"), sub_agents=[parallel("both", payer("a"), payer("b"))]
+    ),
+    "sequence_in_graph": lambda: graph(
+        noter("a"), sequence("line", noter("b"), payer("c"), noter("d"))
+    ),
+}
+"""The shapes, by name."""
+
+EFFECTS: dict[str, set[str]] = {
+    "llm": {"root1"},
+    "sequence": {"a1", "b1", "c1"},
+    "parallel": {"a1", "b1", "c1"},
+    "loop": {"a1", "b1", "a2", "b2"},
+    "transfer": {"a1"},
+    "agent_tool": {"a1", "root1"},
+    "singles": {"a1", "b1"},
+    "task": {"a1"},
+    "graph": {"a1", "b1", "c1"},
+    "fan": {"a1", "b1", "last1"},
+    "parallel_of_sequences": {"a1", "b1", "c1", "d1", "e1", "f1"},
+    "sequence_of_parallel": {"a1", "b1", "c1", "d1"},
+    "loop_of_parallel": {"a1", "b1", "a2", "b2"},
+    "sequence_of_loop": {"a1", "a2", "b1"},
+    "three": {"a1", "b1", "c1"},
+    "parallel_twice": {"a1", "b1", "a2", "b2"},
+    "two_calls": {"a1", "a2", "b1"},
+    "beside": {"a1", "a2"},
+    "beside_in_sequence": {"a1", "a2", "b1"},
+    "beside_in_graph": {"a1", "a2", "b1"},
+    "transfer_in_sequence": {"b1", "c1"},
+    "transfer_in_graph": {"b1", "c1"},
+    "singles_in_graph": {"b1", "c1", "d1"},
+    "nodes": {"a1", "b1", "c1", "last1"},
+    "own_in_sequence": {"a1", "b1", "c1"},
+    "own": {"a1", "b1", "c1"},
+    "transfer_to_sequence": {"a1", "b1", "c1"},
+    "transfer_to_parallel": {"a1", "b1"},
+    "sequence_in_graph": {"a1", "b1", "c1", "d1"},
+}
+"""What has been paid and noted when all was approved and all was done."""
+
+
+def build(shape: str, manner: Manner) -> App | BaseNode:
+    """Build a shape in one of the manners."""
+    root = SHAPES[shape]()
+    if manner == "bare":
+        return root
+    config = ResumabilityConfig(is_resumable=True) if manner == "resumable" else None
+    return App(name=f"{shape}_{manner}", root_agent=root, resumability_config=config)
+
+
+def write_folders(folder: Path) -> Path:
+    """Write a folder for each shape in each manner, as `adk web` would load it."""
+    for shape in SHAPES:
+        for manner in MANNERS:
+            home = folder / f"{shape}_{manner}"
+            home.mkdir(parents=True)
+            name = "root_agent" if manner == "bare" else "app"
+            (home / "__init__.py").write_text("from . import agent\n")
+            (home / "agent.py").write_text(
+                f"from worker.shapes import build\n\n{name} = build({shape!r}, {manner!r})\n"
+            )
+    return folder

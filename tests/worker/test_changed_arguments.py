@@ -1,0 +1,319 @@
+"""What is shown is what is approved is what runs, whatever changes the arguments in between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+
+from signoff.broker import stages
+from signoff.core.approval import Approval
+from signoff.core.digest import digest
+from signoff.core.lifecycle import Handoff
+from signoff.core.longrunning import LongRunning
+from signoff.core.run import Run, RunState
+from worker.office import AGENTS, MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+both_apps = pytest.mark.parametrize("app", ["changing", "changing_resumable"])
+
+SHOWN, EVIL = "DE-SHOWN", "DE-EVIL"
+TOOLS = ["pay", "pay_sync", "pay_asking", "pay_taking", "payer"]
+NAMES = {"payer": "request"}
+tools = pytest.mark.parametrize("tool", TOOLS)
+
+
+@pytest.fixture
+def long_running() -> tuple[LongRunning, ...]:
+    """The long-running tool of the agent waits for an approval."""
+    return (LongRunning(tool="order"),)
+
+
+async def put(office: Office, run: Run, **state: Any) -> None:
+    """Put something into the state of a run's session, as a PATCH of it would."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    await office.apps.sessions.append_event(
+        session,
+        Event(author="user", invocation_id="p-1", actions=EventActions(state_delta=state)),
+    )
+
+
+async def begin(office: Office, app: str, *calls: Any, **state: Any) -> Run:
+    """Submit a run in a session that has some state."""
+    session = await office.apps.sessions.create_session(
+        app_name=app, user_id="riley@example.com", state=state
+    )
+    run = await office.desk.submit(
+        app, json.dumps(calls), user="riley@example.com", session=session.id
+    )
+    await office.crew.drain(stages.run(app))
+    return await office.ledger.run(run.id)
+
+
+def call(tool: str, iban: str = SHOWN, **more: Any) -> list[Any]:
+    """Return a call as the model makes it."""
+    return [tool, {NAMES.get(tool, "iban"): iban, **more}]
+
+
+def ran(office: Office) -> list[Any]:
+    """Return to whom was paid."""
+    return [one.get("iban", one.get("request")) for one in office.executed()]
+
+
+async def only(office: Office, run: Run) -> Approval:
+    """Return the one approval of a run."""
+    (approval,) = await office.ledger.approvals(run.approvals)
+    return approval
+
+
+@both_apps
+@tools
+@pytest.mark.parametrize("key", ["iban", "plugin_iban"])
+async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
+    office: Office, app: str, tool: str, key: str
+) -> None:
+    """A callback that puts the state into the arguments gets nothing else to run."""
+    if (tool, key) == ("payer", "plugin_iban"):
+        key = "iban"
+    run = await begin(office, app, call(tool))
+    approval = await only(office, run)
+    assert approval.call.args[NAMES.get(tool, "iban")] == SHOWN
+    await office.approve(run)
+    await put(office, run, **{key: EVIL})
+    run = await office.resume(run)
+    assert ran(office) == []
+    assert run.state is RunState.FAILED
+    assert "has changed its arguments since it was asked about" in run.problem
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+@both_apps
+@tools
+async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
+    office: Office, app: str, tool: str
+) -> None:
+    """The approver is asked about what the tool gets, and the yes runs that."""
+    run = await begin(office, app, call(tool, "made up by the model"), iban="DE-KNOWN")
+    approval = await only(office, run)
+    name = NAMES.get(tool, "iban")
+    assert approval.call.args == {name: "DE-KNOWN"}
+    assert approval.digest == digest(tool, {name: "DE-KNOWN"})
+    assert approval.origin.made == digest(tool, {name: "made up by the model"})
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert ran(office) == ["DE-KNOWN"]
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.RESUMED
+
+
+@both_apps
+async def test_a_call_that_nobody_changes_says_so(office: Office, app: str) -> None:
+    """Nothing is noted of arguments that are the model's own."""
+    run = await begin(office, app, call("pay"))
+    assert (await only(office, run)).origin.made == ""
+    async with office.ledger.store.translated_client() as client:
+        assert await client.keys("*arguments:*") == []
+
+
+@both_apps
+async def test_what_a_long_running_tool_has_got_is_shown(office: Office, app: str) -> None:
+    """The result of a long-running call is approved for the call that has begun."""
+    run = await begin(office, app, call("order", "made up"), iban="DE-KNOWN")
+    assert ran(office) == ["DE-KNOWN"]
+    approval = await only(office, run)
+    assert approval.call.args == {"iban": "DE-KNOWN"}
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+
+
+@both_apps
+@pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_greedy"])
+async def test_values_inside_of_arguments_are_held_fast_too(
+    office: Office, app: str, tool: str
+) -> None:
+    """A change deep inside is a change, and a threshold gets a copy of its own."""
+    lines = [{"to": SHOWN}]
+    run = await begin(office, app, call(tool, lines=lines))
+    assert (await only(office, run)).call.args["lines"] == lines
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert [one["lines"] for one in office.executed()] == [lines]
+
+
+@both_apps
+@pytest.mark.parametrize("tool", ["pay", "pay_sync"])
+async def test_a_value_deep_inside_that_changes_is_not_run(
+    office: Office, app: str, tool: str
+) -> None:
+    """The digest is over all of the arguments."""
+    run = await begin(office, app, call(tool, lines=[{"to": SHOWN}]))
+    await office.approve(run)
+    await put(office, run, line=EVIL)
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert office.executed() == []
+
+
+@both_apps
+async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, app: str) -> None:
+    """A callback that keeps the dictionary, and changes it later, has not got the tool's."""
+    run = await begin(office, app, call("pay", lines=[{"to": SHOWN}]))
+    await office.approve(run)
+    await put(office, run, later=EVIL)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed() == [{"tool": "pay", "iban": SHOWN, "lines": [{"to": SHOWN}]}]
+
+
+@both_apps
+@tools
+async def test_an_error_callback_cannot_hide_that_nothing_was_run(
+    office: Office, app: str, tool: str
+) -> None:
+    """A callback that tells the model that all is well does not make the run end well."""
+    run = await begin(office, app, call(tool))
+    await office.approve(run)
+    await put(office, run, iban=EVIL, swallow=True)
+    run = await office.resume(run)
+    assert ran(office) == []
+    assert run.state is RunState.FAILED
+    assert "has changed its arguments" in run.problem
+
+
+@both_apps
+@pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "pay_taking"])
+async def test_a_plugin_that_replaces_a_result_leaves_no_doubt(
+    office: Office, app: str, tool: str
+) -> None:
+    """That the tool has finished is known, although ADK then asks no further plugin."""
+    run = await begin(office, app, call(tool))
+    await office.approve(run)
+    await put(office, run, replace=True)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert ran(office) == [SHOWN]
+    approval = (await office.ledger.approvals([one.id for one in await office.ledger.decided()]))[0]
+    assert approval.handoff is Handoff.RESUMED
+    assert json.loads(approval.result)["paid"] == SHOWN
+
+
+@both_apps
+@pytest.mark.parametrize("who", ["answered", "plugin_answered"])
+async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
+    office: Office, app: str, who: str
+) -> None:
+    """The tool is not entered, and the trail says so."""
+    run = await begin(office, app, call("pay"))
+    approval = await only(office, run)
+    await office.approve(run)
+    await put(office, run, **{who: True})
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed() == []
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.RESUMED
+    assert any("in the tool's place" in one.why for one in await office.ledger.history(approval.id))
+
+
+@both_apps
+async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office, app: str) -> None:
+    """Two calls of one step, each with what it was asked about."""
+    run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert sorted(ran(office)) == ["DE-1", "DE-2"]
+
+
+async def test_the_nodes_of_a_workflow_run_with_what_was_shown(office: Office) -> None:
+    """A function and a tool: both take their arguments from the state, and both as it was."""
+    run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
+    approval = await only(office, run)
+    assert approval.call.args == {"iban": SHOWN, "lines": [{"to": SHOWN}]}
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert (await only(office, run)).call.args["iban"] == SHOWN
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert ran(office) == [SHOWN, SHOWN]
+
+
+@pytest.mark.parametrize("change", [{"iban": EVIL}, {"lines": [{"to": EVIL}]}])
+async def test_a_node_that_is_a_function_does_not_run_with_another_state(
+    office: Office, change: dict[str, Any]
+) -> None:
+    """It binds its arguments anew when it runs; they are held against the approval there."""
+    run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
+    approval = await only(office, run)
+    await office.approve(run)
+    await put(office, run, **change)
+    run = await office.resume(run)
+    assert office.executed() == []
+    assert run.state is RunState.FAILED
+    assert "has changed its arguments" in run.problem
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Office) -> None:
+    """The same for a tool in a workflow."""
+    run = await begin(office, "changing_nodes", iban=SHOWN, lines=[])
+    await office.approve(run)
+    run = await office.resume(run)
+    approval = await only(office, run)
+    for one in await office.ask(run):
+        await office.desk.approve(one.id, MARA, channel="cli")
+    await put(office, run, iban=EVIL)
+    run = await office.resume(run)
+    assert ran(office) == [SHOWN]
+    assert run.state is RunState.FAILED
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+
+
+@both_apps
+@pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "grant"])
+async def test_a_callback_cannot_confirm_a_call_itself(office: Office, app: str, tool: str) -> None:
+    """A confirmation that nobody has given lets nothing run, also where it comes last."""
+    made = ["grant", {"days": 5}] if tool == "grant" else call(tool)
+    run = await begin(office, app, made, confirm=True)
+    assert office.executed() == []
+    assert run.state is RunState.COMPLETED
+    assert "No approval is on record" in run.text
+
+
+@both_apps
+async def test_the_values_of_the_approver_reach_the_tool(office: Office, app: str) -> None:
+    """A callback that changes them on their way changes a copy of its own."""
+    run = await begin(office, app, ["grant", {"days": 5}])
+    await office.approve(run, days=3)
+    await put(office, run, payload=True)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed() == [{"tool": "grant", "granted": 3, "asked": 5}]
+
+
+@both_apps
+async def test_a_tool_may_be_made_of_another_one(office: Office, app: str) -> None:
+    """What an approved tool calls inside of itself, in its own context, is its own affair."""
+    run = await begin(office, app, call("pay", "DE-0"))
+    await office.approve(run)
+    assert (await office.resume(run)).state is RunState.COMPLETED
+    run = await begin(office, app, call("pay_twice"))
+    assert (await only(office, run)).call.args == {"iban": SHOWN}
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert ran(office) == ["DE-0", f"{SHOWN}-first", f"{SHOWN}-second"]

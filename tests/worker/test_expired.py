@@ -1,0 +1,114 @@
+"""A yes is good for a while: what could not be started by then is not, and is asked again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from signoff.broker import stages
+from signoff.broker.change import Change
+from signoff.core.approval import Handoff, State
+from signoff.core.events import What
+from signoff.core.run import RunState
+from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from worker.office import MARA, Office
+
+WEEK = timedelta(days=7)
+
+
+async def approved(office: Office, **terms: object):
+    """Bring a run to its pause, and let Mara approve it while no worker is there."""
+    run = await office.submit("finance", "Reimburse me $2500")
+    (approval,) = await office.ask(run)
+    if terms:
+        was = await office.ledger.approval(approval.id)
+        assert was.terms is not None
+        after = was.model_copy(update={"terms": was.terms.model_copy(update=terms)})
+        await office.ledger.commit(Change().put(after, was=was))
+    await office.desk.approve(approval.id, MARA, channel="cli")
+    return run, await office.ledger.approval(approval.id)
+
+
+@pytest.mark.parametrize(
+    ("terms", "valid_for"),
+    [({}, WEEK), ({"valid_for": timedelta(minutes=10)}, timedelta(minutes=10))],
+    ids=["general", "of the policy"],
+)
+async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(office, terms, valid_for):
+    """The same call gets another approval, which says when the first yes was, and runs once."""
+    run, first = await approved(office, **terms)
+    office.clock.moment += valid_for
+    routed = (await office.ledger.backlog())[stages.ROUTE]
+
+    after = await office.resume(run)
+
+    assert after.state is RunState.PAUSED
+    assert not office.journal.exists()
+    assert (await office.ledger.approval(first.id)).handoff is Handoff.EXPIRED
+    (again,) = await office.ledger.approvals(after.waiting)
+    assert (again.id != first.id, again.supersedes) == (True, first.id)
+    assert (again.call, again.digest, again.state) == (first.call, first.digest, State.PENDING)
+    assert "was approved by mara" in again.hint
+    assert "Is it still wanted?" in again.hint
+    assert [one.what for one in await office.ledger.history(first.id)][-1] is What.EXPIRED
+    assert (await office.ledger.backlog())[stages.ROUTE] == routed + 1
+
+    await office.approve(after)
+    done = await office.resume(after)
+    assert done.state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+async def test_just_before_it_is_good_and_a_no_never_expires(office, answer):
+    """A no runs nothing, however old it is."""
+    run = await office.submit("finance", "Reimburse me $2500")
+    (approval,) = await office.ask(run)
+    move = office.desk.approve if answer == "approve" else office.desk.reject
+    await move(approval.id, MARA, channel="cli")
+    office.clock.moment += WEEK * (1 if answer == "reject" else 0)
+    office.clock.moment += WEEK - timedelta(milliseconds=1)
+    done = await office.resume(run)
+    assert done.state is RunState.COMPLETED
+    assert office.journal.exists() is (answer == "approve")
+
+
+async def test_a_yes_that_expires_on_its_way_starts_nothing(office):
+    """The guard looks again, just before the tool: the run fails, and says why."""
+    guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
+    apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
+    office.crew.runtime = AdkRuntime(apps, guard)
+    run, first = await approved(office)
+    office.clock.moment += timedelta(seconds=1)
+    done = await office.resume(run)
+    assert done.state is RunState.FAILED
+    assert "has expired" in done.problem
+    assert not office.journal.exists()
+    assert (await office.ledger.approval(first.id)).handoff is Handoff.FAILED
+
+
+async def test_a_no_to_the_second_question_undoes_the_yes(office):
+    """The first yes is not good for anything any more."""
+    run, _ = await approved(office)
+    office.clock.moment += WEEK
+    paused = await office.resume(run)
+    (again,) = await office.ask(paused)
+    await office.desk.reject(again.id, MARA, channel="cli", reason="not now")
+    done = await office.resume(paused)
+    assert done.state is RunState.COMPLETED
+    assert office.executed() == []
+
+
+async def test_the_second_yes_may_expire_too(office):
+    """Each question has an approval of its own."""
+    run, first = await approved(office)
+    office.clock.moment += WEEK
+    paused = await office.resume(run)
+    await office.approve(paused)
+    office.clock.moment += WEEK
+    again = await office.resume(paused)
+    assert again.state is RunState.PAUSED
+    assert len({first.id, *paused.waiting, *again.waiting}) == 3

@@ -1,0 +1,93 @@
+"""A request for input without a schema, from the approver's word to what the agent gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signoff.core.errors import PayloadError
+from signoff.core.inputrules import InputRule
+from signoff.core.lifecycle import State
+from signoff.core.run import Run, RunState
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+from worker.office import AGENTS, MARA, Office
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+
+RULE = InputRule(yes={"approved": True}, no={"approved": False, "reason": ""})
+
+
+async def told(office: Office, run: Run) -> object:
+    """Return what the agent was given for its question."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    (given,) = [
+        response
+        for event in session.events
+        if event.author == "user"
+        for response in event.get_function_responses()
+    ]
+    return (given.response or {}).get("result", given.response)
+
+
+def with_rules(office: Office, *rules: InputRule) -> None:
+    """Let the worker have these tables."""
+    runtime = AdkRuntime(office.apps, office.crew.runtime.guard, inputs=rules)  # type: ignore[attr-defined]
+    office.crew = Crew(office.ledger, runtime)
+
+
+@pytest.mark.parametrize(
+    ("yes", "words", "wanted"),
+    [
+        (True, {"values": {"value": {"approved": True}}}, {"approved": True}),
+        (True, {"values": {"value": "A-17"}}, "A-17"),
+        (True, {}, "approve"),
+        (False, {}, "reject"),
+        (False, {"reason": "not today"}, "reject: not today"),
+        (False, {"values": {"value": {"approved": False}}}, {"approved": False}),
+    ],
+)
+async def test_each_answer_reaches_the_agent(
+    office: Office, yes: bool, words: dict[str, Any], wanted: object
+) -> None:
+    """A no is a rejection, and the agent goes on with it."""
+    run = await office.submit("asks_input", "go")
+    (approval,) = await office.ask(run)
+    decide = office.desk.approve if yes else office.desk.reject
+    after = await decide(approval.id, MARA, channel="test", **words)
+    assert after.state is (State.APPROVED if yes else State.REJECTED)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert await told(office, run) == wanted
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: bool) -> None:
+    """[[inputs]] maps it to what this agent understands."""
+    with_rules(office, RULE)
+    run = await office.submit("asks_input", "go")
+    (approval,) = await office.ask(run)
+    decide = office.desk.approve if yes else office.desk.reject
+    await decide(approval.id, MARA, channel="test", reason="" if yes else "late")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    wanted = {"approved": True} if yes else {"approved": False, "reason": "late"}
+    assert await told(office, run) == wanted
+
+
+@pytest.mark.parametrize("value", [False, "no", {"approved": False}, {"decision": "denied"}])
+async def test_an_approval_whose_answer_says_no_is_refused(office: Office, value: Any) -> None:
+    """A no is never recorded as an approval."""
+    run = await office.submit("asks_input", "go")
+    (approval,) = await office.ask(run)
+    with pytest.raises(PayloadError, match="says no"):
+        await office.desk.approve(approval.id, MARA, channel="test", values={"value": value})
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING

@@ -1,0 +1,164 @@
+"""A worker that dies before each step of each shape of agents: no work is lost in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+from signoff.broker import audit, stages
+from signoff.broker.desk import Desk
+from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.ledger import Ledger
+from signoff.broker.store import Store
+from signoff.core.lifecycle import Handoff
+from signoff.core.people import Directory
+from signoff.core.run import Run, RunState
+from signoff.worker.adk.apps import Apps
+from signoff.worker.adk.composites import is_composite
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.crew import Crew
+from worker.mortal import Life, work
+from worker.office import MARA, HandClock, Office
+from worker.shapes import EFFECTS, SHAPES, write_folders
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them, and what it will take away.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Agent is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+]
+
+SHORT = ("sequence", "parallel", "loop", "transfer", "singles", "graph")
+"""The shapes whose workers die at every model call in `make test`; `make soak` has all of them."""
+
+NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel"}
+TAKEN_UP = {one for one in SHAPES if "_in_graph" not in one} - NOT_TAKEN_UP
+"""Shapes that ADK takes up wherever they were; of others a run may fail, and says so."""
+
+
+def manners(shape: str) -> tuple[str, str]:
+    """Return the manners of a shape that differ: a bare root is resumable if it is composite."""
+    return ("bare", "plain") if is_composite(SHAPES[shape]()) else ("bare", "resumable")
+
+
+with pytest.warns(Warning):  # noqa: PT030 -- of each of ADK's own agents that run others
+    VARIANTS = [(shape, manner) for shape in SHAPES for manner in manners(shape)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agents."""
+    return write_folders(tmp_path_factory.mktemp("shapes"))
+
+
+@pytest.fixture
+async def office(
+    worker_redis: EmbeddedRedis, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Office]:
+    """An office whose sessions outlive its workers, in this process."""
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
+    clock = HandClock()
+    ledger = Ledger(Store.open(worker_redis.url, clock=clock))
+    await ledger.store.client.flushall()
+    guard = GuardPlugin(ledger)
+    apps = Apps(folder, InMemorySessionService(), lambda: guard)
+    desk = Desk(ledger, Directory([MARA]))
+    yield Office(ledger, desk, Crew(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
+    await apps.close()
+    await ledger.close()
+
+
+async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
+    """Take a run to its end; its worker of one turn has the given life, and a living one follows.
+
+    Returns:
+        The run; None where it has no such turn.
+    """
+    office.journal.unlink(missing_ok=True)
+    run = await office.desk.submit(app, "go", user="riley@example.com")
+    for number in range(8):
+        stage = stages.resume(app) if number else stages.run(app)
+        if number == turn:
+            await work(office, stage, life)
+        await office.crew.drain(stage)
+        run = await office.ledger.run(run.id)
+        if run.state is not RunState.PAUSED:
+            return run if number >= turn else None
+        await office.approve(run)
+    raise AssertionError(f"{app} does not come to an end")
+
+
+def model_calls(steps: Sequence[str]) -> list[int]:
+    """Return before which steps a model is called."""
+    return [place for place, step in enumerate(steps, 1) if step == "model"]
+
+
+def many(steps: Sequence[str]) -> list[int]:
+    """Return the model calls, and every third of all steps."""
+    return sorted({*model_calls(steps), *range(1, len(steps) + 1, 3)})
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("shape", "manner"), [one for one in VARIANTS if one[0] in SHORT])
+async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: str) -> None:
+    """A run that says `completed` has done everything, and each payment was made once at most."""
+    await kill(office, shape, manner, model_calls)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("shape", "manner"), VARIANTS)
+async def test_no_work_is_lost_in_silence_in_any_shape(
+    office: Office, shape: str, manner: str
+) -> None:
+    """That holds for every shape, and for deaths in between."""
+    await kill(office, shape, manner, many)
+
+
+async def kill(
+    office: Office, shape: str, manner: str, deaths: Callable[[Sequence[str]], list[int]]
+) -> None:
+    """Kill the worker of each turn at these steps, and hold each end against what was done."""
+    app = f"{shape}_{manner}"
+    ends: Counter[RunState] = Counter()
+    for turn in range(8):
+        whole = Life()
+        run = await walk(office, app, turn, whole)
+        if run is None:
+            break
+        for place in deaths(whole.steps):
+            life = Life(place)
+            run = await walk(office, app, turn, life)
+            assert run is not None
+            assert life.ended
+            await require_nothing_lost(office, run, shape, f"{app} {turn}.{place}")
+            ends[run.state] += 1
+    # Only a tool that was at work leaves a doubt.
+    if shape in TAKEN_UP and manner != "plain":
+        assert not ends[RunState.FAILED]
+        assert ends[RunState.COMPLETED]
+    await audit.verify(office.ledger.store)
+
+
+async def require_nothing_lost(office: Office, run: Run, shape: str, where: str) -> None:
+    """Hold a run that has ended against what was really done."""
+    lines = office.executed()
+    paid = Counter(str(line["paid"]) for line in lines if "paid" in line)
+    done = {str(line[key]) for line in lines for key in ("paid", "noted") if key in line}
+    assert not paid or max(paid.values()) == 1, where
+    if run.state is RunState.COMPLETED:
+        why = (await office.ledger.history(run.id))[-1].why
+        missing = EFFECTS[shape] - done
+        assert not missing or why.startswith("ADK did not go on to"), (where, missing)
+        assert not any("misled" in line for line in lines), where
+    else:
+        assert run.problem, where
+    for one in await office.ledger.approvals(run.approvals):
+        executed = str(one.call.args.get("to")) in paid
+        assert one.handoff is not Handoff.RESUMED or executed or "to" not in one.call.args, where

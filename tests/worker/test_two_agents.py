@@ -1,0 +1,96 @@
+"""Two agents that pause in one turn: each answer reaches the agent that has asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from signoff.broker import audit, stages
+from signoff.core.approval import Approval
+from signoff.core.lifecycle import Handoff
+from signoff.core.run import Run, RunState
+from worker.office import MARA, Office
+from worker.shapes import write_folders
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them, and what it will take away.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Agent is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+]
+
+SHAPES = ("parallel", "singles", "fan")
+APPS = [f"{shape}_{manner}" for shape in SHAPES for manner in ("plain", "resumable")]
+MORE = ["parallel_bare", "three_plain", "sequence_of_parallel_bare", "nodes_plain"]
+
+
+@pytest.fixture(scope="module")
+def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shapes of agents."""
+    return write_folders(tmp_path_factory.mktemp("shapes"))
+
+
+async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:
+    """Submit a run; return it with the approvals of its first pause, sent to Mara."""
+    run = await office.submit(app, "go")
+    asked = await office.ask(run)
+    assert len(asked) > 1
+    return run, asked
+
+
+def paid(office: Office) -> list[str]:
+    """Return who was paid, in alphabetical order."""
+    return sorted(str(line["paid"]) for line in office.executed() if "paid" in line)
+
+
+def payee(approval: Approval) -> str:
+    """Return who is paid on an approval."""
+    return str(approval.call.args["to"])
+
+
+@pytest.mark.parametrize("app", [*APPS, *MORE])
+async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
+    """No approval counts as handed on whose tool did not run."""
+    run, asked = await pause(office, app)
+    for approval in asked:
+        await office.desk.approve(approval.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    after = await office.ledger.approvals([one.id for one in asked])
+    assert {one.handoff for one in after} == {Handoff.RESUMED}
+    assert len(paid(office)) == len(set(paid(office))) == len(asked)
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("app", APPS)
+async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: bool) -> None:
+    """What was approved runs, what was rejected does not, in either order of asking."""
+    run, asked = await pause(office, app)
+    refused = asked[-1 if last else 0]
+    for approval in asked:
+        decide = office.desk.reject if approval is refused else office.desk.approve
+        await decide(approval.id, MARA, channel="cli", reason="not this one")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert paid(office) == sorted(payee(one) for one in asked if one is not refused)
+
+
+@pytest.mark.parametrize("app", ["transfer_to_parallel_plain", "sequence_in_graph_plain"])
+async def test_an_answer_that_adk_drops_fails_the_run(office: Office, app: str) -> None:
+    """The approval is not handed on, its tool has not run, and the approver is told."""
+    run = await office.submit(app, "go")
+    asked = await office.ask(run)
+    for approval in asked:
+        await office.desk.approve(approval.id, MARA, channel="cli")
+    run = await office.resume(run)
+    after = await office.ledger.approvals([one.id for one in asked])
+    for one in after:
+        ran = payee(one) in paid(office)
+        assert (one.handoff is Handoff.RESUMED) is ran
+    assert run.state is RunState.FAILED
+    assert "did not go on from it" in run.problem
+    told = await office.ledger.claim(stages.deliver("email"), limit=100)
+    unheard = {str(one.body["approval"]) for one in told.items if "problem" in one.body}
+    assert {one.id for one in after if one.handoff is Handoff.FAILED} <= unheard

@@ -1,0 +1,311 @@
+"""Agents that run other agents: when their turn is over, and what ADK leaves undone in them.
+
+An event that ADK calls final (`Event.is_final_response`) is not the end of a turn: it may be a
+checkpoint without a word, or the last word of an inner agent. Who runs whom tells:
+
+- A `SequentialAgent`, `LoopAgent` or `ParallelAgent` of a resumable app writes checkpoints, and the
+  last one says ``end_of_agent``. ADK takes such a root up where it was.
+- In an app that is not resumable it writes nothing, and ADK cannot take it up. After a confirmation
+  ADK runs the agent that asked, and nothing behind it (google.adk.agents._agent_router).
+- A user's own `BaseAgent` is entered from its beginning, unless it writes checkpoints itself.
+- Between an LLM agent and the agents it transfers to, the turn is over when one of them has spoken.
+- A workflow may always be run again, and does what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Final
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.loop_agent import LoopAgent, LoopAgentState
+from google.adk.agents.parallel_agent import ParallelAgent
+from google.adk.agents.sequential_agent import SequentialAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.workflow import BaseNode, Workflow
+
+_ADKS_OWN: Final = (SequentialAgent, LoopAgent, ParallelAgent)
+
+
+class Remainder(Enum):
+    """What is left of a turn that a worker did not finish."""
+
+    NOTHING = auto()
+    """The turn is over: it pauses, or its root has come to its end."""
+    RESUMABLE = auto()
+    """ADK does the rest when it is run again."""
+    LOST = auto()
+    """There may be a rest, and ADK cannot do it."""
+
+
+def is_composite(root: BaseNode) -> bool:
+    """Return whether this is one of ADK's own agents that run others in an order of their own."""
+    return isinstance(root, _ADKS_OWN)
+
+
+def has_order(root: BaseNode) -> bool:
+    """Return whether agents in there run others in an order of their own."""
+    return any(not isinstance(one, LlmAgent) for top in _agents(root) for one in _tree(top))
+
+
+def remainder(
+    root: BaseNode, events: Sequence[Event], *, paused: bool, resumable: bool
+) -> Remainder:
+    """Return what is left of a turn.
+
+    Args:
+        root: The root agent.
+        events: Those of the invocation.
+        paused: Whether it waits for somebody.
+        resumable: Whether the app is.
+    """
+    if not any(event.author != "user" for event in events):
+        return Remainder.RESUMABLE
+    at_work = _at_work(root, events)
+    if not isinstance(root, BaseAgent) and not all(_has_ended(one, events) for one in at_work):
+        # A workflow takes such a node for done as soon as it has said anything.
+        return Remainder.LOST
+    if not isinstance(root, BaseAgent) or not at_work:
+        spoken = isinstance(root, LlmAgent) and ends_with_word(events)
+        return Remainder.NOTHING if paused or spoken else Remainder.RESUMABLE
+    top = at_work[-1]
+    checkpoints = any(event.author == top.name and is_checkpoint(event) for event in events)
+    goes_on = resumable and top is root and (is_composite(top) or checkpoints)
+    pause = paused and (goes_on or not _runs_side_by_side(top))
+    if pause or _has_ended(top, events):
+        return Remainder.NOTHING
+    return Remainder.RESUMABLE if goes_on else Remainder.LOST
+
+
+def reopened(root: BaseNode, events: Sequence[Event]) -> list[Event]:
+    """Return checkpoints without which agents would be passed over in the next round of a loop.
+
+    ADK forgets at each round which agents have ended, and writes nothing of it: taken up in a later
+    round, a `ParallelAgent` finds that its agents have ended, and runs none of them.
+
+    Args:
+        root: The root agent of a resumable app.
+        events: Those of the invocation.
+    """
+    found = []
+    for side in (one for top in _agents(root) for one in _tree(top)):
+        if not isinstance(side, ParallelAgent):
+            continue
+        loops = {one.name for one in _ancestors(side) if isinstance(one, LoopAgent)}
+        for agent in side.sub_agents:
+            place = _last_end(agent, events)
+            if place is not None and _is_round_over(loops, events, place):
+                end = events[place]
+                actions = EventActions(agent_state=_beginning(agent))
+                found.append(
+                    Event(
+                        author=agent.name,
+                        invocation_id=end.invocation_id,
+                        branch=end.branch,
+                        actions=actions,
+                    )
+                )
+    return found
+
+
+def has_spoken(events: Sequence[Event], agent: str, branch: str | None) -> bool:
+    """Return whether the last thing that an agent did, at its place in the turn, was to speak."""
+    own = [one for one in events if one.author == agent and one.branch == branch and one.content]
+    return bool(own) and own[-1].is_final_response() and not calls_others(own[-1])
+
+
+def ends_with_word(events: Sequence[Event]) -> bool:
+    """Return whether the last thing in a turn is the last word of the agent that holds it.
+
+    Agents that are called like tools, and tasks, work in branches and scopes of their own.
+    """
+    said = [event for event in events if event.content]
+    last = said[-1] if said else None
+    return (
+        last is not None
+        and last.author != "user"
+        and not last.branch
+        and not last.isolation_scope
+        and last.is_final_response()
+        and not calls_others(last)
+    )
+
+
+def is_checkpoint(event: Event) -> bool:
+    """Return whether an agent of a resumable app says how far it is, or that it has ended."""
+    return event.actions.agent_state is not None or bool(event.actions.end_of_agent)
+
+
+def calls_others(event: Event) -> bool:
+    """Return whether an event calls tools that are not long-running: no turn ends with it.
+
+    ADK calls an event final that has a long-running call, whatever else the model has called.
+    """
+    long_running = event.long_running_tool_ids or ()
+    return any(call.id not in long_running for call in event.get_function_calls())
+
+
+def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
+    """Return the agents of a workflow whose last step is a tool call that has no result.
+
+    In a resumable app ADK takes such a node for done and goes on behind it.
+
+    Args:
+        root: The root agent.
+        events: Those of the invocation.
+    """
+    if isinstance(root, BaseAgent):
+        return []
+    given = {one.id for event in events for one in event.get_function_responses()}
+    inner = {place for event in events for place in (event.branch, event.isolation_scope) if place}
+    last = {(one.author, one.branch): one for one in events if one.content}
+    found = {}
+    for event in last.values():
+        for call in event.get_function_calls():
+            own = call.id not in (event.long_running_tool_ids or ()) and call.id not in given
+            # An agent that is called like a tool works in a branch, or a scope, of the call's id.
+            if own and not any(str(call.id) in place for place in inner):
+                found[event.author or ""] = event
+    return list(found)
+
+
+def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
+    """Yield the LLM agents that the root, or its nodes, have as sub-agents, or are."""
+    for top in _agents(root):
+        for one in _tree(top):
+            if isinstance(one, LlmAgent):
+                yield one
+
+
+def unheard_because(root: BaseNode, agent: str) -> str:
+    """Say why an agent never hears the answer to what it asks; "" where it does.
+
+    Args:
+        root: The root agent.
+        agent: The name of the agent that asks.
+    """
+    path = _path(root, agent)
+    outer = next((one for one in path if not isinstance(one, LlmAgent)), None)
+    if outer is not None and not isinstance(root, BaseAgent):
+        return f"{outer.name!r} is a node of a workflow, and ADK takes the answer for its output"
+    side = next((one for one in path if isinstance(one, ParallelAgent)), None)
+    if side is not None and isinstance(root, LlmAgent):
+        return f"ADK looks for the answer outside of {side.name!r}, to which the turn was handed"
+    return ""
+
+
+def undone(root: BaseNode, asked: Iterable[str], *, resumable: bool) -> str:
+    """Say what ADK does not do any more once agents have got their answers; "" for nothing.
+
+    Args:
+        root: The root agent.
+        asked: The names of the agents that have asked.
+        resumable: Whether the app is.
+    """
+    if resumable and is_composite(root):
+        return ""
+    lost: dict[str, None] = {}
+    for name in asked:
+        for outside, inside in pairwise(_path(root, name)):
+            lost.update(dict.fromkeys(_behind(outside, inside)))
+    return ", ".join(lost)
+
+
+def _behind(outside: BaseAgent, inside: BaseAgent) -> list[str]:
+    """Return what an agent would do after one of its sub-agents."""
+    names = [one.name for one in outside.sub_agents]
+    later = names[names.index(inside.name) + 1 :]
+    match outside:
+        case LlmAgent() | ParallelAgent():
+            return []
+        case SequentialAgent():
+            return [f"{name!r} in {outside.name!r}" for name in later]
+        case LoopAgent():
+            rounds = [] if outside.max_iterations == 1 else [f"further rounds of {outside.name!r}"]
+            return [*(f"{name!r} in {outside.name!r}" for name in later), *rounds]
+    return [f"what {outside.name!r} does after {inside.name!r}"]
+
+
+def _agents(root: BaseNode) -> list[BaseAgent]:
+    """Return the agents that are no sub-agents of others: the root, or the nodes of a workflow."""
+    if isinstance(root, BaseAgent):
+        return [root]
+    nodes = [getattr(root, "_node", None)]
+    if isinstance(root, Workflow) and root.graph is not None:
+        nodes += root.graph.nodes
+    return [one for node in nodes if isinstance(node, BaseNode) for one in _agents(node)]
+
+
+def _tree(agent: BaseAgent) -> Iterator[BaseAgent]:
+    yield agent
+    for one in agent.sub_agents:
+        yield from _tree(one)
+
+
+def _ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
+    outer = agent.parent_agent
+    while outer is not None:
+        yield outer
+        outer = outer.parent_agent
+
+
+def _path(root: BaseNode, name: str) -> list[BaseAgent]:
+    """Return the agents from the outermost to the one of this name; none where there is none."""
+    agent = next((one for top in _agents(root) if (one := top.find_agent(name))), None)
+    return [*reversed(list(_ancestors(agent))), agent] if agent is not None else []
+
+
+def _at_work(root: BaseNode, events: Sequence[Event]) -> list[BaseAgent]:
+    """Return the outermost agents at work that are no LLM agents; the latest one comes last."""
+    found: dict[str, BaseAgent] = {}
+    for event in events:
+        path = _path(root, event.author or "")
+        outer = next((one for one in path if not isinstance(one, LlmAgent)), None)
+        if outer is not None:
+            found.pop(outer.name, None)
+            found[outer.name] = outer
+    return list(found.values())
+
+
+def _has_ended(agent: BaseAgent, events: Sequence[Event]) -> bool:
+    """Return whether the last checkpoint of an agent says so."""
+    own = [event for event in events if event.author == agent.name and is_checkpoint(event)]
+    return bool(own) and bool(own[-1].actions.end_of_agent)
+
+
+def _last_end(agent: BaseAgent, events: Sequence[Event]) -> int | None:
+    """Return where an agent has ended, None where it has done something since, or never ended."""
+    own = [place for place, event in enumerate(events) if event.author == agent.name]
+    return own[-1] if own and events[own[-1]].actions.end_of_agent else None
+
+
+def _is_round_over(loops: Collection[str], events: Sequence[Event], place: int) -> bool:
+    """Return whether one of these loops has begun another round since."""
+    rounds: dict[str, int] = {}
+    for at, event in enumerate(events):
+        state = event.actions.agent_state
+        if event.author in loops and state is not None:
+            count = LoopAgentState.model_validate(state).times_looped
+            if at > place and count > rounds.get(event.author, count):
+                return True
+            if at < place:
+                rounds[event.author] = count
+    return False
+
+
+def _beginning(agent: BaseAgent) -> dict[str, str]:
+    """Return the state of an agent that begins; an empty one of a sequence says that it is over."""
+    if isinstance(agent, SequentialAgent) and agent.sub_agents:
+        return {"current_sub_agent": agent.sub_agents[0].name}
+    return {}
+
+
+def _runs_side_by_side(agent: BaseAgent) -> bool:
+    """Return whether agents in there may still have been at work when another one asked."""
+    return not isinstance(agent, LlmAgent | SequentialAgent | LoopAgent) or any(
+        map(_runs_side_by_side, agent.sub_agents)
+    )

@@ -1,0 +1,112 @@
+"""Stands between ADK and a tool's own code, where nothing comes in between any more.
+
+ADK runs the callbacks of an agent after those of the plugins, on the very dictionary that the tool
+then gets. So a plugin that is content with the arguments cannot know what the tool will get. What
+is put in front of `run_async` and `check_require_confirmation` of the tool itself can: it gives
+both a copy of their own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, Self
+from weakref import WeakKeyDictionary
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+
+_RUN: Final = "run_async"
+_ASK: Final = "check_require_confirmation"
+
+
+Inner = Callable[[dict[str, Any]], Awaitable[Any]]
+"""A tool's own code, for arguments."""
+
+
+class Entry(Protocol):
+    """Who is asked before one call enters its tool. It must not keep the context of the call.
+
+    Attributes:
+        tool: The tool that the call is of.
+        entered: Whether the call is inside of it: what the tool calls then is its own affair.
+    """
+
+    tool: BaseTool
+    entered: bool
+
+    async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run the tool's own code with arguments of its own, or do not."""
+
+    async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
+        """Take note that the tool's own gate asks about the call with these arguments."""
+
+
+_entries: WeakKeyDictionary[ToolContext, Entry] = WeakKeyDictionary()
+
+
+def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
+    """Put an entry between ADK and the tool, for the call that has this context."""
+    _entries[context] = entry
+    for name, kind in ((_RUN, _Run), (_ASK, _Ask)):
+        found = getattr(tool, name)
+        if not isinstance(found, _Before):
+            # Some tools are models that refuse unknown fields.
+            object.__setattr__(tool, name, kind(tool, found))
+        elif found.tool is not tool:
+            # The tool is a copy of one that has it: toolsets with a prefix make them.
+            inner = found.inner
+            own = inner.__func__.__get__(tool) if hasattr(inner, "__func__") else inner
+            object.__setattr__(tool, name, kind(tool, own))
+
+
+def entry_of(context: ToolContext) -> Entry | None:
+    """Return the entry of the call that has this context."""
+    return _entries.get(context)
+
+
+def copied(args: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of arguments that shares nothing with them.
+
+    What cannot be copied, a callback has put there; it is no JSON, and so nobody can approve it.
+    """
+    try:
+        return copy.deepcopy(args)
+    except Exception:  # noqa: BLE001 -- a class may raise anything when it is copied
+        return dict(args)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    tool: BaseTool
+    inner: Callable[..., Awaitable[Any]]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+
+class _Run(_Before):
+    """Stands before `BaseTool.run_async`."""
+
+    async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ANN401
+        entry = _entries.get(tool_context)
+        if entry is None or entry.entered or entry.tool is not self.tool:
+            return await self.inner(args=args, tool_context=tool_context)
+        entry.entered = True
+        return await entry.run(
+            args, tool_context, lambda own: self.inner(args=own, tool_context=tool_context)
+        )
+
+
+class _Ask(_Before):
+    """Stands before `BaseTool.check_require_confirmation`."""
+
+    async def __call__(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
+        got = copied(args)
+        asks: bool = await self.inner(copied(args), tool_context)
+        entry = _entries.get(tool_context)
+        of_this = entry is not None and entry.tool is self.tool
+        if asks and entry is not None and of_this and tool_context.tool_confirmation is None:
+            await entry.asked(got, tool_context)
+        return asks
