@@ -152,9 +152,7 @@ class TestInput:
         run = await office.submit(f"beside{suffix}", "go")
         asked = {one.kind: one for one in await office.ask(run)}
         assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-        await office.desk.approve(
-            asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
-        )
+        await office.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []

@@ -179,9 +179,7 @@ async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, s
     run = await odd_agents.submit(f"beside{suffix}", "go")
     asked = {one.kind: one for one in await odd_agents.ask(run)}
     assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-    await odd_agents.desk.approve(
-        asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
-    )
+    await odd_agents.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []
