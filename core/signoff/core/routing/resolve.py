@@ -15,7 +15,6 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE, Pick, Turns
 from signoff.core.policies.levels import Level, Seat
 
-REQUESTERS_MANAGER: Final = "requester.manager"
 _ABOVE: Final = re.compile(r"requester(\.manager)+")
 SCHEDULE: Final = "schedule:"
 SLACK_GROUP: Final = "slack-group:"
