@@ -176,8 +176,8 @@ def print_approval(
             who = _name(directory, vote.by)
             if vote.stands_for not in {"", vote.by}:
                 who += f" for {_name(directory, vote.stands_for)}"
-            said = vote.decision
-            add(votes, who, vote.verdict.value, said.channel, moment(said.at), said.reason)
+            given = vote.decision
+            add(votes, who, vote.verdict.value, given.channel, moment(given.at), given.reason)
         out.print(votes)
     if shape.comments:
         out.print(Text("\nsaid", style="bold"))
