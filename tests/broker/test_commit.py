@@ -16,6 +16,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -365,7 +366,7 @@ async def test_history_is_in_order(ledger: Ledger) -> None:
     approval = make_approval(origin=make_origin(run="run_h"))
     change = Change().put(approval, was=None)
     for number in range(30):
-        _, events = approval.delivered("mara", "email", "<1>", now=approval.opened_at)
+        _, events = deliveries.delivered(approval, "mara", "email", "<1>", now=approval.opened_at)
         change.note([events[0].model_copy(update={"why": str(number)})])
     await ledger.commit(change)
     for subject in (approval.id, "run_h"):

@@ -15,8 +15,7 @@ from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.grants.grant import Grant
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 
 RULES = GrantRules(
     who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"

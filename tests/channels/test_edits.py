@@ -14,9 +14,9 @@ from signoff.channels.words.phrases import outcome
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.reply_context import context_of
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import Edits, Fallback
-from signoff.core.replies.context import context_of
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 

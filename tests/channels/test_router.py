@@ -12,9 +12,10 @@ from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Refused
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
 from signoff.core.approvals.approval import State
+from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
-from signoff.core.policies import selection
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing import selection
 from signoff.testing import FakeChannel
 
 
@@ -232,7 +233,7 @@ async def test_when_the_default_is_not_reached_either_it_is_said_once(channels):
 
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.PENDING
-    assert not after.reachable
+    assert not is_reachable(after)
     assert (await channels.whats(approval))[-1] is What.UNROUTABLE
     assert set((await channels.ledger.backlog()).values()) == {0}
 

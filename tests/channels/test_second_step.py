@@ -13,8 +13,8 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.two_step import mark_of
 from signoff.core.policies.policy import Edits, Fallback, Policy
 
 MAILBOX = "approvals@signoff.example"

@@ -26,7 +26,7 @@ from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.http import Server
 from signoff.cli.config.settings import load_settings
 from signoff.cli.processes import build
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 
 ORIGIN = "https://approvals.example.com"
 SECRET = "whsec_" + "YWJj" * 10

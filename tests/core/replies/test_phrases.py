@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.core.replies.languages import CODES
+from signoff.core.lexicon.languages import CODES
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject
 from signoff.core.replies.text import Names, ReplyContext

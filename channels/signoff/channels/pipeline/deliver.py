@@ -36,6 +36,7 @@ from signoff.channels.pipeline.port import (
 from signoff.channels.pipeline.route import route_again
 from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import levels, phrases
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.cards.card import Row, card
 from signoff.core.directory.people import Directory
@@ -245,7 +246,8 @@ class Delivery:
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
             if is_card:
-                after_it, events = approval.delivered(
+                after_it, events = deliveries.delivered(
+                    approval,
                     person,
                     name,
                     result.receipt,
@@ -256,10 +258,13 @@ class Delivery:
                 change.put(after_it, was=approval).note(events)
             elif item.body.get("kind") == Kind.UPDATE:
                 if asked is not None and result.shown not in {Shown.UNKNOWN, asked.shown}:
-                    change.put(approval.rewritten(person, name, shown=result.shown), was=approval)
+                    change.put(
+                        deliveries.rewritten(approval, person, name, shown=result.shown),
+                        was=approval,
+                    )
                 self._settled(change, item, approval, sent)
             elif result.copy:
-                change.put(approval.rewritten(person, name, result.copy), was=approval)
+                change.put(deliveries.rewritten(approval, person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
         if is_card:
@@ -312,9 +317,9 @@ def refuse(
 
     When that leaves nobody who may see the question, the default is asked.
     """
-    after, events = approval.undelivered(person, channel, reason, now=now)
+    after, events = deliveries.undelivered(approval, person, channel, reason, now=now)
     change.put(after, was=approval).note(events)
-    if after.state is State.PENDING and not after.reachable:
+    if after.state is State.PENDING and not deliveries.is_reachable(after):
         route_again(change, after)
 
 

@@ -20,15 +20,22 @@ from signoff.channels.pipeline.reminders import remind
 from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
 from signoff.channels.words.grants import tell_use
 from signoff.channels.words.told import tell_move
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Fallback, Policy, Terms
-from signoff.core.policies.selection import Choice, again, choose, owners_of
 from signoff.core.routing.escalation import is_due, move_on
+from signoff.core.routing.selection import (
+    Choice,
+    again,
+    choose,
+    owners_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -207,7 +214,11 @@ class Router:
             return self._ask_default(item, approval, now)
         if item.body.get("fallback"):
             # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
-            return change if approval.reachable else self._ask_others(item, approval, now)
+            return (
+                change
+                if deliveries.is_reachable(approval)
+                else self._ask_others(item, approval, now)
+            )
         if item.body.get("remind"):
             nth = str(item.body["remind"])
             return remind(change, approval, self._desk.directory, nth=nth, now=now)
@@ -354,7 +365,7 @@ class Router:
         stranded: bool = False,
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
-        asked = approval.also_asked(fresh, start.turn)
+        asked = with_cards(approval.asked, fresh, start.turn)
         after, events = approval.ask(
             terms,
             asked,
@@ -402,7 +413,7 @@ class Router:
             why = f"it could not be routed in {item.attempts} attempts: {problem}"
             change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
             here = item.body.get("turn") == approval.turn and not item.body.get("fallback")
-            if here and approval.state is State.PENDING and not approval.reachable:
+            if here and approval.state is State.PENDING and not deliveries.is_reachable(approval):
                 # This level gets no cards: those of the next one are asked, or the default.
                 route_again(change, approval)
         return change

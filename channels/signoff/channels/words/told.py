@@ -14,8 +14,8 @@ from signoff.channels.pipeline.targets import EMAIL, SLACK, TOKENS
 from signoff.channels.words import collaboration
 from signoff.channels.words.phrases import Words
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import Sort
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import Sort
 from signoff.core.directory.people import Directory, Person
 
 

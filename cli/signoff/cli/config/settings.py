@@ -44,11 +44,11 @@ from signoff.cli.config.sources import (
     text_of,
 )
 from signoff.cli.config.toml_lines import line_of
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.directory.schedules import Schedule
-from signoff.core.payloads.input_rules import InputRule
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.worker.ces.rules import Rules
 

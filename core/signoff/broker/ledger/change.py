@@ -17,7 +17,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
-from signoff.core.directory.people import normal_address
+from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
 
@@ -106,7 +106,7 @@ def scope_key(app: str, tool: str, user: str) -> str:
 
 def requests_key(identity: str) -> str:
     """Return the index of what somebody has asked for under one of their identities."""
-    text = normal_address(identity).encode("utf-8", "backslashreplace")
+    text = identity_key(identity).encode("utf-8", "backslashreplace")
     return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 

@@ -27,13 +27,15 @@ from typing import Final, NamedTuple
 from signoff.core.base.dates import read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
-from signoff.core.payloads.entries import Entries, assignment, entries_on_line
-from signoff.core.payloads.payload import fields_of, parse_values
-from signoff.core.replies.languages import TOPIC, Language, Role, language, stems
-from signoff.core.replies.patterns import Bound, Match
-from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
-from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import (
+from signoff.core.lexicon.languages import (
+    TOPIC,
+    Language,
+    Role,
+    language,
+    stems,
+)
+from signoff.core.lexicon.patterns import Bound, Match
+from signoff.core.lexicon.tokens import (
     MARKS,
     NEWLINE,
     is_han,
@@ -41,6 +43,10 @@ from signoff.core.replies.tokens import (
     is_spaceless,
     phrase_tokens,
 )
+from signoff.core.payloads.entries import Entries, assignment, entries_on_line
+from signoff.core.payloads.payload import fields_of, parse_values
+from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
+from signoff.core.replies.text import Names, ReplyContext, Text
 
 _MOST_NAMES: Final = 4
 _MOST_WORDS_OF_A_CALL: Final = 8

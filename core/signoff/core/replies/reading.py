@@ -15,14 +15,22 @@ from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
+from signoff.core.lexicon.languages import (
+    CODES,
+    Role,
+    languages,
+)
+from signoff.core.lexicon.tokens import (
+    MARKS,
+    NEWLINE,
+    is_spaceless,
+)
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
-from signoff.core.replies.languages import CODES, Role, languages
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'

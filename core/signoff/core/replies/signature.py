@@ -11,9 +11,13 @@ from functools import lru_cache
 from typing import Final
 
 from signoff.core.base.text import plain_line, unaccented
-from signoff.core.replies.languages import languages
+from signoff.core.lexicon.languages import languages
+from signoff.core.lexicon.tokens import (
+    is_hiragana,
+    is_spaceless,
+    phrase_tokens,
+)
 from signoff.core.replies.text import Names
-from signoff.core.replies.tokens import is_hiragana, is_spaceless, phrase_tokens
 
 LONGEST_LINE: Final = 200
 _LONGEST_NAME: Final = 24

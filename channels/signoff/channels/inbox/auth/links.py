@@ -22,7 +22,7 @@ from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts, limited
 from signoff.channels.inbox.settings import ROOT
-from signoff.core.directory.people import normal_address
+from signoff.core.directory.people import identity_key
 
 LASTS: Final = timedelta(minutes=10)
 """How long a link is good for."""
@@ -86,7 +86,7 @@ class Links:
         Raises:
             TooManyAttempts: For this address, whoever's it is, or from this peer.
         """
-        wanted = normal_address(address)
+        wanted = identity_key(address)
         about = hashed(wanted)
         of_peer = Rule(f"tries:links:peer:{hashed(network_of(peer))}", *_PEER_LIMIT)
         of_address = limited(f"tries:links:address:{about}", _ADDRESS_LIMITS)

@@ -16,7 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from signoff.core.replies.tokens import Token, is_spaceless, phrase_tokens
+from signoff.core.lexicon.tokens import (
+    Token,
+    is_spaceless,
+    phrase_tokens,
+)
 
 _OPEN: Final = {"(": ")", "[": "]"}
 _DEEPEST: Final = 8

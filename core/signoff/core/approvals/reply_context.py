@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from signoff.core.approvals.answers import template_of
 from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.directory.people import Directory, Person
-from signoff.core.payloads.answer import template_of
 from signoff.core.replies.text import Names, ReplyContext
 
 
@@ -14,7 +14,7 @@ def context_of(approval: Approval, person: Person, directory: Directory) -> Repl
     """Return what is known about an approval that somebody replies to.
 
     Without a payload template the arguments of the call are what a reply may name: other values for
-    them are a proposal, which `signoff.core.payloads.answer.meaning_of_yes` tells from an approval.
+    them are a proposal, which `answers.meaning_of_yes` tells from an approval.
     """
     origin, call = approval.origin, approval.call
     template = template_of(approval.kind, call, approval.template)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from signoff.core.approvals.question import Question
+from signoff.core.approvals.approval import Approval
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -187,7 +187,7 @@ def _asked_all_the_same(
             )
 
 
-def again(approval: Question, directory: Directory, *, now: datetime) -> Start:
+def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
     """Return the present level as one that begins now, with the same people."""
     rules, ids = approval.ballot.rules, approval.ballot.own
     if approval.in_two_steps:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
+from signoff.core.approvals.inputs import REASON_NAMES
 from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
 from signoff.core.payloads.digest import require_canonical
-from signoff.core.payloads.inputs import REASON_NAMES
 from signoff.core.policies import conditions
 
 WHEN_NAMES = ("app", "agent", "message", "payload")

@@ -1,4 +1,4 @@
-"""The words of each language, read from `lexicon/*.toml`: one file a language, data only.
+"""The words of each language, read from the `.toml` files beside it: data, a file each.
 
 What the tables of a file mean, and how a language is added: docs/how-to/add-a-language.md.
 """
@@ -15,8 +15,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from signoff.core.replies.patterns import Phrases
-from signoff.core.replies.tokens import phrase_tokens
+from signoff.core.lexicon.patterns import Phrases
+from signoff.core.lexicon.tokens import phrase_tokens
 
 CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
 """The languages there are, English first: its words are known in every other one."""
@@ -203,9 +203,7 @@ def language(code: str) -> Language:
     Raises:
         ValueError: Its file cannot be read; the message says where.
     """
-    text = (
-        resources.files(__package__).joinpath("lexicon").joinpath(f"{code}.toml").read_text("utf-8")
-    )
+    text = resources.files(__package__).joinpath(f"{code}.toml").read_text("utf-8")
     return Language(code, LexiconFile.model_validate(tomllib.loads(text)))
 
 
@@ -217,9 +215,7 @@ def languages() -> Iterator[Language]:
 @lru_cache
 def stems() -> dict[str, tuple[str, ...]]:
     """Return how the words begin by which a tool shows what it is about, by topic."""
-    text = (
-        resources.files(__package__).joinpath("lexicon").joinpath("topics.toml").read_text("utf-8")
-    )
+    text = resources.files(__package__).joinpath("topics.toml").read_text("utf-8")
     return {name: tuple(words) for name, words in tomllib.loads(text).items()}
 
 

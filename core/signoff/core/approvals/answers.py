@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.inputs import (
+    Form,
+    Said,
+    read_form,
+)
 from signoff.core.approvals.parts import Kind, ToolCall
 from signoff.core.base.errors import PayloadError
-from signoff.core.base.text import brief
 from signoff.core.payloads.digest import digest
-from signoff.core.payloads.inputs import Form, Said, read_form
 from signoff.core.payloads.payload import (
     check_payload,
     example_value,
@@ -100,20 +102,3 @@ def refusal_of_input(
         PayloadError: The values that were given with it do not fit.
     """
     return form_of(call).refuse(reason, values)
-
-
-def difference(mine: JsonValue, theirs: JsonValue) -> tuple[str, str, str]:
-    """Return where two payloads differ: the field, what one has there, and what the other has.
-
-    Each as a line that an answer could have: ``days: 3``. The field is "" where it is the whole.
-    """
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        for key in {**theirs, **mine}:
-            if mine.get(key) != theirs.get(key) or (key in mine) is not (key in theirs):
-                return key, f"{key}: {_line(mine.get(key))}", f"{key}: {_line(theirs.get(key))}"
-    return "", _line(mine), _line(theirs)
-
-
-def _line(value: JsonValue) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return brief(text) if value is not None else "nothing"

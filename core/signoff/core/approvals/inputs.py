@@ -8,7 +8,7 @@ and holds the answer to the whole schema before it counts.
 - A boolean has no field: to approve is true, to reject is false. An object with a property such as
   ``approved: boolean`` is answered in the same way, and its ``reason`` takes the person's reason.
 - Where no schema is given, or one that cannot be used, any text or JSON is an answer. A yes or a
-  no alone is one too; `signoff.core.payloads.input_rules` says what the agent gets for it.
+  no alone is one too; `signoff.core.approvals.input_rules` says what the agent gets for it.
 """
 
 from __future__ import annotations
@@ -34,46 +34,12 @@ from signoff.core.payloads.schema import (
     type_of,
     usable,
 )
-from signoff.core.replies.reading import read_reply
-from signoff.core.replies.reply import Reject
-
-VERDICT_NAMES: Final = frozenset(
-    {"approve", "approved", "confirm", "confirmed", "accept", "accepted", "allow", "allowed", "ok"}
-)
-"""Booleans of these names say what the person's own yes or no says."""
-
-_REFUSAL_NAMES: Final = frozenset(
-    {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
-)
-_DECISION_NAMES: Final = frozenset(
-    {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
-)
+from signoff.core.replies.free import VERDICT_NAMES, says_no
 
 REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "note", "notes"})
 """Texts of these names take the person's reason where they are not given."""
 
 _MOST_CHOICES: Final = 12
-
-
-def says_no(value: JsonValue) -> bool:
-    """Return whether an answer to a request without a schema says no.
-
-    That is ``false``, a text that rejects ("no", "reject: too late"), and an object that says so
-    under a name for it: ``{"approved": false}``, ``{"decision": "denied"}``, ``{"reject": true}``.
-    """
-    if isinstance(value, dict):
-        return any(_field_says_no(name.casefold(), one) for name, one in value.items())
-    if not isinstance(value, str):
-        return value is False
-    return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
-
-
-def _field_says_no(name: str, value: JsonValue) -> bool:
-    if name in VERDICT_NAMES:
-        return value == 0 or says_no(value)
-    if name in _REFUSAL_NAMES:
-        return bool(value) and not says_no(value)
-    return name in _DECISION_NAMES and says_no(value)
 
 
 class Said(NamedTuple):
