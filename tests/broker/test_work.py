@@ -81,6 +81,20 @@ def test_items_of_the_last_release_are_read(old: dict[str, Any]) -> None:
             assert kept[renamed[name]] == value, name
 
 
+@pytest.mark.parametrize("old", OLD, ids=[f"{one['stage']} {one['id']}" for one in OLD])
+def test_items_are_written_so_that_the_last_release_reads_them_too(old: dict[str, Any]) -> None:
+    """All that an item had is there: while processes are replaced, old ones take new items."""
+    body = json.loads(body_of(read_work(old["stage"], old["id"], old["body"])))
+    asked = body.get("asked")
+    assert (
+        old["body"].items()
+        <= {**body, **({"asked": old["body"]["asked"]} if asked else {})}.items()
+    )
+    assert old["body"].get("asked") is None or datetime.fromisoformat(
+        old["body"]["asked"]
+    ) == datetime.fromisoformat(asked)
+
+
 def test_there_is_an_old_item_of_every_kind() -> None:
     """The recorded items cover all kinds of work."""
     assert {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD} == set(KINDS)

@@ -178,7 +178,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock,
     async with channels.ledger.store.translated_client() as client:
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
         record = json.loads((await client.get(key)).split(" ", 2)[2])
-    assert record["body"] == {"approval": approval.id}
+    assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
 async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels):

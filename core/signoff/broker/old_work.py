@@ -1,14 +1,57 @@
-"""Items that the last release put into the outboxes; the next release deletes this module.
+"""Items of the last release in the outboxes; the next release deletes this module.
 
-They had no `work`: what to do followed from the stage, and from which keys there were.
+They had no `work`: what to do followed from the stage, and from which keys there were. While
+processes are replaced one after another, each release works on items of the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from signoff.broker import stages
+
+_MARKS: Final = frozenset(
+    ("edit", "end", "fallback", "kind", "moved", "remind", "said", "stuck", "unmanned", "why")
+)
+"""What the last release read and this one does not."""
+
+
+def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911, PLR0912 -- one for each kind
+    """Return by what else the last release knows what to do with an item of this one."""
+    match fields:
+        case {"work": "approve_edit"}:
+            return {"edit": True}
+        case {"work": "ask_others"}:
+            return {"fallback": True}
+        case {"work": "staff_stage"}:
+            return {"unmanned": True}
+        case {"work": "rescue_poisoned", "problem": problem}:
+            return {"stuck": problem}
+        case {"work": "remind", "nth": nth}:
+            return {"remind": nth}
+        case {"work": "tell_move", "move": move, "reason": reason}:
+            return {"moved": move, "why": reason}
+        case {"work": "send_card"}:
+            return {"kind": "card"}
+        case {"work": "update_card"}:
+            return {"kind": "update"}
+        case {"work": "close_card" | "report_failure"}:
+            return {"kind": "outcome"}
+        case {"work": "close_level", "turn": turn}:
+            return {"kind": "outcome", "moved": turn}
+        case {"work": "report_result", "remarks": remarks}:
+            return {"kind": "outcome", "end": True, "said": remarks}
+        case {"work": "send_reminder" | "send_notice"}:
+            return {"kind": "notice"}
+        case {"work": "ask_requester"}:
+            return {"kind": "question"}
+    return {}
+
+
+def known_now(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item of this release without what is there for the last one."""
+    return {name: value for name, value in body.items() if name not in _MARKS}
 
 
 def of_last_release(  # noqa: PLR0911 -- one for each stage

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from signoff.broker import stages
-from signoff.broker.old_work import of_last_release
+from signoff.broker.old_work import for_last_release, known_now, of_last_release
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import RecordUnreadable
 from signoff.core.base.model import Value
@@ -546,8 +546,9 @@ _ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator
 
 def body_of(work: Work) -> str:
     """Return work as it is kept in an outbox (JSON)."""
+    fields = work.model_dump(mode="json")
     # By json, which escapes lone surrogates; pydantic refuses to write them.
-    return json.dumps(work.model_dump(mode="json"))
+    return json.dumps(for_last_release(fields) | fields)
 
 
 def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:
@@ -562,7 +563,8 @@ def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:
         RecordUnreadable: It does not hold what this version can read, or is not of this stage.
     """
     try:
-        fields = body if "work" in body else of_last_release(stage, item_id, body)
+        known = "work" in body
+        fields = known_now(body) if known else of_last_release(stage, item_id, body)
         work = _ANY.validate_python(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
