@@ -41,17 +41,15 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels):
     await channels.ledger.commit(change)
     await channels.delivery.drain()
 
-    card, notice, question, outcome, *ends = channels.channel.delivered
-    assert (card.kind, card.token, card.id) == (
-        Kind.CARD,
-        "t" * 26,
-        f"card:{approval.id}:mara",
-    )
-    assert (notice.kind, notice.headline, notice.token) == (Kind.NOTICE, "Noted", "t" * 26)
-    assert (question.kind, question.address) == (Kind.QUESTION, "m@x.example")
-    assert (outcome.kind, outcome.good) == (Kind.OUTCOME, True)
-    assert {(one.kind, one.good) for one in ends} == {(Kind.OUTCOME, False), (Kind.END, True)}
-    assert "gone" in str([one.text for one in ends])
+    said = {(one.kind, one.good): one for one in channels.channel.delivered}
+    assert len(said) == len(channels.channel.delivered) == 6
+    card = said[Kind.CARD, False]
+    assert (card.token, card.id) == ("t" * 26, f"card:{approval.id}:mara")
+    notice, question = said[Kind.NOTICE, False], said[Kind.QUESTION, False]
+    assert (notice.headline, notice.token) == ("Noted", "t" * 26)
+    assert question.address == "m@x.example"
+    assert said[Kind.OUTCOME, True].thread == said[Kind.END, True].thread != ""
+    assert "gone" in said[Kind.OUTCOME, False].text
     assert (await channels.ledger.backlog())[mail] == 0
 
 
