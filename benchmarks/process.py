@@ -29,7 +29,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import SendCard
-from signoff.channels.pipeline import tasks as channel_tasks
+from signoff.channels import tasks as channel_tasks
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.route import Router

@@ -381,9 +381,9 @@ async def test_an_approval_its_run_and_the_clock_at_once(
     version, mark, data = (await still_ledger.store.client.get(key)).split(" ", 2)
     turned = json.dumps(dict(reversed(json.loads(data).items())), indent=1)
     await still_ledger.store.client.set(key, f"{version} {mark} {turned}")
-    assert await still_ledger.pair(approval.id) == stands
+    assert await still_ledger.standing(approval.id) == (*stands, clock.now())
     await still_ledger.store.client.delete(f"{still_ledger.store.prefix}run:{run.id}")
     with pytest.raises(RunNotFound):
-        await still_ledger.pair(approval.id)
+        await still_ledger.standing(approval.id)
     with pytest.raises(ApprovalNotFound):
-        await still_ledger.pair("ap_none")
+        await still_ledger.standing("ap_none")

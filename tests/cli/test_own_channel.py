@@ -18,11 +18,11 @@ from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels
 from signoff.cli.config.check import check
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import own_channels
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ConfigError
 

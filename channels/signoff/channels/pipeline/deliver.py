@@ -25,7 +25,6 @@ from signoff.broker.work import (
     SendCard,
     UpdateCard,
 )
-from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.outbox import (
     MOST_ATTEMPTS,
     approval_of,
@@ -42,6 +41,7 @@ from signoff.channels.pipeline.port import (
     Delivered,
     Kind,
     Message,
+    Pages,
     Refused,
     Result,
     Retry,
@@ -78,12 +78,12 @@ class Delivery:
         channel: Channel,
         *,
         directory: Directory,
-        inbox: InboxSettings | None = None,
+        inbox: Pages | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
-        self._inbox = inbox or InboxSettings()
+        self._inbox = inbox
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -157,7 +157,7 @@ class Delivery:
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
-        elif approval.state is State.PENDING:
+        elif self._inbox is not None and approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
         message = Message(
             id=item.id,

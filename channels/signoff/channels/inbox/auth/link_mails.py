@@ -13,14 +13,12 @@ from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.throttle import Rule, Throttle, hashed
 from signoff.broker.work import MailLink
-from signoff.channels.email.outbound.channel import EmailChannel
-from signoff.channels.email.outbound.render import LinkMail
 from signoff.channels.inbox.auth.links import LASTS, make_link
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
-from signoff.channels.pipeline.port import Delivered, Result, Retry
-from signoff.channels.web.forms import own_path
+from signoff.channels.pipeline.port import Delivered, LinkMail, MailsLinks, Result, Retry
 from signoff.core.base.errors import LeaseLost
 from signoff.core.directory.people import Person
 
@@ -40,7 +38,7 @@ class LinkMails:
         settings: The page that they lead to.
     """
 
-    def __init__(self, desk: Desk, channel: EmailChannel, settings: InboxSettings) -> None:
+    def __init__(self, desk: Desk, channel: MailsLinks, settings: InboxSettings) -> None:
         self._desk = desk
         self._ledger = desk.ledger
         self._channel = channel
