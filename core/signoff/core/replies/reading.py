@@ -70,7 +70,8 @@ def is_reply(line: str) -> bool:
     readers = (Reader(words, ReplyContext(), code) for code in CODES)
     yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
     ends = {one.end for one in yes if one is not None}
-    return any(words.is_boundary(at) or _is_apart(words, at) for at in ends)
+    gives = any(one.text.isdecimal() or one.text == "=" for one in words.tokens)
+    return any(words.is_boundary(at) or (gives and _is_apart(words, at)) for at in ends)
 
 
 def _is_apart(words: Text, at: int) -> bool:

@@ -681,10 +681,10 @@ DEVICE_WORDS_UNSPACED: Final = folded(
 )
 """Devices and programs in these scripts."""
 
-POSTSCRIPTS: Final = frozenset({"ps", "pps", "ppps"})
+POSTSCRIPT_WORDS: Final = frozenset({"ps", "pps", "ppps"})
 """Initials that open a postscript, without their points."""
 
-MARKED_POSTSCRIPTS: Final = frozenset({"pd", "nb", "edit", "update", "addendum"})
+MARKED_POSTSCRIPT_WORDS: Final = frozenset({"pd", "nb", "edit", "update", "addendum"})
 """What opens one only with a point or a colon behind it."""
 
 AFTERTHOUGHTS: Final = folded(

@@ -26,10 +26,10 @@ from signoff.channels.email.parsing.addition_phrases import (
     DISCLAIMER_LINES,
     DISCLAIMER_OPENINGS,
     DISCLAIMER_WORDS,
-    MARKED_POSTSCRIPTS,
+    MARKED_POSTSCRIPT_WORDS,
     NOTICE_LINES,
     NOTICE_OPENINGS,
-    POSTSCRIPTS,
+    POSTSCRIPT_WORDS,
 )
 
 _LONGEST_LINE: Final = 1_000
@@ -101,11 +101,11 @@ def is_afterthought(line: str) -> bool:
     letters = next((at for at, one in enumerate(words) if len(one.strip(".-")) > 1), len(words))
     first = "".join(words[: max(1, letters)])
     initials = first.rstrip(",;-–—)").replace(".", "").replace("-", "")
-    if initials in POSTSCRIPTS:
+    if initials in POSTSCRIPT_WORDS:
         return True
     # "PD Dr. Weber" and "NB Consulting" are names.
     marked = len(initials) < len(first) or (bool(colon) and len(words) <= max(1, letters))
-    return initials in MARKED_POSTSCRIPTS and marked
+    return initials in MARKED_POSTSCRIPT_WORDS and marked
 
 
 def is_device_line(line: str) -> bool:

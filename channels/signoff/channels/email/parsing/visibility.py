@@ -197,7 +197,7 @@ class Box(NamedTuple):
         block: Whether it begins a line; None by its tag.
         flush: Whether it has no space above and below.
         edged: Whether it has a line at its left or right side, and not around it.
-        framed: Whether it has lines around it, or is set in on paper of its own.
+        framed: Whether it is set in, with lines around it or on paper of its own.
         inserts: Whether a style sheet puts words into it.
         topped: Whether it has a line above it, and not around it.
         bottomed: The same below it.
@@ -292,9 +292,11 @@ class _Judgement:
             self._block,
             flush=all(margin < 1 for margin in self._margins.values()),
             edged=left != right and not (top and bottom),
-            framed=(top and bottom and left and right)
-            or self._shadowed
-            or (self._inset > 0 and self._paper != self._around.paper),
+            framed=self._shadowed
+            or (
+                self._inset > 0
+                and (self._paper != self._around.paper or (top and right and bottom and left))
+            ),
             inserts=self._inserts,
             topped=top and not (bottom or left or right),
             bottomed=bottom and not (top or left or right),
