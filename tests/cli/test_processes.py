@@ -19,11 +19,11 @@ from signoff.broker.celery import make_celery
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.decisions import Desk, Noted, Step
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import TellMove
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Who
@@ -241,9 +241,7 @@ class Handling:
 
         def noted(change: Change, after: Approval) -> None:
             for event in made:
-                body: dict[str, JsonValue] = {"approval": approval_id, "moved": event.what.value}
-                body |= {"by": event.by, "why": event.why, "more": event.more}
-                change.send(stages.ROUTE, f"moved:{approval_id}:{event.what}:{after.version}", body)
+                change.send(TellMove.of(event, version=after.version))
             if along.noted is not None:
                 along.noted(change, after)
 

@@ -131,7 +131,7 @@ async def test_what_came_of_it(browser, office):
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run = await office.ledger.pair(approval.id)
+    was, run, _ = await office.ledger.standing(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]

@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
-from signoff.channels.email.servers import is_loopback
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
 from signoff.cli.config.faults import ConfigErrors, Fault, Loc, key_text, suggest
@@ -17,6 +16,7 @@ from signoff.cli.config.people import reference
 from signoff.cli.config.settings import Settings, source_of
 from signoff.core.approvals import input_rules, long_running
 from signoff.core.base.errors import ConditionError, NotCanonical
+from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts, limited
 from signoff.channels.inbox.settings import ROOT
@@ -92,15 +92,15 @@ class Links:
         of_address = limited(f"tries:links:address:{about}", _ADDRESS_LIMITS)
         if not await self._throttle.allow(of_peer, *of_address):
             raise TooManyAttempts
-        body = {
-            "address": wanted[: _LONGEST_ADDRESS + 1],
-            "to": to,
-            "bound": _hash(secret),
-            "browser": browser,
-            "asked": (await self._ledger.now()).isoformat(),
-        }
-        change = Change().send(stages.SIGN_IN, f"link:{secrets.token_hex(8)}", body)
-        await self._ledger.commit(change)
+        work = MailLink(
+            request=secrets.token_hex(8),
+            address=wanted[: _LONGEST_ADDRESS + 1],
+            to=to,
+            bound=_hash(secret),
+            browser=browser,
+            asked=await self._ledger.now(),
+        )
+        await self._ledger.commit(Change().send(work))
 
     async def find(self, token: str) -> Link | None:
         """Return the link with this token, None if there is none, or none any more."""

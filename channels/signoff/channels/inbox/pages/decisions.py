@@ -25,10 +25,10 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
 from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.web.forms import BadForm
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
