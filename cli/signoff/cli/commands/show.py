@@ -176,8 +176,8 @@ def print_approval(
             who = _name(directory, vote.by)
             if vote.stands_for not in {"", vote.by}:
                 who += f" for {_name(directory, vote.stands_for)}"
-            given = vote.decision
-            add(votes, who, vote.verdict.value, given.channel, moment(given.at), given.reason)
+            voted = vote.decision
+            add(votes, who, vote.verdict.value, voted.channel, moment(voted.at), voted.reason)
         out.print(votes)
     if shape.comments:
         out.print(Text("\nsaid", style="bold"))
