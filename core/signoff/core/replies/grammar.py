@@ -405,8 +405,17 @@ class Reader:
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
+            own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
-                yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+                # "Tom: approved" says what Tom said.
+                if end == own or not self._attributes(end):
+                    yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+
+    def _attributes(self, at: int) -> bool:
+        """Say whether a colon stands at a token, and words behind it on the same line."""
+        tokens = self.text.tokens
+        colon = at < len(tokens) and tokens[at].text == ":"
+        return colon and at + 1 < self.text.line_end(at)
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield what stands around a verdict."""
@@ -433,12 +442,18 @@ class Reader:
             yield from self._named(at)
 
     def _named(self, at: int) -> Iterator[_Edge]:
-        """Yield the author's own name, which closes an answer, and names that are addressed."""
+        """Yield the author's own name, which closes an answer, and names that are addressed.
+
+        Another's name on a line of its own signs what that person wrote.
+        """
         own = self.own_name(at)
         if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
+        if self.text.begins_line(at):
+            return
         for end in self.addressed(at, greeted=False):
-            yield _Edge(end, State.AFTER, Piece(NAME, at, end))
+            if all(one.role != Role.ADDRESS or one.end != end for one in self.phrases(at)):
+                yield _Edge(end, State.AFTER, Piece(NAME, at, end))
 
     def _completes_a_word(self, at: int) -> bool:
         """Say whether a Chinese character stands right before another one.
@@ -495,10 +510,12 @@ class Reader:
         ]
         for found in closings:
             yield _Edge(found.end, State.CLOSED, Piece(found.role, at, found.end))
-        for end in self.names(at):
+        for end in self.names(at, self._author):
             yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
-        if not closings and self._stands_alone(at):
-            end = self.text.line_end(at)
+        end = self.text.line_end(at)
+        # Another's name below a closing signs what that person wrote.
+        others = self.own_name(at) is None and end in set(self.names(at))
+        if not closings and not others and self._stands_alone(at):
             first = step.last in (Role.CLOSING, Role.THANKS)
             if is_signature_line(self.text.line(at), self.context.author, first=first):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
