@@ -49,6 +49,9 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _POINTS: Final = ".。・、"
 _MOST_WORDS_OF_A_VALUE: Final = 24
+_MOST_PIECES: Final = 60
+"""Phrases from which on a text is not looked at any further: no answer has so many."""
+_MOST_UNITS_OF_A_DURATION: Final = 4
 _MOST_LEFT_OVER: Final = 60
 """Tokens left over from which on a text is not looked at any further as a yes."""
 
@@ -117,6 +120,7 @@ class Reader:
         self._called = {one for name in context.called for one in phrase_tokens(name)} - MARKS
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._openings: tuple[int, ...] | None = None
 
     def phrases(self, at: int) -> list[Match]:
         """Return the phrases that begin at a token."""
@@ -257,7 +261,9 @@ class Reader:
     def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
         """Yield where a duration may end that begins at a token, and how long it is."""
         tokens, length = self.text.tokens, timedelta()
-        while at < len(tokens) and tokens[at].text.isdecimal():
+        for _ in range(_MOST_UNITS_OF_A_DURATION):
+            if at >= len(tokens) or not tokens[at].text.isdecimal():
+                return
             count = tokens[at].text
             if len(count) > _LONGEST_NUMBER:
                 return
@@ -276,9 +282,14 @@ class Reader:
 
     def openings(self) -> tuple[int, ...]:
         """Return where an answer may begin: behind a greeting, and behind courtesies."""
+        if self._openings is None:
+            self._openings = self._open()
+        return self._openings
+
+    def _open(self) -> tuple[int, ...]:
         reached, order = {0}, [0]
         for at in order:
-            if at >= len(self.text):
+            if at >= len(self.text) or len(order) > _MOST_PIECES:
                 continue
             step = _Step(0, 0, None, None)
             for edge in self._edges(at, State.BEFORE, step):
@@ -329,7 +340,7 @@ class Reader:
         for at in range(start, count):
             for here in State:
                 step = best.get((at, here))
-                if step is None or step.cost > _MOST_LEFT_OVER:
+                if step is None or step.cost > _MOST_LEFT_OVER or step.length > _MOST_PIECES:
                     continue
                 for edge in self._edges(at, here, step):
                     problem = problem or edge.problem

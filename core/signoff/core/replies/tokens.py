@@ -9,7 +9,7 @@ from signoff.core.base.text import unaccented
 
 NEWLINE: Final = "\n"
 
-MARKS: Final = frozenset(",.!¡:;-–—‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・")
+MARKS: Final = frozenset(",.!¡:;-–—―─━‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・")
 """Punctuation that says nothing by itself. A question mark, a tilde, brackets and slashes do."""
 
 _APOSTROPHES: Final = frozenset("'’‘`´ʼ")
