@@ -27,6 +27,8 @@ from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
+_BRUSH_OFFS: Final = frozenset({"ja", "はい"})
+"""A yes that means something else where it is said twice."""
 _MOST_QUOTED: Final = 3
 _CLEARLY_A_YES: Final = 12
 """Tokens left over up to which a text with a word in front of its yes is called one."""
@@ -159,7 +161,7 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     words = {reader.text.words(one.start, one.end).casefold() for one in said}
     together = all(one.end == other.start for one, other in pairwise(said))
-    return len(said) > 1 and len(words) == 1 and together
+    return len(said) > 1 and len(words) == 1 and words <= _BRUSH_OFFS and together
 
 
 def _brushed_off(reader: Reader) -> Unclear:
