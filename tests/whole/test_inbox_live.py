@@ -20,6 +20,7 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 
@@ -102,7 +103,8 @@ async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
     await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
     directory = inbox.desk.directory
     await inbox.desk.move(
-        first.id, lambda one, now: one.comment(MARA, directory, text="Which team?", now=now)
+        first.id,
+        lambda one, now: collaboration.comment(one, MARA, directory, text="Which team?", now=now),
     )
     await tab.find("#news:not(:empty)")
     await tab.do("Network.clearBrowserCookies")

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from builders import CLEO, MARA
 from premises import NAMED, OLGA, Premises, premises
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,8 +57,12 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
     over = await at.ask(**parts)
     waits, over = await at.amend(waits, said=HARM), await at.amend(over, said=HARM)
     desk, staff = at.office.desk, at.office.directory
-    await desk.move(waits.id, lambda one, now: one.comment(NAMED, staff, text=HARM, now=now))
-    await desk.move(waits.id, lambda one, now: one.ask_back(MARA, staff, text=HARM, now=now))
+    await desk.move(
+        waits.id, lambda one, now: collaboration.comment(one, NAMED, staff, text=HARM, now=now)
+    )
+    await desk.move(
+        waits.id, lambda one, now: collaboration.ask_back(one, MARA, staff, text=HARM, now=now)
+    )
     return waits, await desk.reject(over.id, CLEO, channel="email", reason=HARM)
 
 

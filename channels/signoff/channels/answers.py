@@ -19,8 +19,10 @@ from signoff.channels.pipeline.reply_tokens import Role
 from signoff.channels.words import levels, phrases
 from signoff.channels.words.grants import example_of_offer, no_grant
 from signoff.channels.words.phrases import About
+from signoff.core.approvals.answers import asks_freely, example_of_yes
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.reply_context import context_of
 from signoff.core.base.errors import (
     AlreadyDecided,
     Claimed,
@@ -35,9 +37,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Person
-from signoff.core.payloads.answer import asks_freely, example_of_yes
 from signoff.core.payloads.payload import fields_of
-from signoff.core.replies.context import context_of
 from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import (

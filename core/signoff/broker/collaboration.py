@@ -9,13 +9,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.decisions import Desk, Noted, Step
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import TellMove
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Who
 from signoff.core.approvals.events import Event
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.directory.people import Directory, Person
 
 
@@ -41,7 +42,7 @@ NOTHING: Final = Along()
 
 
 class Handling:
-    """Makes the moves of `signoff.core.approvals.handling.Handled`.
+    """Makes the moves of `signoff.core.approvals.collaboration.Handled`.
 
     Whoever else has to hear of a move does by the stage `route`: what a move means for the cards,
     and for whom, is known to the channels.
@@ -72,7 +73,9 @@ class Handling:
         """Reserve the decision; see `Handled.claim`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.claim(person, self._directory, now=now, length=length),
+            lambda one, now: collaboration.claim(
+                one, person, self._directory, now=now, length=length
+            ),
             along,
             by=person.id,
         )
@@ -88,7 +91,9 @@ class Handling:
         """Give a claim back; see `Handled.release`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.release(who, self._directory, now=now, reason=reason),
+            lambda one, now: collaboration.release(
+                one, who, self._directory, now=now, reason=reason
+            ),
             along,
             by=who.id,
         )
@@ -104,7 +109,7 @@ class Handling:
         """Say something for all who see the card; see `Handled.comment`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.comment(who, self._directory, text=text, now=now),
+            lambda one, now: collaboration.comment(one, who, self._directory, text=text, now=now),
             along,
             by=who.id,
         )
@@ -120,7 +125,9 @@ class Handling:
         """Put a question to the requester; see `Handled.ask_back`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.ask_back(person, self._directory, text=text, now=now),
+            lambda one, now: collaboration.ask_back(
+                one, person, self._directory, text=text, now=now
+            ),
             along,
             by=person.id,
         )
@@ -136,7 +143,9 @@ class Handling:
         """Say what the requester answers; see `Handled.answer_back`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.answer_back(person, self._directory, text=text, now=now),
+            lambda one, now: collaboration.answer_back(
+                one, person, self._directory, text=text, now=now
+            ),
             along,
             by=person.id,
         )
@@ -153,7 +162,9 @@ class Handling:
         """Move the deadline; see `Handled.extend`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.extend(who, self._directory, more=by, reason=reason, now=now),
+            lambda one, now: collaboration.extend(
+                one, who, self._directory, more=by, reason=reason, now=now
+            ),
             along,
             by=who.id,
         )
@@ -171,7 +182,8 @@ class Handling:
         """Give a place to another person; see `HandedOn.reassign`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.reassign(
+            lambda one, now: collaboration.reassign(
+                one,
                 who,
                 self._directory,
                 of=of,
@@ -188,7 +200,7 @@ class Handling:
         """Have those reminded whose answer is awaited; see `HandedOn.remind_now`."""
         return await self._move(
             approval_id,
-            lambda one, now: one.remind_now(who, self._directory, now=now),
+            lambda one, now: collaboration.remind_now(one, who, self._directory, now=now),
             along,
             by=who.id,
         )
@@ -229,9 +241,7 @@ class Handling:
 
         def noted(change: Change, after: Approval) -> None:
             for event in made:
-                body: dict[str, JsonValue] = {"approval": approval_id, "moved": event.what.value}
-                body |= {"by": event.by, "why": event.why, "more": event.more}
-                change.send(stages.ROUTE, f"moved:{approval_id}:{event.what}:{after.version}", body)
+                change.send(TellMove.of(event, version=after.version))
             if along.noted is not None:
                 along.noted(change, after)
 

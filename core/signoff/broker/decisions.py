@@ -10,12 +10,12 @@ from typing import Final
 import structlog
 from pydantic import JsonValue, ValidationError
 
-from signoff.broker import stages
 from signoff.broker.absences import People
 from signoff.broker.effects import Cards, moved, send_work
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.rotation import TurnKeeper
+from signoff.broker.work import StaffStage
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import Run, Watch
@@ -392,8 +392,7 @@ class Desk:
         if went is not None:
             return went
         log.error("desk.stage_without_people", approval=approval.id)
-        body: dict[str, JsonValue] = {"approval": approval.id, "unmanned": True}
-        change.send(stages.ROUTE, f"unmanned:{approval.id}:{approval.turn}", body)
+        change.send(StaffStage(approval=approval.id, turn=approval.turn))
         return approval, ()
 
     async def _end(

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Fallback, Policy, Terms
@@ -121,7 +122,9 @@ async def test_no_longer_mine(browser, office):
     fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
     fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
     desk, directory = office.desk, office.directory
-    await desk.move(found[0].id, lambda one, now: one.claim(CLEO, directory, now=now))
+    await desk.move(
+        found[0].id, lambda one, now: collaboration.claim(one, CLEO, directory, now=now)
+    )
 
     done = await browser.post("/inbox/batch", fields)
 

@@ -14,6 +14,7 @@ from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.templating import ASSETS
+from signoff.core.approvals import collaboration
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
@@ -151,9 +152,10 @@ async def test_filters(browser, office, query, found):
     third, _ = await office.ask(tool="refund", user="nora", amount=3)
     desk, directory = office.desk, office.directory
     await desk.move(
-        first.id, lambda one, now: one.ask_back(MARA, directory, text="which train?", now=now)
+        first.id,
+        lambda one, now: collaboration.ask_back(one, MARA, directory, text="which train?", now=now),
     )
-    await desk.move(second.id, lambda one, now: one.claim(MARA, directory, now=now))
+    await desk.move(second.id, lambda one, now: collaboration.claim(one, MARA, directory, now=now))
     await browser.sign_in()
     page = await browser.get(f"/inbox/?{query}")
     opened = [first.id, second.id, third.id]

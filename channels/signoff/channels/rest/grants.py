@@ -19,9 +19,9 @@ from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import CHANNEL, not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import GrantNotFound
-from signoff.core.directory.access import Access
 from signoff.core.grants.grant import Grant, grant_id
 
 log = structlog.get_logger(__name__)

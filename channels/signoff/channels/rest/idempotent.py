@@ -17,11 +17,12 @@ from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.problems import CHANNEL, not_found
 from signoff.channels.web.problems import Problem
 from signoff.client import models
+from signoff.core.access.api_tokens import Access
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.base.durations import parse_span
 from signoff.core.base.errors import ApprovalNotFound
-from signoff.core.directory.access import Access
 from signoff.core.directory.people import Directory, Person, Role
 
 log = structlog.get_logger(__name__)
@@ -99,7 +100,7 @@ def by(
     person = directory.get(access.person) if directory is not None else None
     if seen is None or directory is None or person is None:
         return {"channel": CHANNEL, "token": access.id}
-    moves = isinstance(seen.acting(person, directory), Operator)
+    moves = isinstance(collaboration.acting(seen, person, directory), Operator)
     role = {"role": Role.OPERATOR.value} if moves else {}
     return {"channel": CHANNEL, "token": access.id, **role}
 

@@ -13,9 +13,10 @@ from signoff.channels.rest.auth import Handler
 from signoff.channels.rest.idempotent import Carrying, Id, by, length_of, somebody
 from signoff.channels.rest.problems import responses
 from signoff.client import bodies, models
+from signoff.core.access.api_tokens import Access, Scope
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
-from signoff.core.directory.access import Access, Scope
 from signoff.core.directory.people import Person
 
 Do = Callable[[Approval, Along], Awaitable[Approval]]
@@ -139,7 +140,7 @@ class Moves:
     def _who(self, access: Access, seen: Approval) -> Who:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
-        return seen.acting(self._carrying.person(access), self._desk.directory)
+        return collaboration.acting(seen, self._carrying.person(access), self._desk.directory)
 
 
 def make_moves(desk: Desk) -> APIRouter:

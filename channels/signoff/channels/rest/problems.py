@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from signoff.broker.decisions import Desk
 from signoff.channels.web.problems import PROBLEM, Problem, nothing_here
+from signoff.core.access.api_tokens import Access
 from signoff.core.base.errors import (
     AbsenceRefused,
     AlreadyDecided,
@@ -41,7 +42,6 @@ from signoff.core.base.errors import (
     SignoffError,
     TooLate,
 )
-from signoff.core.directory.access import Access
 
 log = structlog.get_logger(__name__)
 

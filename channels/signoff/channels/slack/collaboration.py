@@ -29,6 +29,7 @@ from signoff.channels.slack.references import (
     Reference,
 )
 from signoff.channels.slack.submitted import Misfilled, errors_at, given, text_in
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import format_duration, parse_duration
 from signoff.core.base.errors import LedgerError, MoveRefused
@@ -105,7 +106,9 @@ class SlackMenu:
         if action == REASSIGN:
             return views.reassign_view(seen, about)
         if action == EXTEND:
-            return views.extend_view(seen, about, format_duration(approval.time_to_add))
+            return views.extend_view(
+                seen, about, format_duration(collaboration.time_to_add(approval))
+            )
         if action == WITHDRAW:
             return views.withdraw_view(seen, about)
         question = approval.open_question
@@ -145,15 +148,15 @@ class SlackMenu:
         """
         directory = self._desk.directory
         if action == COMMENT:
-            approval.may_comment(person, directory)
+            collaboration.may_comment(approval, person, directory)
         elif action == REASSIGN:
-            approval.may_reassign(person, directory, of=person, now=now)
+            collaboration.may_reassign(approval, person, directory, of=person, now=now)
         elif action == EXTEND:
-            approval.may_extend(person, directory, now=now)
+            collaboration.may_extend(approval, person, directory, now=now)
         elif action == WITHDRAW:
             approval.may_withdraw(person, directory)
         else:
-            approval.may_answer_back(person, directory, now=now)
+            collaboration.may_answer_back(approval, person, directory, now=now)
 
     async def _said(self, submission: Submission) -> Reply:
         """Return what a modal says.

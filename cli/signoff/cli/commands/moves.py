@@ -226,7 +226,7 @@ def operator() -> str:
 def _along(person: str) -> Along:
     """Return how well it is known who moves: as somebody else, not better than by an account."""
     from signoff.broker.collaboration import Along  # noqa: PLC0415 -- redis takes a while
-    from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
 
     return Along(assurance=Assurance.ACCOUNT if person else Assurance.TERMINAL)
 

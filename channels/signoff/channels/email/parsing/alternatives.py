@@ -57,13 +57,11 @@ class Said(NamedTuple):
     Attributes:
         reply: The author's own words.
         text: The whole text that they were read from.
-        html_only: Whether all of it came from HTML because no plain text was there.
         doubt: Why it is not certain that these are the author's words, or "".
     """
 
     reply: Reply
     text: str
-    html_only: bool
     doubt: str
 
 
@@ -93,7 +91,7 @@ def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -
     readings = [one for one in read if one is not None]
     if not readings:
         unreadable = any(map(_is_unreadable, mail.walk()))
-        return Said(Reply("", ""), "", html_only=False, doubt=UNREADABLE if unreadable else "")
+        return Said(Reply("", ""), "", doubt=UNREADABLE if unreadable else "")
     replies = [read_reply(one.lines, sent_lines, names) for one in readings]
     doubt = _doubt(replies, readings, frozenset(names))
     if len(forms) > _MOST_READINGS:
@@ -101,7 +99,7 @@ def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -
     if any(map(_is_unreadable, mail.walk())):
         doubt = doubt or UNREADABLE
     text = "\n".join(line.text for line in readings[0].lines)
-    return Said(replies[0], text, readings[0].html, doubt)
+    return Said(replies[0], text, doubt)
 
 
 def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:

@@ -55,8 +55,6 @@ class IncomingMail:
         returned: The Message-IDs it brings back or answers, where no person wrote it.
         own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
         reply: The same as it was meant to be read, with what the person quoted by hand.
-        html_only: Whether that came from HTML because no plain text was there.
-        media_types: The media types of the mail and all its parts, outermost first.
         doubt: Why it is not certain that ``own_text`` is what the person wrote, in a sentence for
             them, or "". An answer in doubt decides nothing.
     """
@@ -74,8 +72,6 @@ class IncomingMail:
     returned: tuple[str, ...]
     own_text: str
     reply: str
-    html_only: bool
-    media_types: tuple[str, ...]
     doubt: str = ""
 
 
@@ -138,8 +134,6 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         returned=returned_ids(mail) if automatic else (),
         own_text=said.reply.answer,
         reply=said.reply.shown,
-        html_only=said.html_only,
-        media_types=tuple(part.media_type for part in mail.walk()),
         doubt=said.doubt,
     )
 

@@ -25,13 +25,14 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
 from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.web.forms import BadForm
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.durations import parse_duration
 from signoff.core.base.errors import (
     ApprovalError,
@@ -149,7 +150,9 @@ class MovePages:
             return await self._pages.shown(visit, approval, status=status, tried=tried)
         also = Change().put_raw(guard, "1", ttl=_REMEMBERED)
         more = {"channel": CHANNEL, **await self._visits.evidence(visit)}
-        operates = isinstance(approval.acting(visit.person, self._desk.directory), Operator)
+        operates = isinstance(
+            collaboration.acting(approval, visit.person, self._desk.directory), Operator
+        )
         if operates and move in _OPERATED:
             more["role"] = Role.OPERATOR.value
         # What `strict` moves take was given just now, or within the minutes that it is good for.
@@ -229,7 +232,7 @@ class MovePages:
         await self._handling.claim(sent.approval.id, sent.person, along=sent.along)
 
     async def _release(self, sent: Sent) -> None:
-        who = sent.approval.acting(sent.person, self._desk.directory)
+        who = collaboration.acting(sent.approval, sent.person, self._desk.directory)
         await self._handling.release(
             sent.approval.id, who, reason=sent.text("reason"), along=sent.along
         )
@@ -241,7 +244,7 @@ class MovePages:
         own = of.id == sent.person.id
         await self._handling.reassign(
             sent.approval.id,
-            sent.person if own else sent.approval.acting(sent.person, directory),
+            sent.person if own else collaboration.acting(sent.approval, sent.person, directory),
             of=of,
             to=named(directory, sent.form.get("to", "").strip()),
             reason=sent.text("reason"),
@@ -249,7 +252,7 @@ class MovePages:
         )
 
     async def _comment(self, sent: Sent) -> None:
-        who = sent.approval.acting(sent.person, self._desk.directory)
+        who = collaboration.acting(sent.approval, sent.person, self._desk.directory)
         await self._handling.comment(
             sent.approval.id, who, text=sent.text("text"), along=sent.along
         )
@@ -267,7 +270,7 @@ class MovePages:
     async def _withdraw(self, sent: Sent) -> None:
         """Take it back: as the requester, or as whoever runs Signoff."""
         approval, person, reason = sent.approval, sent.person, sent.text("reason")
-        if not isinstance(approval.acting(person, self._desk.directory), Operator):
+        if not isinstance(collaboration.acting(approval, person, self._desk.directory), Operator):
             await self._handling.withdraw(approval.id, person, reason=reason, along=sent.along)
             return
         if not reason:
@@ -284,14 +287,14 @@ class MovePages:
     async def _extend(self, sent: Sent) -> None:
         await self._handling.extend(
             sent.approval.id,
-            sent.approval.acting(sent.person, self._desk.directory),
+            collaboration.acting(sent.approval, sent.person, self._desk.directory),
             by=_duration(sent.form.get("by", ""), MoveRefused),
             reason=sent.text("reason"),
             along=sent.along,
         )
 
     async def _remind(self, sent: Sent) -> None:
-        who = sent.approval.acting(sent.person, self._desk.directory)
+        who = collaboration.acting(sent.approval, sent.person, self._desk.directory)
         await self._handling.remind(sent.approval.id, who, along=sent.along)
 
 
