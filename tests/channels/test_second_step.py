@@ -182,7 +182,7 @@ async def test_the_card_says_beforehand_what_it_takes(office, amount):
     settings = EmailSettings(mailbox=MAILBOX)
     for text in (plain_text(card, settings), html(card, settings)):
         assert card.link in text
-        assert ("A yes by mail is not enough for this." in text) is (amount > 100)
+        assert ("A reply alone does not approve this request." in text) is (amount > 100)
         assert card.token not in card.link
     office.inbox = InboxSettings()
     await office.ask(amount=50)

@@ -84,7 +84,7 @@ async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office):
     page = f"https://approvals.example.com/inbox/approvals/{approval.id}"
     plain, html = parts(mail)
     for text in (plain, html):
-        assert "This mail does not show all of it" in text
+        assert "This mail does not show the whole request" in text
         assert page in text
         assert "reject: the reason" in text
     assert "To say yes" not in plain

@@ -170,7 +170,7 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm):
     forged = await firm.say(f"{approval.id} approve", token="guessed")
     assert forged.status_code == 401
     stranger = await firm.say(f"{approval.id} approve", user="user-eve")
-    assert "Nobody here is known" in stranger.json()["text"]
+    assert "Your account is not in the directory" in stranger.json()["text"]
     await firm.say(f"{approval.id} approve", user="user-cleo")
     assert "Not yours to decide" in firm.shown()[-1]
     unknown = await firm.say("ap_none approve")

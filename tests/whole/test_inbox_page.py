@@ -161,7 +161,12 @@ async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
     await firm.sign_in()
 
     text = await firm.tab.text()
-    for words in ("finance asks to run reimburse", "2500", "a good conference", "You said yes"):
+    for words in (
+        "finance asks to run reimburse",
+        "2500",
+        "a good conference",
+        "You approved this request",
+    ):
         assert words in text
     assert not await firm.tab.look(OVERFLOWS)
     await firm.tab.tab_to("button.yes")

@@ -23,11 +23,11 @@ OURS: Final = frozenset(
 
 
 class AddedChannel(BaseModel):
-    """A channel of one's own, of any name; its other keys are its own settings.
+    """A channel of your own; its other keys are its own settings.
 
     Attributes:
-        factory: What makes it, ``"package.module:name"``: it is called with the channel's name and
-            with the other keys of this table, as a dict.
+        factory: ``package.module:name``: creates the channel. It is called with the channel's name
+            and the other keys of this table, as a dict.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")

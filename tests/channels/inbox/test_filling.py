@@ -266,7 +266,7 @@ async def test_a_question_is_answered(browser, office):
     approval, _ = await office.ask(tool=INPUT, kind=Kind.INPUT, **asked)
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
-    for words in ("asks: Which plan?", "What it comes with", "For the file", "Choose…"):
+    for words in ("asks: Which plan?", "Details", "For the file", "Choose…"):
         assert words in page.text
     missing = await send(browser, approval, "approve")
     assert missing.status_code == 422

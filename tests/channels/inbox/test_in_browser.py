@@ -78,7 +78,7 @@ async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
     await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
 
     await seat.tab.find("#news", "Cleo Park rejected request_time_off")
-    await seat.tab.find("form .ended", "What you have written is not sent any more.")
+    await seat.tab.find("form .ended", "Your form can no longer be sent.")
     assert await seat.tab.look("document.getElementById('field-0').value") == "3"
     assert await seat.tab.look("document.querySelectorAll('[novalidate] button').length") == 0
 

@@ -75,14 +75,14 @@ async def test_for_me(browser, office):
     page = await browser.get("/inbox/")
     assert ids(page) == [approval.id]
     for text in (
-        "1 waits for you.",
+        "1 pending for you.",
         "asks to run reimburse",
         "amount: 250, purpose: train",
-        "Asked for by Riley Voss",
+        "Requested by Riley Voss",
         '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (just now)',
         '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
-        "Waits on Mara Lind",
-        'aria-current="page">For me</a>',
+        "Waiting for Mara Lind",
+        'aria-current="page">Your approvals</a>',
     ):
         assert text in page.text
     assert ">All</a>" not in page.text
@@ -161,7 +161,7 @@ async def test_filters(browser, office, query, found):
     opened = [first.id, second.id, third.id]
     assert set(ids(page)) == {opened[at] for at in found}
     assert '<details class="filter" open>' in page.text
-    assert found or "Nothing here fits." in page.text
+    assert found or "No matches." in page.text
 
 
 async def test_an_address_that_asks_for_what_there_is_not(browser):
@@ -187,11 +187,11 @@ async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypa
     await browser.sign_in()
     page = await browser.get("/inbox/?tool=refund")
     assert ids(page) == []
-    assert "50 were looked at for this page" in page.text
+    assert "Searched 50 requests for this page" in page.text
     more = re.search(r'href="([^"]*)" rel="next"', page.text)
     page = await browser.get(more[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
-    assert "were looked at" not in page.text
+    assert "Searched" not in page.text
 
 
 async def test_the_first_page_is_small(browser, office):
@@ -214,7 +214,7 @@ async def test_too_many_to_sort(browser, office, monkeypatch):
     await browser.sign_in()
     page = await browser.get("/inbox/?sort=due")
     assert ids(page) == opened
-    assert "More than 2 wait: they are shown in the order “Oldest first”." in page.text
+    assert "More than 2 are pending, so they are sorted by “Oldest first”." in page.text
 
 
 async def test_my_queues(browser, office):
@@ -224,7 +224,13 @@ async def test_my_queues(browser, office):
     await browser.sign_in()
     page = await browser.get("/inbox/queues")
     assert page.status_code == 200
-    for text in ("<strong>3</strong> wait", "on Mara Lind", "Oldest:", "(2 h ago)", "Next due:"):
+    for text in (
+        "<strong>3</strong> pending",
+        "waiting for Mara Lind",
+        "Oldest:",
+        "(2 h ago)",
+        "Next due:",
+    ):
         assert text in page.text
     assert ids(await browser.get("/inbox/queues/finance")) == opened
     assert (await browser.get("/inbox/queues/other")).status_code == 404
@@ -238,7 +244,7 @@ async def test_queues_of_others(browser, office):
     assert (await browser.get("/inbox/queues/finance")).status_code == 404
     browser.session = ""
     await browser.sign_in(CLEO)
-    assert "<strong>1</strong> waits" in (await browser.get("/inbox/queues")).text
+    assert "<strong>1</strong> pending" in (await browser.get("/inbox/queues")).text
     assert len(ids(await browser.get("/inbox/queues/finance"))) == 1
 
 
@@ -254,7 +260,7 @@ async def test_asked_by_me(browser, office):
     assert "Rejected by Mara Lind" in page.text
     assert ids(await browser.get("/inbox/asked?state=pending")) == [mine.id]
     assert ids(await browser.get("/inbox/")) == []
-    assert "Nothing waits for you." in (await browser.get("/inbox/")).text
+    assert "No requests for you." in (await browser.get("/inbox/")).text
 
 
 async def test_all_is_for_those_who_see_all(browser, office):
@@ -266,12 +272,12 @@ async def test_all_is_for_those_who_see_all(browser, office):
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/all")
     assert ids(page) == [approval.id]
-    assert "1 waits altogether." in page.text
+    assert "1 pending." in page.text
     assert ids(await browser.get("/inbox/")) == []
 
 
 async def test_ended(browser, office):
-    """What has ended, for those who were asked, who asked, and who see all; for nobody else."""
+    """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
     for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):

@@ -106,7 +106,7 @@ def test_what_the_page_says_to_each() -> None:
     hers = view(approval, RILEY, CROWD, NOON)
     assert (hers.stage, hers.why_not) == (
         Stage.WATCH,
-        "You have asked for this, so others decide it.",
+        "You requested this, so others decide it.",
     )
     assert view(approval, ADA, CROWD, NOON).why_not == ""
     claimed = asked(MARA).model_copy(update={"seats": (Seat(person="mara"), Seat(person="cleo"))})
@@ -120,7 +120,7 @@ async def test_the_requester_follows_and_never_decides(browser, office):
     approval, _ = await office.ask()
     await enter(browser, RILEY)
     page = await browser.get(page_of(approval.id))
-    assert "You have asked for this, so others decide it." in page.text
+    assert "You requested this, so others decide it." in page.text
     assert f'action="{page_of(approval.id)}/approve"' not in page.text
     for move in ("approve", "reject", "claim"):
         answer = await send(browser, approval, move)

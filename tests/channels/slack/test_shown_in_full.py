@@ -89,7 +89,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office):
     (sent,) = office.workspace.cards("D0MARA")
     assert "signoff.approve" not in actions_of(sent["blocks"])
     assert "signoff.reject" in actions_of(sent["blocks"])
-    assert any("Read all of it on its page" in text for text in texts_of(sent["blocks"]))
+    assert any("Read it on its page" in text for text in texts_of(sent["blocks"]))
     reject = office.click("reject")
     value = reject["actions"][0]["value"]
     await office.handler.handle(

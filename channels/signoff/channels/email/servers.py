@@ -17,14 +17,14 @@ class ServerSettings(Table):
     """A mail server that we connect to.
 
     Attributes:
-        host: Its name, which its certificate must bear.
+        host: The server's name, which its certificate must contain.
         port: 0 takes the usual one.
-        security: ``starttls``, ``tls`` or ``none``; none only to this machine itself.
-        insecure: Allow ``none`` to other machines: everybody on the way can then read the tokens.
-        ca_file: Certificates to trust beyond the system's, for a server with a private authority.
-        username: For the login; without one there is none.
-        password: For the login.
-        timeout: Seconds for one step of the conversation.
+        security: ``starttls``, ``tls`` or ``none``. ``none`` is allowed only for this machine.
+        insecure: Allow ``none`` for other machines. Others can then read the tokens on the way.
+        ca_file: Certificates to trust in addition to the system's, for a private authority.
+        username: The user name. Without one Signoff does not log in.
+        password: The password.
+        timeout: Seconds for each command.
     """
 
     usual_ports: ClassVar[dict[str, int]]

@@ -87,7 +87,7 @@ def _general(desk: Desk) -> APIRouter:
 
     @router.get("/me", name="get_me", tags=["token"], responses=responses())
     async def me(access: Anybody) -> models.Me:
-        """Return whose token it is, and what it is good for."""
+        """Return the token's owner and scopes."""
         return shapes.me(access)
 
     @router.get(
@@ -109,18 +109,18 @@ def _general(desk: Desk) -> APIRouter:
             str,
             Query(
                 pattern=r"^(\d{1,18}-\d{1,18})?$",
-                description="The `id` of the last line that was read; without it, all of it.",
+                description="The `id` of the last line that was read. The default is the start.",
             ),
         ] = "",
         approval: Annotated[
-            str, Query(max_length=128, description="Only what is about this approval.")
+            str, Query(max_length=128, description="Only entries about this approval.")
         ] = "",
-        run: Annotated[str, Query(max_length=128, description="Only what is about this run.")] = "",
+        run: Annotated[str, Query(max_length=128, description="Only entries about this run.")] = "",
     ) -> StreamingResponse:
-        """Return the audit as lines of JSON, to its present end.
+        """Return the audit log as lines of JSON, up to its current end.
 
-        Each line has its link of the chain; those of one approval or run do not make a chain by
-        themselves. `signoff audit verify --file` walks the whole.
+        Each line has its link of the chain. `signoff audit verify --file` verifies
+        the whole log, not the lines of one approval or run.
         """
         del access
         # Looked up first: what Redis says in the middle of a stream comes too late.

@@ -43,30 +43,29 @@ class Wanted(Paging):
     q: str = Field(
         "",
         max_length=200,
-        description="Words that all have to be in it: in the id, the tool, the app, the requester, "
-        "the hint or the arguments.",
+        description="Only those with all these words in id, tool, app, requester, hint or "
+        "arguments.",
     )
     state: Standing | None = Field(
         None,
-        description="Only those that stand so; `free`, `claimed` and `question` are those that "
-        "wait and are claimed by nobody, by somebody, or wait for the requester's word.",
+        description="Only those in this state; `free`, `claimed` and `question` are "
+        "pending ones that are not claimed, claimed, or waiting for the requester.",
     )
-    queue: str = Field("", max_length=64, description="Only what waits, or waited, in this queue.")
+    queue: str = Field("", max_length=64, description="Only those of this queue.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     tool: str = Field("", max_length=128, description="Only calls of this tool.")
     person: str = Field(
         "",
         max_length=254,
-        description="Only those of this requester, those that wait for this person, and those that "
-        "this person has decided.",
+        description="Only those that this person requested, is asked about or has decided.",
     )
-    due: Due | None = Field(None, description="Only those whose level has ended, or does soon.")
-    requester: str = Field("", max_length=128, description="Only what this ADK user asks for.")
+    due: Due | None = Field(
+        None, description="Only those whose level is overdue or ends within this time."
+    )
+    requester: str = Field("", max_length=128, description="Only requests of this ADK user.")
     run: str = Field("", max_length=128, description="Only those of this run.")
-    waiting_for: str = Field("", max_length=64, description="Only what waits for this person.")
-    sort: Sort = Field(
-        Sort.NEWEST, description="What comes first; `due` is only of those that wait."
-    )
+    waiting_for: str = Field("", max_length=64, description="Only those that wait for this person.")
+    sort: Sort = Field(Sort.NEWEST, description="The order; `due` is only for pending ones.")
 
     def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
         """Say whether an approval is one of them."""
@@ -99,7 +98,7 @@ class Approvals:
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Approval]:
-        """List what the token may see, the newest first where nothing else is said."""
+        """List approvals, by default the newest first."""
         # What waits for a person has an index of its own, which is as long as what waits.
         own = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
         index, rising = listing.ordered(own, wanted.sort)
@@ -145,7 +144,7 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Approve, as the token's person, exactly the call that has this digest."""
+        """Approve exactly the call with this digest, as the token's person."""
 
         async def move(seen: Approval, also: Change | None) -> Approval:
             same_call(seen, body.digest)
@@ -169,7 +168,7 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Reject, as the token's person."""
+        """Reject as the token's person."""
 
         async def move(seen: Approval, also: Change | None) -> Approval:
             return await self._desk.reject(
@@ -187,9 +186,9 @@ class Approvals:
     async def together(
         self, access: Decider, body: bodies.Together, request: Request, response: Response
     ) -> list[models.Outcome]:
-        """Approve several calls whose policy calls them harmless; each is decided by itself.
+        """Approve several calls whose policy has `batch`. Each is decided separately.
 
-        What cannot be approved so, or was another call than was shown, keeps none of the others.
+        One refusal does not block the rest.
         """
         person = self._carrying.person(access)
         found = []
@@ -221,7 +220,7 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Take a question back, as whoever has asked it, an operator or an administrator."""
+        """Withdraw a request, as the requester, an operator or an administrator."""
 
         async def move(seen: Approval, also: Change | None) -> Approval:
             directory = self._desk.directory

@@ -35,7 +35,7 @@ GrantId = Annotated[
 class Wanted(Paging):
     """Which grants are wanted."""
 
-    every: bool = Field(False, alias="all", description="Those that have ended, too.")
+    every: bool = Field(False, alias="all", description="Include ended ones.")
 
 
 class GrantRoutes:
@@ -53,7 +53,7 @@ class GrantRoutes:
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[others.Grant]:
-        """List the grants that the token's person has given, the newest first."""
+        """List the grants of the token's person, the newest first."""
         now = await self._desk.ledger.now()
 
         async def listed(
@@ -100,7 +100,7 @@ class GrantRoutes:
         request: Request,
         response: Response,
     ) -> others.Grant:
-        """Approve a call, and calls like it for a while, as the token's person."""
+        """Approve a call, and similar calls for a while, as the token's person."""
         seen = await self._carrying.seen(access, approval_id)
         person = self._carrying.person(access)
         span = length_of(body.length, "/length")
@@ -132,7 +132,7 @@ class GrantRoutes:
         request: Request,
         response: Response,
     ) -> others.Grant:
-        """Take a grant back, at once: it decides nothing any more."""
+        """Revoke a grant at once."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
             detail = "Whoever has given it does, or an administrator."

@@ -38,7 +38,7 @@ class Moves:
     async def claim(
         self, access: Handler, approval_id: Id, body: bodies.Claim, request: Request, to: Response
     ) -> models.Approval:
-        """Reserve the decision for the token's person, for a while."""
+        """Reserve the decision for the token's person for a while."""
         length = length_of(body.length, "/length") if body.length else None
         me = self._carrying.person(access)
 
@@ -50,7 +50,7 @@ class Moves:
     async def release(
         self, access: Handler, approval_id: Id, body: bodies.Reason, request: Request, to: Response
     ) -> models.Approval:
-        """Give a claim back, so that all who are asked may decide again."""
+        """Release a claim, so that all approvers can decide again."""
 
         async def do(seen: Approval, along: Along) -> Approval:
             who = self._who(access, seen)
@@ -66,7 +66,7 @@ class Moves:
         request: Request,
         to: Response,
     ) -> models.Approval:
-        """Give the place of somebody who is asked to another person, who gets a card."""
+        """Reassign an approver's seat to another person, who gets a card."""
 
         async def do(seen: Approval, along: Along) -> Approval:
             of = somebody(self._desk.directory, body.of or access.person, "/of")
@@ -84,7 +84,7 @@ class Moves:
     async def remind(
         self, access: Handler, approval_id: Id, request: Request, to: Response
     ) -> models.Approval:
-        """Have those reminded whose answer is awaited, at most once an hour."""
+        """Remind approvers who have not answered, at most once an hour."""
 
         async def do(seen: Approval, along: Along) -> Approval:
             return await self._handling.remind(seen.id, self._who(access, seen), along=along)
@@ -94,7 +94,7 @@ class Moves:
     async def ask(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
-        """Put a question to the requester; the answer stands on the card."""
+        """Ask the requester a question. The answer appears on the card."""
         me = self._carrying.person(access)
 
         async def do(seen: Approval, along: Along) -> Approval:
@@ -105,7 +105,7 @@ class Moves:
     async def comment(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
-        """Say something for all who see the card; of the requester it answers a question."""
+        """Comment on the card. The requester's comment answers an open question."""
 
         async def do(seen: Approval, along: Along) -> Approval:
             who = self._who(access, seen)
@@ -118,7 +118,7 @@ class Moves:
     async def extend(
         self, access: Handler, approval_id: Id, body: bodies.Extend, request: Request, to: Response
     ) -> models.Approval:
-        """Move the deadline, by at most as long as the policy gave."""
+        """Extend the deadline, by at most the level's original length."""
         length = length_of(body.by, "/by")
 
         async def do(seen: Approval, along: Along) -> Approval:

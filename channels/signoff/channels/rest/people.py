@@ -35,12 +35,12 @@ class People:
         self._people = desk.people
 
     async def search(self, access: Reader) -> list[others.Person]:
-        """List the people of the directory, and when they are away; without their addresses."""
+        """List people and their absences, without addresses."""
         directory, now = await self._people.directory(), await self._desk.ledger.now()
         return [shapes.person(one, now) for one in directory if _may(access, one.id)]
 
     async def show(self, access: Reader, person_id: PersonId) -> others.Person:
-        """Return when somebody is away."""
+        """Return a person's absences."""
         return await self._shown(self._seen(access, person_id))
 
     async def leave(
@@ -51,7 +51,7 @@ class People:
         request: Request,
         response: Response,
     ) -> others.Person:
-        """Note that somebody is away, in whole days where they are. It takes effect at once."""
+        """Set an absence, in whole days of the person's time zone. It takes effect at once."""
         person = self._seen(access, person_id)
         start = body.start or person.day(await self._desk.ledger.now())
         if body.end < start:
@@ -77,7 +77,7 @@ class People:
     async def come_back(
         self, access: Handler, person_id: PersonId, request: Request, response: Response
     ) -> others.Person:
-        """Note that somebody is back; absences that have not begun yet stay."""
+        """End an absence. Later absences stay."""
         person = self._seen(access, person_id)
 
         async with once(self._desk.ledger, access, request, response) as attempt:

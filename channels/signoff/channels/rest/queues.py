@@ -39,10 +39,10 @@ class Queues:
         self._desk = desk
 
     async def search(self, access: Reader) -> list[others.Queue]:
-        """Sum up what waits: altogether, in each queue, and for each person who has anything.
+        """Summarise pending approvals: altogether, by queue and by person.
 
-        How many wait and since when is exact, unless the token is for some apps alone; the rest is
-        read off the 1,000 approvals that are due next.
+        The count and the oldest are exact, unless the token is limited to some apps. The
+        rest covers the 1,000 approvals that are due next.
         """
         directory = self._desk.directory
         keep = None
@@ -57,7 +57,7 @@ class Queues:
     async def show(
         self, access: Reader, name: Name, wanted: Annotated[Paging, Query()]
     ) -> models.Page[models.Approval]:
-        """List what waits in a queue or for a person, the newest first."""
+        """List the pending approvals of a queue or a person, the newest first."""
         directory = self._desk.directory
         called = name_of(directory, name)
         if called not in self._names(access):
@@ -80,9 +80,10 @@ class Queues:
         return models.Page[models.Approval](items=items, next=then)
 
     async def figures(self, access: Reader) -> others.Figures:
-        """Return how long people took, and what came of the 1,000 approvals that ended last.
+        """Return decision times and outcomes of the 1,000 approvals that ended last.
 
-        Of the queues of the token's person; of everything for who sees everything.
+        It covers the queues of the token's person, or everything for administrators, operators and
+        auditors.
         """
         directory = self._desk.directory
         queues = None

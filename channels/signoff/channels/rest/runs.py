@@ -30,7 +30,7 @@ Id = Annotated[str, Path(max_length=128, description="The id of a run: run_ and 
 class Wanted(Paging):
     """Which runs are wanted; what is not said leaves them open."""
 
-    state: RunState | None = Field(None, description="Only those that stand so.")
+    state: RunState | None = Field(None, description="Only those in this state.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     user: str = Field("", max_length=128, description="Only those of this ADK user.")
 
@@ -59,7 +59,7 @@ class Runs:
     async def submit(
         self, access: Submitter, body: bodies.Submit, request: Request, response: Response
     ) -> models.Run:
-        """Say something to an agent."""
+        """Submit a run."""
         user = body.user or access.person
         if not user:
             detail = "Say for whom it is: `user`."
@@ -90,7 +90,7 @@ class Runs:
     async def search(
         self, access: RunReader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Run]:
-        """List what the token may see, the newest first."""
+        """List runs, the newest first."""
 
         async def listed(
             before: listing.Place | None, most: int

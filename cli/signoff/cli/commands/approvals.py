@@ -22,54 +22,59 @@ if TYPE_CHECKING:
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Person
 
-app = typer.Typer(no_args_is_help=True, help="What waits for a person, and the answers.")
+app = typer.Typer(no_args_is_help=True, help="Approvals: list, decide, claim, reassign, ask.")
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
 As = Annotated[
-    str, typer.Option("--as", metavar="PERSON", help="Who answers: an id or address in [[people]].")
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
 ]
-Reason = Annotated[str, typer.Option(help="Why; the agent reads the reason of a rejection.")]
+Reason = Annotated[str, typer.Option(help="The reason. The agent gets the reason of a rejection.")]
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
     mine: Annotated[
-        str, typer.Option(metavar="PERSON", help="Only what waits for one person.")
+        str, typer.Option(metavar="PERSON", help="Only those that wait for this person.")
     ] = "",
     search: Annotated[
         str,
         typer.Option(
             metavar="WORDS",
-            help="Only those that have all of these words, in the id, the tool, the app, the "
-            "requester, the hint or the arguments.",
+            help="Only those with all these words in id, tool, app, requester, hint or arguments.",
         ),
     ] = "",
     state: Annotated[
         Standing | None,
-        typer.Option(help="Only those that stand so; `free`, `claimed` and `question` wait."),
+        typer.Option(
+            help="Only those in this state; `free`, `claimed` and `question` are pending."
+        ),
     ] = None,
-    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of a queue.")] = "",
-    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of a tool.")] = "",
-    agent: Annotated[str, typer.Option("--app", metavar="APP", help="Only those of an app.")] = "",
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of this queue.")] = "",
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of this tool.")] = "",
+    agent: Annotated[
+        str, typer.Option("--app", metavar="APP", help="Only those of this app.")
+    ] = "",
     person: Annotated[
         str,
         typer.Option(
-            metavar="PERSON", help="Only what somebody asks for, is asked about, or has decided."
+            metavar="PERSON",
+            help="Only those that this person requested, is asked about or has decided.",
         ),
     ] = "",
     due: Annotated[
-        Due | None, typer.Option(help="Only those whose level has ended, or does so soon.")
+        Due | None, typer.Option(help="Only those whose level is overdue or ends within this time.")
     ] = None,
     sort: Annotated[
-        Sort | None, typer.Option(help="What comes first; `due` is only of those that wait.")
+        Sort | None, typer.Option(help="The order; `due` is only for pending ones.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the approvals that wait, the next due first; with --all or --state the newest first."""
+    """List pending approvals, the next due first; with --all or --state the newest first."""
     if everything and mine:
         raise typer.BadParameter("--all and --mine exclude each other")
     usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
@@ -113,7 +118,7 @@ def list_(
 
 @app.command()
 def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
-    """Show one approval: the card, who is asked, and what happened when."""
+    """Show an approval: the card, the approvers and the timeline."""
 
     async def work(desk: Desk) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich and the domain
@@ -131,21 +136,19 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
 @app.command()
 def approve(
     ctx: typer.Context,
-    approval_ids: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="The id, or several of them.")
-    ],
+    approval_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="One or more ids.")],
     *,
     person: As,
     reason: Reason = "",
     value: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A value for the tool; may be given several times."),
+        typer.Option(metavar="KEY=VALUE", help="A value for the tool; can be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Approve, as somebody who is asked.
+    """Approve as an approver.
 
-    Of several each is decided by itself: one that is refused keeps none of the others.
+    Several approvals are decided separately; one refusal does not block the rest.
     """
     entries, ids = _entries(value or ()), list(dict.fromkeys(approval_ids))
     if entries and len(ids) > 1:
@@ -211,7 +214,7 @@ def reject(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Reject, as somebody who is asked."""
+    """Reject as an approver."""
 
     async def work(desk: Desk) -> None:
         who = person_of(desk.directory, person)
@@ -226,15 +229,19 @@ def withdraw(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    reason: Annotated[str, typer.Option(help="Why the question is taken back.")],
+    reason: Annotated[str, typer.Option(help="The reason.")],
     person: Annotated[
         str,
-        typer.Option("--as", metavar="PERSON", help="The requester; without it you take it back."),
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The requester. Without it you withdraw it as the operator.",
+        ),
     ] = "",
-    by: Annotated[str, typer.Option(help="Who takes it back, for the audit.")] = "",
+    by: Annotated[str, typer.Option(help="Who withdraws it, for the audit log.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Take a question back; the agent is told that the call was not approved."""
+    """Withdraw a request. The agent is told that the call was not approved."""
     if person and by:
         raise typer.BadParameter("--as and --by exclude each other")
 
@@ -280,7 +287,7 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
         turns = desk.turns.known
         shows.console().print(shows.approvals_table(found, desk.directory, now, turns=turns))
     else:
-        say("Nothing waits.")
+        say("No pending approvals.")
 
 
 def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:

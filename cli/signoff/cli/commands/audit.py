@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
 
-app = typer.Typer(no_args_is_help=True, help="The record of everything that happened.")
+app = typer.Typer(no_args_is_help=True, help="The audit log.")
 
 
 @app.command()
@@ -24,17 +24,15 @@ def verify(
     ctx: typer.Context,
     *,
     head: Annotated[
-        str, typer.Option(help="A head that was noted earlier, which must be in the chain.")
+        str, typer.Option(help="A head that was stored earlier, which must be in the chain.")
     ] = "",
     file: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="An export, from its first line; needs no Redis."
-        ),
+        typer.Option(exists=True, dir_okay=False, help="A complete export; needs no Redis."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Walk the chain from the first entry to the last; note the head that this prints."""
+    """Verify the chain from the first entry to the last, and print its head."""
 
     async def work(desk: Desk) -> tuple[int, str]:
         from signoff.broker.ledger import audit  # noqa: PLC0415
@@ -53,13 +51,13 @@ def export(
     ctx: typer.Context,
     *,
     subject: Annotated[
-        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+        str, typer.Option("--of", metavar="ID", help="Only events of this approval or run.")
     ] = "",
     after: Annotated[
-        str, typer.Option(metavar="ID", help="Only what comes behind the line with this id.")
+        str, typer.Option(metavar="ID", help="Only entries after the one with this id.")
     ] = "",
 ) -> None:
-    """Write every entry as a line of JSON, the oldest first."""
+    """Print every entry as a line of JSON, the oldest first."""
     if after and not _PLACE.fullmatch(after):
         raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 

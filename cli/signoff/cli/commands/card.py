@@ -28,11 +28,11 @@ def card(
         str, typer.Option("--for", metavar="FORM", help="slack, email or text.")
     ] = "text",
     sample: Annotated[
-        bool, typer.Option("--sample", help="Made-up approvals, one of each kind.")
+        bool, typer.Option("--sample", help="Use sample approvals, one of each kind.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print a card exactly as it would be sent; only the secret token of a mail is another.
+    """Print a card exactly as it would be sent, except for the reply token of a mail.
 
     Nothing is sent. A sample needs no Redis.
     """

@@ -31,7 +31,7 @@ GrantId = Annotated[
 def give(
     ctx: typer.Context,
     approval_id: Annotated[
-        str, typer.Argument(metavar="APPROVAL", help="The call; one that waits is approved.")
+        str, typer.Argument(metavar="APPROVAL", help="The approval. A pending one is approved.")
     ],
     *,
     length: Annotated[
@@ -39,19 +39,23 @@ def give(
     ],
     uses: Annotated[
         int | None,
-        typer.Option(min=1, help="How many more calls; else as many as the policy allows."),
+        typer.Option(min=1, help="How many further calls. The default is the policy's maximum."),
     ] = None,
     person: Annotated[
         str,
-        typer.Option("--as", metavar="PERSON", help="Who gives it; else whoever has approved."),
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The giver. The default is the person who approved the call.",
+        ),
     ] = "",
     limit: Annotated[
-        str, typer.Option(metavar="CEL", help="Cover less: 'args.amount <= 100'.")
+        str, typer.Option(metavar="CEL", help="A narrower limit: 'args.amount <= 100'.")
     ] = "",
     reason: Annotated[str, typer.Option(help="Why.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Approve a call, and calls like it for a while."""
+    """Approve a call, and similar calls for a while."""
     span = length_of(length)
 
     async def work(desk: Desk) -> Grant:
@@ -84,11 +88,11 @@ def give(
 def list_(
     ctx: typer.Context,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the grants, the latest first."""
+    """List grants, the latest first."""
 
     async def work(desk: Desk) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
@@ -101,14 +105,14 @@ def list_(
         elif found:
             _print_list(found, desk.directory, now)
         else:
-            say("There are no grants." if everything else "No grant is open.")
+            say("There are no grants." if everything else "There are no open grants.")
 
     with_desk(ctx, work)
 
 
 @app.command()
 def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> None:
-    """Show one grant: what it covers, and what it has decided."""
+    """Show a grant: what it covers, and what it has decided."""
 
     async def work(desk: Desk) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
@@ -133,11 +137,11 @@ def revoke(
     ctx: typer.Context,
     grant_id: GrantId,
     *,
-    reason: Annotated[str, typer.Option(help="Why; it stands in the audit.")],
-    by: Annotated[str, typer.Option(help="Who does it; else who is logged in.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Take a grant back, at once: it decides nothing any more."""
+    """Revoke a grant at once."""
     who = by or f"{getpass.getuser()} (cli)"
 
     async def work(desk: Desk) -> Grant:

@@ -34,9 +34,9 @@ def link(
     *,
     as_json: Json = False,
 ) -> None:
-    """Print a link that signs somebody in to the page of this machine, once, for ten minutes.
+    """Print a link that signs a person in to the page on this machine, once, for ten minutes.
 
-    It is for development: it works only where the page's url is on this machine.
+    For development: it works only if the page's url is on this machine.
     """
     from signoff.core.base.networks import is_loopback  # noqa: PLC0415 -- with the settings
 

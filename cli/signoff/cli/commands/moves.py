@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from signoff.core.directory.people import Directory
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; quote it.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text; quote it.")]
 As = Annotated[
-    str, typer.Option("--as", metavar="PERSON", help="Who: an id or address in [[people]].")
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
 ]
 MaybeAs = Annotated[
     str,
-    typer.Option("--as", metavar="PERSON", help="Who; without it you do, as whoever runs Signoff."),
+    typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
 ]
 Reason = Annotated[str, typer.Option(help="Why.")]
 
@@ -58,12 +59,12 @@ def claim(
         typer.Option(
             "--for",
             metavar="DURATION",
-            help="How long: 30m, a day at most; else as the queue says.",
+            help="How long: 30m, at most a day. The default is the queue's.",
         ),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Reserve the decision for somebody who is asked, for a while."""
+    """Reserve the decision for one approver for a while."""
     span = length_of(length) if length else None
 
     async def move(desk: Desk, handling: Handling) -> Approval:
@@ -89,7 +90,7 @@ def release(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Give a claim back, so that all who are asked may decide again."""
+    """Release a claim, so that all approvers can decide again."""
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.release(approval_id, _who(desk, person), reason=reason)
@@ -101,15 +102,15 @@ def reassign(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    to: Annotated[str, typer.Option(metavar="PERSON", help="Who decides from now on.")],
+    to: Annotated[str, typer.Option(metavar="PERSON", help="The new approver.")],
     reason: Reason,
     of: Annotated[
-        str, typer.Option("--from", metavar="PERSON", help="Whose place; without it, of --as.")
+        str, typer.Option("--from", metavar="PERSON", help="Whose seat. The default is --as.")
     ] = "",
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Give the place of somebody who is asked to another person, who gets a card."""
+    """Reassign an approver's seat to another person, who gets a card."""
     if not of and not person:
         raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
 
@@ -133,7 +134,7 @@ def reassign(
 def remind(
     ctx: typer.Context, approval_id: ApprovalId, *, person: MaybeAs = "", as_json: Json = False
 ) -> None:
-    """Remind those whose answer is awaited, at most once an hour."""
+    """Remind approvers who have not answered, at most once an hour."""
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.remind(approval_id, _who(desk, person))
@@ -154,7 +155,7 @@ def ask(
     person: As,
     as_json: Json = False,
 ) -> None:
-    """Put a question to the requester; the answer stands on the card."""
+    """Ask the requester a question. The answer appears on the card."""
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         return await handling.ask_back(approval_id, person_of(desk.directory, person), text=text)
@@ -174,7 +175,7 @@ def comment(
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Say something for all who see the card; of the requester it is the answer to a question."""
+    """Comment on the card. The requester's comment answers an open question."""
 
     async def move(desk: Desk, handling: Handling) -> Approval:
         from signoff.core.directory.people import Person  # noqa: PLC0415
@@ -192,12 +193,12 @@ def extend(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    by: Annotated[str, typer.Option(metavar="DURATION", help="How much: 30m, 4h, 1d.")],
+    by: Annotated[str, typer.Option(metavar="DURATION", help="By how much: 30m, 4h, 1d.")],
     reason: Reason,
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Move the deadline, by at most as long as the policy gave."""
+    """Extend the deadline, by at most the level's original length."""
     span = length_of(by)
 
     async def move(desk: Desk, handling: Handling) -> Approval:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The people, when they are away, and the second factors with which they sign in.",
+    help="People, their absences and their second factors.",
 )
 
 Who = Annotated[
@@ -31,7 +31,7 @@ Who = Annotated[
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the people, who of them is away, and whether they are enrolled for the inbox page."""
+    """List people, their absences, and whether they are enrolled for the inbox page."""
 
     async def work(desk: Desk) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
@@ -69,19 +69,17 @@ def away(
     *,
     until: Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, YYYY-MM-DD.")],
     start: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="The first day; today where not given.")
+        str, typer.Option("--from", metavar="DAY", help="The first day. The default is today.")
     ] = "",
     delegate: Annotated[
         str,
-        typer.Option(
-            "--delegate", metavar="PERSON", help="Who decides instead; nobody where not given."
-        ),
+        typer.Option("--delegate", metavar="PERSON", help="The delegate. The default is nobody."),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Say that somebody is away, in whole days where they work. It takes effect at once.
+    """Set an absence, in whole days of the person's time zone. It takes effect at once.
 
-    What they are asked from now on goes to the delegate; what they have been asked stays with them.
+    New requests go to the delegate. Requests that the person already has stay with them.
     """
 
     async def work(desk: Desk) -> Absence:
@@ -109,9 +107,9 @@ def away(
 
 @app.command()
 def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Say that somebody is back, also where the settings say otherwise. It takes effect at once.
+    """End an absence, also one in the settings. It takes effect at once.
 
-    Absences that have not begun yet stay.
+    Later absences stay.
     """
 
     async def work(desk: Desk) -> None:
@@ -133,20 +131,18 @@ def enroll(
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Make a new secret; the old one is void, and so are all passkeys."
+            "--replace", help="Create a new secret. The old one and all passkeys become invalid."
         ),
     ] = False,
     passkey: Annotated[
         bool,
-        typer.Option(
-            "--passkey", help="Let them add a passkey instead: prints a one-time code for that."
-        ),
+        typer.Option("--passkey", help="Print a one-time code for adding a passkey instead."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Give somebody a second factor: prints its secret once, to be scanned by an authenticator app.
+    """Enrol a person: print the secret of a second factor once, for an authenticator app.
 
-    Whoever has the secret can make the codes. Show it to that person alone.
+    Anybody who has the secret can create the codes. Show it only to that person.
     """
     settings = settings_of(ctx)
     if not settings.inbox.url:
@@ -201,9 +197,9 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
 
 @app.command()
 def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Take somebody's second factors away, passkeys included, and sign them out everywhere.
+    """Remove a person's second factors, passkeys included, and end their sessions.
 
-    PERSON may also be the id of somebody who is not in [[people]] any more.
+    PERSON can also be the id of somebody who has left [[people]].
     """
 
     async def work(desk: Desk) -> bool:
@@ -217,14 +213,14 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "enrolled": False})
     else:
-        say(f"{person} has no second factor any more.")
+        say(f"All second factors of {person} were removed.")
 
 
 @app.command("sign-out")
 def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Sign somebody out of the inbox page, in every browser. It takes effect at once.
+    """End a person's sessions on the inbox page, in every browser. It takes effect at once.
 
-    PERSON may also be the id of somebody who is not in [[people]] any more.
+    PERSON can also be the id of somebody who has left [[people]].
     """
 
     async def work(desk: Desk) -> None:
@@ -238,7 +234,7 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"person": person, "signed_in": False})
     else:
-        say(f"{person} is signed out everywhere.")
+        say(f"All sessions of {person} were ended.")
 
 
 def _words(absence: Absence | None) -> str:

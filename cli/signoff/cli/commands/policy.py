@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     _Present = tuple[Directory, Turns, list[Grant]]
 
-app = typer.Typer(no_args_is_help=True, help="See what policies do, before they do it.")
+app = typer.Typer(no_args_is_help=True, help="Try policies before you use them.")
 
 Zone = Annotated[
-    str, typer.Option(metavar="ZONE", help="Where clocks show the times; this machine's if not.")
+    str, typer.Option(metavar="ZONE", help="The time zone. The default is this machine's.")
 ]
 
 
@@ -39,10 +39,10 @@ def explain(
     tool: Annotated[str, typer.Option(help="The tool that is called.")],
     arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An argument; may be given several times."),
+        typer.Option(metavar="KEY=VALUE", help="An argument; can be repeated."),
     ] = None,
     args: Annotated[str, typer.Option(metavar="JSON", help="All arguments, as JSON.")] = "",
-    user: Annotated[str, typer.Option(metavar="PERSON", help="Who asks the agent.")] = "",
+    user: Annotated[str, typer.Option(metavar="PERSON", help="The requester.")] = "",
     agent_app: Annotated[str, typer.Option("--app", help="The agent's folder.")] = "",
     agent: Annotated[str, typer.Option(help="The agent that calls the tool.")] = "",
     at: Annotated[
@@ -52,14 +52,14 @@ def explain(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="With the absences, turns and grants of this moment; needs Redis."
+            "--live", help="Use the current absences, queue turns and grants; needs Redis."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print who would be asked about a call, by what channel, and all that follows.
+    """Print who would be asked about a call, on which channel, and what follows.
 
-    It is what happens if nobody answers. No approval is opened.
+    It assumes that nobody answers. No approval is opened.
     """
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
     from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
@@ -89,17 +89,19 @@ def run_cases(
     ctx: typer.Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Cases; signoff.test.toml where none is named."),
+        typer.Argument(
+            metavar="[FILE]...", help="Files with cases. The default is signoff.test.toml."
+        ),
     ] = None,
     *,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run cases: who shall be asked about which call, and what the end shall be.
+    """Run test cases: who is asked about which call, and how it ends.
 
-    The exit code is 1 where one fails, and 2 where cases cannot be read.
+    The exit code is 1 if a case fails, and 2 if a file cannot be read.
     """
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.policy_cases.cases import CASES_FILE  # noqa: PLC0415
@@ -130,14 +132,14 @@ def diff(
     *,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Other settings; those in force where not given."),
+        typer.Option(metavar="FILE", help="Other settings. The default is the current ones."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what the settings would change for what is pending; nothing is changed.
+    """Print what other settings would change for pending approvals. Nothing is changed.
 
-    An approval keeps the terms under which it was asked about, to its end. The exit code is 1
-    where terms would be others, and 0 where all would be the same.
+    An approval keeps the policy under which it was opened. The exit code is 1 if anything would
+    differ, otherwise 0.
     """
 
     async def work(desk: Desk) -> bool:

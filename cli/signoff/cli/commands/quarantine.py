@@ -15,15 +15,11 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Desk
     from signoff.channels.email.inbound.quarantine import Quarantined
 
-app = typer.Typer(
-    no_args_is_help=True, help="Mails that could not be read. They are kept for 30 days."
-)
+app = typer.Typer(no_args_is_help=True, help="Unreadable mails, which are kept for 30 days.")
 
-MailId = Annotated[
-    str, typer.Argument(metavar="ID", help="Its id in the list, or the beginning of it.")
-]
-Reason = Annotated[str, typer.Option(help="Why; it stands in the audit.")]
-By = Annotated[str, typer.Option(help="Who does it; else who is logged in.")]
+MailId = Annotated[str, typer.Argument(metavar="ID", help="The id, or the beginning of it.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the audit log.")]
+By = Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")]
 
 
 @app.command("list")
@@ -33,7 +29,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the mails in quarantine, the latest first."""
+    """List mails in quarantine, the latest first."""
 
     async def work(desk: Desk) -> None:
         from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
@@ -62,11 +58,11 @@ def show(
     mail_id: MailId,
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write the mail itself, with the tokens in it.")
+        bool, typer.Option("--raw", help="Print the mail itself, with its tokens.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show why one mail is in quarantine, and its header."""
+    """Show why a mail is in quarantine, and its header."""
 
     async def work(desk: Desk) -> Quarantined:
         from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
@@ -101,7 +97,7 @@ def retry(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Put a mail before the intake anew, after what stood in its way is gone."""
+    """Process a mail again, after its problem was fixed."""
 
     async def work(desk: Desk) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
@@ -122,7 +118,7 @@ def drop(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Delete a mail for good."""
+    """Delete a mail permanently."""
 
     async def work(desk: Desk) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from signoff.core.approvals.metrics import Figures, Waiting
     from signoff.core.directory.people import Directory
 
-app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")
+app = typer.Typer(no_args_is_help=True, help="Pending approvals by queue and person.")
 
 _EVERY = 2.0
 
-Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every two seconds.")]
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) -> None:
-    """List the queues, and the people for whom anything waits.
+    """List queues, and people with pending approvals.
 
-    Oldest and count are exact; the rest is read off the 1,000 approvals that are due next.
+    The count and the oldest are exact. The rest covers the 1,000 approvals that are due next.
     """
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
@@ -57,7 +57,7 @@ def show(
     watch: Watch = False,
     as_json: Json = False,
 ) -> None:
-    """Show what waits in one queue or for one person, the oldest first."""
+    """Show the pending approvals of a queue or a person, the oldest first."""
 
     async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
         from signoff.broker.backlog import waiting  # noqa: PLC0415
@@ -77,11 +77,11 @@ def figures(
     ctx: typer.Context,
     *,
     limit: Annotated[
-        int, typer.Option(min=1, help="Of how many approvals, those that ended last.")
+        int, typer.Option(min=1, help="How many of the latest ended approvals to use.")
     ] = 1_000,
     as_json: Json = False,
 ) -> None:
-    """Show how long people took to decide, by queue, and what came of what was asked."""
+    """Show decision times by queue, and outcomes."""
 
     async def work(desk: Desk) -> None:
         from signoff.core.approvals.metrics import figures_of  # noqa: PLC0415

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
     from signoff.core.approvals.run import Run
 
-app = typer.Typer(no_args_is_help=True, help="What agents were asked to do.")
+app = typer.Typer(no_args_is_help=True, help="Submitted runs.")
 
 
 class RunUnfinished(RunError):
@@ -29,15 +29,17 @@ class RunUnfinished(RunError):
 def run(
     ctx: typer.Context,
     app_name: Annotated[str, typer.Argument(metavar="APP", help="The name of the agent's folder.")],
-    message: Annotated[str, typer.Argument(help="What to say to the agent.")],
+    message: Annotated[str, typer.Argument(help="The message.")],
     *,
-    user: Annotated[str, typer.Option(help="Who asks; that person can never decide it.")] = "",
-    session: Annotated[str, typer.Option(help="An ADK session to go on with.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the agent's last word.")] = False,
+    user: Annotated[
+        str, typer.Option(help="The requester, who can never decide the request.")
+    ] = "",
+    session: Annotated[str, typer.Option(help="An ADK session to continue.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait; 0 waits forever.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Say something to an agent."""
+    """Send a message to an agent."""
     _require_app(settings_of(ctx), app_name)
 
     async def work(desk: Desk) -> Run:
@@ -53,7 +55,7 @@ def run(
         except TimeoutError as error:
             now = await desk.ledger.run(submitted.id)
             raise RunUnfinished(
-                f"Run {now.id} is still {now.state} after {timeout:g} s, and goes on. "
+                f"Run {now.id} is still {now.state} after {timeout:g} s and continues. "
                 f"`signoff runs show {now.id}` says where it stands."
             ) from error
 
@@ -73,7 +75,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List the runs, the latest first."""
+    """List runs, the latest first."""
 
     async def work(desk: Desk) -> list[Run]:
         return await desk.ledger.recent_runs(limit=limit)
@@ -86,7 +88,7 @@ def list_(
 
         shows.console().print(shows.runs_table(found))
     else:
-        say("No agent was asked anything yet.")
+        say("There are no runs.")
 
 
 @app.command()
@@ -96,7 +98,7 @@ def show(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show one run: where it stands, and what happened when."""
+    """Show a run: its state and its timeline."""
 
     async def work(desk: Desk) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415

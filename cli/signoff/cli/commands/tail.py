@@ -19,15 +19,15 @@ def tail(
     ctx: typer.Context,
     *,
     subject: Annotated[
-        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+        str, typer.Option("--of", metavar="ID", help="Only events of this approval or run.")
     ] = "",
     everything: Annotated[
-        bool, typer.Option("--all", help="Begin with the first event, not with the next.")
+        bool, typer.Option("--all", help="Start with the first event instead of the next.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never ends.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after this many; 0 never stops.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Follow what happens, an event a line, until Ctrl-C."""
+    """Print events as they happen, one per line, until Ctrl-C."""
 
     async def work(desk: Desk) -> None:
         from signoff.broker.ledger.follow import follow  # noqa: PLC0415

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Desk
     from signoff.core.access.api_tokens import Access, Scope
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API, and what they are good for.")
+app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API.")
 
 
 @app.command()
@@ -25,37 +25,37 @@ def create(
     scope: Annotated[
         list[str],
         typer.Option(
-            help="What it is good for: runs:submit, runs:read, approvals:read, approvals:decide, "
+            help="A scope: runs:submit, runs:read, approvals:read, approvals:decide, "
             "approvals:withdraw, audit:read, admin. May be given several times.",
         ),
     ],
     person: Annotated[
-        str, typer.Option(metavar="PERSON", help="As whom it acts: an id or address in [[people]].")
+        str,
+        typer.Option(
+            metavar="PERSON", help="The person as whom it acts: an id or address in [[people]]."
+        ),
     ] = "",
     user: Annotated[
         list[str] | None,
         typer.Option(
             metavar="USER",
-            help="Of a system: an ADK user for whom it submits, * for all. May be given several "
-            "times.",
+            help="For a system: an ADK user for whom it submits, or *; can be repeated.",
         ),
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--app", metavar="APP", help="Only for this agent. May be given several times."
-        ),
+        typer.Option("--app", metavar="APP", help="Only for this agent; can be repeated."),
     ] = None,
-    name: Annotated[str, typer.Option(help="What it is for, as the audit calls it.")] = "",
+    name: Annotated[str, typer.Option(help="The token's name in the audit log.")] = "",
     expires: Annotated[
-        str, typer.Option(metavar="DURATION", help="For how long it is good: 90d.")
+        str, typer.Option(metavar="DURATION", help="How long it is valid: 90d.")
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Make a token; it is printed once, and kept as a hash.
+    """Create a token. It is printed once and stored as a hash.
 
-    A token of a person (--person) decides as that person. A system (--user) submits for others and
-    decides nothing.
+    A person's token (--person) decides as that person. A system's token (--user) submits runs for
+    users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
     within = _duration(expires) if expires else None
@@ -80,12 +80,12 @@ def create(
         write_json({"token": token, **_as_json(access)})
     else:
         say(token)
-        say(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+        say(f"Store it now: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the tokens, without their secrets."""
+    """List tokens, without their secrets."""
 
     async def work(desk: Desk) -> None:
         from signoff.broker.api_tokens import everyone  # noqa: PLC0415
@@ -113,7 +113,7 @@ def revoke(
     *,
     as_json: Json = False,
 ) -> None:
-    """Make a token worthless, from the next request on."""
+    """Revoke a token at once."""
 
     async def work(desk: Desk) -> Access:
         from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
@@ -124,7 +124,7 @@ def revoke(
     if as_json:
         write_json(_as_json(gone))
     else:
-        say(f"{gone.shown} is worth nothing any more.")
+        say(f"{gone.shown} was revoked.")
 
 
 def _scope(text: str) -> Scope:

@@ -13,12 +13,12 @@ from signoff.core.base.errors import ConfigError
 if TYPE_CHECKING:
     from signoff.broker.decisions import Desk
 
-app = typer.Typer(no_args_is_help=True, help="Servers that are told what happens.")
+app = typer.Typer(no_args_is_help=True, help="Webhooks: servers that get events.")
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the webhooks, how much waits for them, and what they have not taken."""
+    """List webhooks, with their pending messages and those that were given up."""
     settings = settings_of(ctx)
 
     async def work(desk: Desk) -> None:
@@ -52,7 +52,7 @@ def replay(
     *,
     as_json: Json = False,
 ) -> None:
-    """Send once more what a webhook has not taken."""
+    """Send the messages again that were given up."""
     known = [hook.name for hook in settings_of(ctx).webhooks]
     if name not in known:
         there = ", ".join(known) or "none"

@@ -17,21 +17,20 @@ WHEN_NAMES = ("app", "agent", "message", "payload")
 
 
 class InputRule(Value):
-    """[[inputs]]: what an agent gets for a yes or a no; the first that matches rules."""
+    """[[inputs]]: what an agent gets for a yes or no. The first match applies."""
 
-    app: str = Field("", max_length=64, description="Only in this app; in every app where not set.")
+    app: str = Field("", max_length=64, description="Only in this app. The default is every app.")
     when: str = Field(
         "",
-        description="CEL over app, agent, message and payload: only such a question. Every "
-        "question without a response schema where not set.",
+        description="A CEL expression over app, agent, message and payload. Only requests for "
+        "which it is true. The default is every request without a response schema.",
     )
-    yes: JsonValue = Field(
-        "approve", description="What the agent gets for a yes without other words."
-    )
+    yes: JsonValue = Field("approve", description="What the agent gets for a plain approval.")
     no: JsonValue = Field(
         "reject",
-        description="What the agent gets for a no, and where nobody has answered in time. A text "
-        "called `reason`, `comment` or the like, in it or in `yes`, takes the approver's reason.",
+        description="What the agent gets for a rejection or a timeout. A text called `reason`, "
+        "`comment` or the like, in it or in `yes`, is replaced by the approver's "
+        "reason.",
     )
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where an approval stands."""
+    """The state of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -37,7 +37,7 @@ TRANSITIONS: Mapping[tuple[State, Move], State] = {
 
 
 class Handoff(StrEnum):
-    """How far the answer has come on its way into the agent."""
+    """How far a decision has reached the agent."""
 
     NONE = "none"
     RECORDED = "recorded"

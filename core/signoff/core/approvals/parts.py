@@ -142,7 +142,7 @@ class Decision(Value):
         reason: In the person's own words.
         payload: The values for the tool, following the payload template; None where there is none.
             For a request for input: the answer, as its schema wants it.
-        proposal: For a rejection that says what would be approved: the arguments of that call.
+        proposal: For a rejection with a proposal: the arguments of the proposed call.
         first_step: The channel of the first step, where it took two; "" where it took one.
         grant: The id of the grant that it follows from; "" where the person was asked.
     """

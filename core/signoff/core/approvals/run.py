@@ -32,7 +32,7 @@ class Watch(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     QUEUED = "queued"
     """Its message waits for a worker, or a worker is at it."""
@@ -73,13 +73,13 @@ class Run(Value):
         app: The name of the agent's folder.
         user: The ADK user id: the requester.
         session: The ADK session id.
-        message: What the user said.
+        message: The user's message.
         state: See `RUN_TRANSITIONS`.
         submitted_at: When (UTC).
         pause: How many times it has paused.
         approvals: The approvals of the present pause.
-        waiting: Those of them that are not decided yet.
-        text: The agent's last word.
+        waiting: Those that are pending.
+        text: The agent's last message.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
         watched: Whether somebody looks on, and at what.

@@ -43,26 +43,26 @@ class Role(StrEnum):
 
 
 class Person(Value):
-    """Somebody who can be asked, or who asks.
+    """A person who requests or approves.
 
     Attributes:
-        id: The name that policies use, unique in the directory.
-        name: The name that people read.
-        email: Where approvals are sent.
-        aliases: Further addresses from which this person answers.
-        slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
-            somebody of another organisation who answers in a shared channel.
-        addresses: Where this person is reached by channels of one's own, by the channel's name.
-        manager: The id or an address of the person's manager, whom ``requester.manager`` asks.
-        time_zone: Where the person works, ``Europe/Berlin``.
-        hours: When: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``. Times
-            in business hours count these; a person without any has none.
-        holidays: Public holidays, on which the person does not work: ``DE`` or ``DE-BY``, as the
-            library `holidays` knows countries and their parts.
+        id: The person's name in policies, unique in the directory.
+        name: The displayed name.
+        email: Where cards are sent.
+        aliases: Further addresses of this person.
+        slack: The Slack member id, ``U012AB3CD``. For somebody of another organisation in a shared
+            channel, with the team: ``T012AB3CD/U…``.
+        addresses: The person's addresses in your own channels, by channel name.
+        manager: The manager's id or address, for ``requester.manager``.
+        time_zone: The person's time zone, such as ``Europe/Berlin``.
+        hours: Working hours: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``.
+            Business time counts these; a person without any has none.
+        holidays: The country or region whose public holidays apply, ``DE`` or ``DE-BY``, as the
+            library ``holidays`` knows them.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
-        roles: ``["operator"]`` or ``["auditor"]`` for those who see all that waits on the inbox
-            page. Everybody may be an approver.
+        roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
+            page. Approvers need no role.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

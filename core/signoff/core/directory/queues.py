@@ -33,13 +33,13 @@ class Pick(StrEnum):
 
 
 class Queue(Value):
-    """A group of people who decide the same things.
+    """A group of people with common requests.
 
     Attributes:
-        name: What policies call it: ``queue:finance``.
-        members: Ids of people.
-        pick: Who of them is asked: all of them, or one in turn who can be asked at that moment.
-        claim: How long one who has claimed an approval keeps it from the others.
+        name: The queue's name in policies: ``queue:finance``.
+        members: The members' ids.
+        pick: Who is asked: everyone, or one available member in turn.
+        claim: How long a claim lasts.
     """
 
     name: Name

@@ -29,12 +29,12 @@ from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
 
-TOO_MANY: Final = "Too many attempts. Wait a quarter of an hour, and try again."
-_NO_CODE: Final = "That code did not work. Take the next one: each counts once."
+TOO_MANY: Final = "Too many attempts. Try again in 15 minutes."
+_NO_CODE: Final = "That code did not work. Use the next one; each works once."
 _NO_FACTOR: Final = (
-    "This takes a second factor, and you have none yet. Ask whoever runs Signoff to enrol you."
+    "This needs a second factor, and you have none yet. Ask your Signoff operator to enrol you."
 )
-_NO_PASSKEY: Final = "This takes your passkey: press the button for it first."
+_NO_PASSKEY: Final = "This needs your passkey. Press its button first."
 _RENAMED: Final = "signoff_session"
 
 LIVE: Final = "signoff-live"
@@ -291,7 +291,7 @@ async def _answered(handler: Handler, request: Request) -> Response:
             "message",
             status=404,
             title="Not found",
-            text="There is no such request, or you are not among those who are asked about it.",
+            text="There is no such request, or you may not see it.",
         )
     except BadForm as error:
         return page("message", status=error.status, title="Not done", text=str(error))

@@ -18,13 +18,13 @@ from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import Conflict
 
 _GONE: Final = (
-    "It was used already, or it is too old: a link works once, and for ten minutes. "
-    "Ask for another one."
+    "It was already used, or it has expired. A link works once, for ten minutes. "
+    "Request another one."
 )
 _ELSEWHERE: Final = (
-    "Another browser has asked for this link, and it works only there: so nobody can sign in with "
+    "Another browser requested this link, and it works only there, so nobody can sign in with "
     "a link that was forwarded or overheard. Open it in that browser, or ask for a link here. "
-    "If you have asked for none, there is nothing to do."
+    "If you did not request it, ignore it."
 )
 
 

@@ -35,8 +35,8 @@ _HOW: Final = {
     How.OIDC: "by the company's sign-in",
     How.LOCAL: "by the command line",
 }
-_USED: Final = "That answer of your passkey is used already. Try again."
-_NOT_INVITED: Final = "That one-time code is not yours, or it is used or too old. Ask for another."
+_USED: Final = "That passkey response was already used. Try again."
+_NOT_INVITED: Final = "That one-time code is invalid, used or expired. Ask for another."
 
 
 class SecurityPages:

@@ -16,8 +16,8 @@ from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
 
 _WRONG: Final = (
-    "That did not work. Check the address and the code, and take the next code: each counts once. "
-    "If you have no authenticator app for Signoff yet, ask whoever runs it."
+    "That did not work. Check the address, and use the next code; each works once. "
+    "If you have no authenticator app for Signoff yet, ask your operator."
 )
 
 

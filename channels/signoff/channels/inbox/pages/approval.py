@@ -131,10 +131,10 @@ _FORM: Final = frozenset({"approve", "reject"})
 def _state(approval: Approval, shape: View, now: datetime) -> str:
     """Say in a sentence how it stands: for whoever looks on while it changes."""
     if shape.over is not None:
-        at = f" That was at {moment(shape.ended)}." if shape.ended else ""
+        at = f" Ended {moment(shape.ended)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
-    said = f"{len(shape.card.comments)} remarks" if shape.card.comments else ""
+    said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""
     level = f"level {shape.card.level}" if shape.card.level else ""
     parts = filter(None, (level, shape.card.progress, claimed, said))
-    return f"It waits: {', '.join(parts) or 'nobody has answered'}."
+    return f"Pending: {', '.join(parts) or 'nobody has answered'}."

@@ -35,7 +35,7 @@ MOST: Final = 50
 """How many calls are approved at once."""
 
 _FIELD: Final = "digest."
-_NOBODYS: Final = "There is no such request, or it is not for you."
+_NOBODYS: Final = "There is no such request, or you may not see it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class BatchPages:
             return Outcome("", approval_id, _NOBODYS)
         path, title = page_of(seen.id), self._title(seen)
         if digest != seen.digest:
-            problem = "It is another call than was shown: look at it again."
+            problem = "The call has changed since it was shown. Open it again."
             told: dict[str, JsonValue] = {"channel": CHANNEL, "batch": True}
             await self._desk.note_refusal(seen.id, problem, by=person.id, more=told)
             return Outcome(path, title, problem)
@@ -138,7 +138,9 @@ class BatchPages:
         except DecisionRefused as error:
             return Outcome(path, title, str(error))
         said = after.outcome(self._desk.directory)
-        text = "Approved." if after.decision else f"Your yes is recorded; it is {said}."
+        text = (
+            "Approved." if after.decision else f"Your approval is recorded; the request is {said}."
+        )
         return Outcome(path, title, text, done=True)
 
     async def _found(self, person: Person, approval_id: str) -> Approval | None:
@@ -156,8 +158,8 @@ class BatchPages:
         except DecisionRefused as error:
             return str(error)
         if not may_answer(approval, person, self._desk.directory, now):
-            return "You have answered it already."
-        return "" if approval.batchable else "It has to be answered by itself: open it."
+            return "You have already answered it."
+        return "" if approval.batchable else "It must be answered separately. Open it."
 
     def _title(self, approval: Approval) -> str:
         return card(approval, self._desk.directory).title

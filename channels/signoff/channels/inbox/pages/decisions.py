@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 _ONCE: Final = re.compile(r"[A-Za-z0-9_-]{16}")
 _REMEMBERED: Final = timedelta(days=1)
-_AGAIN: Final = "This form shows another call, so nothing was done. Load it again."
+_AGAIN: Final = "The call has changed, so nothing was done. Reload the page."
 _NOT_SAID: Final = frozenset({"csrf", "code"})
 REASON: Final = "#reason"
 SPAN: Final = "#span"
@@ -275,7 +275,7 @@ class MovePages:
             return
         if not reason:
             raise ReasonNeeded(
-                "To take back what others have asked for needs a reason.",
+                "A reason is needed to withdraw somebody else's request.",
                 key="",
                 read="",
                 example="",
@@ -302,7 +302,9 @@ def _told(error: Exception) -> tuple[str, dict[str, str]]:
     """Return what is said about a form that was not taken, and at which fields."""
     match error:
         case PayloadErrors(problems=problems):
-            return "Look at what is marked.", {name: str(one) for name, one in problems.items()}
+            return "Please correct the marked fields.", {
+                name: str(one) for name, one in problems.items()
+            }
         case ReasonNeeded():
             return str(error), {REASON: str(error)}
         case PayloadError(key=key, example=example):

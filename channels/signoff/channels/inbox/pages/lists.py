@@ -128,12 +128,12 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/",
-            title="What waits for you",
+            title="Your approvals",
             index=f"inbox:{visit.person.id}",
             orders=_OF_ONE,
             states=WAITING,
-            empty="Nothing waits for you. What an agent asks you appears here by itself.",
-            counts="for you",
+            empty="No requests for you. New ones appear here automatically.",
+            counts="pending for you",
         )
         return await self._shown(visit, source, lambda one: not self._asked_by(visit.person, one))
 
@@ -150,8 +150,8 @@ class ListPages:
             index=f"{QUEUE}{name}",
             orders=_OF_ONE,
             states=WAITING,
-            empty="Nothing waits in this queue.",
-            counts="in this queue",
+            empty="No requests in this queue.",
+            counts="pending in this queue",
             section="/queues",
         )
         return await self._shown(visit, source)
@@ -161,11 +161,11 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/asked",
-            title="What you asked for",
+            title="Your requests",
             index="",
             orders=_OF_PAST,
             states=ANY,
-            empty="Nothing here: no agent has asked for an approval on your behalf.",
+            empty="No agent has requested an approval on your behalf.",
         )
         return await self._shown(visit, source, lambda one: self._asked_by(visit.person, one))
 
@@ -176,12 +176,12 @@ class ListPages:
             raise NotFound
         source = _Source(
             here="/all",
-            title="All that waits",
+            title="All pending requests",
             index="waiting",
             orders=_OF_ALL,
             states=WAITING,
-            empty="Nothing waits anywhere.",
-            counts="altogether",
+            empty="No pending requests.",
+            counts="pending",
         )
         return await self._shown(visit, source)
 
@@ -190,11 +190,11 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/ended",
-            title="What has ended",
+            title="Ended requests",
             index="decided",
             orders=_OF_PAST,
             states=ENDED,
-            empty="Nothing has ended yet that you were asked about or have asked for.",
+            empty="None of your requests or approvals has ended yet.",
         )
         return await self._shown(visit, source)
 

@@ -146,8 +146,8 @@ def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
     charts = (
         Chart(
             "waiting",
-            "What waits, by queue",
-            "One bar for each queue: how many requests wait in it.",
+            "Pending, by queue",
+            "One bar for each queue: the number of pending requests.",
             _bars(
                 (_called(one.name), f"{one.waiting:,}", [[("wait", one.waiting)]])
                 for one in waiting
@@ -159,12 +159,12 @@ def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
             "Two bars for each queue: half of the decisions took no longer than the first, nine of "
             "ten no longer than the second.",
             _bars(_times(one) for one in found.took),
-            (("p50", "Half (p50)"), ("p90", "Nine of ten (p90)")),
+            (("p50", "p50"), ("p90", "p90")),
         ),
         Chart(
             "came",
-            "What came of it, by tool and week",
-            "One bar for each tool and week: how many requests ended, in pieces by outcome.",
+            "Outcomes, by tool and week",
+            "One bar for each tool and week: the number of ended requests, by outcome.",
             _bars(_pieces(one) for one in found.came[:ROWS]),
             tuple((state.value, text) for state, text in OUTCOMES.items()),
         ),

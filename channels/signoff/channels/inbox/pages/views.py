@@ -233,7 +233,7 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
 
 def _why_not(approval: Approval, person: Person, directory: Directory, now: datetime) -> str:
     if approval.is_requester(person, directory):
-        return "You have asked for this, so others decide it."
+        return "You requested this, so others decide it."
     if not approval.concerns(person, directory):
         return ""
     try:
