@@ -57,7 +57,9 @@ def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message):
     assert "to: ACME" in text
     assert "memo: xxx" in text
     assert "why: yyy" in text
-    assert text.endswith("approve it on its page: https://approvals.example.com/inbox/approvals/ap_1")
+    assert text.endswith(
+        "approve it on its page: https://approvals.example.com/inbox/approvals/ap_1"
+    )
     assert shown_in(long, 3_000) is Shown.CUT
     assert shown_in(long, 100_000) is Shown.COMPLETE
     assert text_of(long, most=100_000) == text_of(long)
