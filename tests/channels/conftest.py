@@ -26,8 +26,8 @@ from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin
 from channels.writing import Post
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.intake import Intake

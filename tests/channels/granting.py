@@ -7,7 +7,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from builders import MARA, make_call, make_origin, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -60,5 +60,5 @@ async def asked(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
 async def given(ledger: Ledger, *, uses: int = 10, span: timedelta = timedelta(hours=4)) -> Grant:
     """Return a grant of Mara's for reimbursements like one of 100."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     return await grants.give(first.id, MARA, channel="cli", span=span, uses=uses)

@@ -5,10 +5,10 @@ from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
+from signoff.broker.collaboration import Handling
 
 from builders import CLEO, MARA, RILEY
 from channels.writing import subject_of
-from signoff.broker.collaboration import Handling
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
@@ -254,7 +254,7 @@ async def test_a_claim_that_ran_out_is_released_by_the_clockwork(still_channels,
     approval, _ = await still_channels.ask()
     await Handling(still_channels.desk).claim(approval.id, MARA)
     clock.advance(timedelta(minutes=29))
-    reconciler = Reconciler(still_channels.desk)
+    reconciler = Reconciler(still_channels.desk.roster)
     assert await reconciler.once() == 0
     clock.advance(timedelta(minutes=1))
     await reconciler.once()

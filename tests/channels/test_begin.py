@@ -8,8 +8,8 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.conftest import Channels
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.events import What
 from signoff.core.base.durations import Span

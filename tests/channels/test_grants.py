@@ -9,7 +9,7 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
@@ -35,7 +35,7 @@ async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger)
     assert [(one.body["kind"], one.body["person"]) for one in sent] == [("notice", "mara")]
     kinds = [event.what for event in await ledger.history(done.id)]
     assert kinds == [What.OPENED, What.APPROVED, What.GRANT_USED]
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     assert [one.id for one in await grants.uses(grant)] == [done.id]
     assert (await grants.get(done.decision.grant)).left == 9
 
@@ -65,7 +65,7 @@ async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
     """Whoever routes them, and however many at once: ten are decided by it, forty are asked."""
     grant = await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
-    grants = [Grants(Desk(ledger, people())) for _ in calls]
+    grants = [Grants(ledger) for _ in calls]
     rules = router(ledger)._rules_of
     done = await asyncio.gather(
         *(one.decide(call.id, rules) for one, call in zip(grants, calls, strict=True))
@@ -91,7 +91,7 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
     """Uses that race with the revocation come before it, or are asked about."""
     grant = await given(ledger, uses=20)
     calls = [await opened(ledger, str(number)) for number in range(20)]
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     rules = router(ledger)._rules_of
     *done, revoked = await asyncio.gather(
         *(grants.decide(call.id, rules) for call in calls[:10]),
@@ -113,7 +113,7 @@ async def test_it_ends_by_the_clock_of_the_commit(
     """A grant that was good when it was looked up, and has ended since, decides nothing."""
     await given(still_ledger, span=HOUR)
     call = await opened(still_ledger, "second")
-    grants = Grants(Desk(still_ledger, people()))
+    grants = Grants(still_ledger)
     rules = router(still_ledger)._rules_of
 
     def slowly(approval, now):  # type: ignore[no-untyped-def]
@@ -137,7 +137,7 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
 async def test_nobody_else_gives_one(ledger: Ledger) -> None:
     """Not asked, not named, too far: nothing is done, and the call still waits."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     with pytest.raises(NotAnApprover):
         await grants.give(first.id, CLEO, channel="cli", span=HOUR)
     with pytest.raises(GrantRefused, match="8h at most"):
@@ -153,7 +153,7 @@ async def test_nobody_else_gives_one(ledger: Ledger) -> None:
 async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
     """However often it is asked for, also at the same time: the count is not doubled."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     tries = await asyncio.gather(
         *(grants.give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
         return_exceptions=True,
@@ -166,7 +166,7 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
     """Whoever approved may say so later; a call that was rejected gives none."""
-    desk, grants = Desk(ledger, people()), Grants(Desk(ledger, people()))
+    desk, grants = Desk(ledger, people()), Grants(ledger)
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
     await desk.approve(yes.id, MARA, channel="email")
     await desk.reject(no.id, MARA, channel="email", reason="too dear")

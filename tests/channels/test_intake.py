@@ -271,7 +271,7 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
 
 async def test_the_requester_cannot_decide_by_mail(channels, directory):
     """Somebody who turns out to be the requester is told that it is not theirs to decide."""
-    from signoff.broker.decisions import Desk
+    from deciding import Desk
     from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
@@ -284,7 +284,7 @@ async def test_the_requester_cannot_decide_by_mail(channels, directory):
 
 async def test_a_person_who_left_decides_nothing(channels):
     """Who is no longer in the settings cannot decide, whatever token there is."""
-    from signoff.broker.decisions import Desk
+    from deciding import Desk
     from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()

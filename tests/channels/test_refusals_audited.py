@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-
-from builders import CLEO, MARA, RILEY, paused, people
 from signoff.broker.batch import approve_together
 from signoff.broker.collaboration import Handling
-from signoff.broker.decisions import Desk
+
+from builders import CLEO, MARA, RILEY, paused, people
+from deciding import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.text_channel import take_text
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[str, Refused]] = {
     "remind": ("riley", lambda desk, one: Handling(desk).remind(one.id, CLEO)),
     "grant": (
         "mara",
-        lambda desk, one: Grants(desk).give(one.id, MARA, channel="cli", span=timedelta(hours=1)),
+        lambda desk, one: Grants(desk.ledger).give(one.id, MARA, channel="cli", span=timedelta(hours=1)),
     ),
 }
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from email.message import EmailMessage
 
 import pytest
+from signoff.broker.batch import approve_together
 
 from builders import MARA
 from channels.conftest import MAILBOX, Channels, Sink
-from signoff.broker.batch import approve_together
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.channel import EmailChannel

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from builders import MARA
+from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.celery import make_celery
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store

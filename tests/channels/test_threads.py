@@ -7,12 +7,12 @@ import base64
 import hashlib
 
 import pytest
+from signoff.broker.collaboration import Handling
 
 from builders import MARA, RILEY
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from channels.writing import subject_of
-from signoff.broker.collaboration import Handling
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.message_ids import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from lxml import html as lxml_html
+from signoff.broker.collaboration import Handling
 
 from builders import CLEO, MARA, NOON, ask, make_approval, people
-from signoff.broker.collaboration import Handling
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message

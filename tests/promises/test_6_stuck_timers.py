@@ -11,8 +11,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.timers.poison import PATIENCE, stuck
 from signoff.broker.timers.reconciler import Reconciler
@@ -59,7 +59,7 @@ class Shop:
         self.clock, self.ledger = clock, channels.ledger
         self.channels = replace(channels, desk=desk, directory=directory, policies=policies)
         self.router = self.channels.router
-        self.reconciler = Reconciler(desk)
+        self.reconciler = Reconciler(desk.roster)
 
     async def open(self, tool: str) -> Approval:
         """Open a request and deliver its first card."""

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from builders import MARA, paused
 from chromium import Tab, chromium
+from deciding import Desk
 from served import listening
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger

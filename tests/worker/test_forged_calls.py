@@ -96,7 +96,7 @@ async def test_a_grant_on_the_forged_tool_does_not_cover_it(
     )
     real = await office.submit(app, json.dumps([["lookup", {"city": "Berlin"}]]))
     await router.drain()
-    await Grants(office.desk).give(
+    await Grants(office.desk.ledger).give(
         real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
     )
     assert (await office.resume(real)).state is RunState.COMPLETED

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from builders import make_call, make_origin
 from channels.slack.workspace import TEAM, Workspace
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.settings import InboxSettings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from signoff.broker.collaboration import Handling
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, RILEY_AT, Office
-from signoff.broker.collaboration import Handling
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory

@@ -16,7 +16,7 @@ from builders import MARA
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger import audit
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import PATH

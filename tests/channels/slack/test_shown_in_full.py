@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from signoff.broker.collaboration import Handling
 
 from builders import MARA, NOON, ask, make_approval, make_call, make_origin, people
 from channels.slack.limits import faults_of, units
 from channels.slack.office import Office
 from channels.slack.test_cards import TEMPLATES, TEXT, VALUES, dumped, message
-from signoff.broker.collaboration import Handling
 from signoff.broker.ledger.change import Change
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.settings import InboxSettings

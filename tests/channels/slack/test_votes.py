@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from signoff.broker.collaboration import Handling
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, Office
-from signoff.broker.collaboration import Handling
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Kind, Message, Result
@@ -135,7 +135,7 @@ async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Off
     )
     await three.open()
     three.clock.advance(timedelta(hours=1))
-    await Reconciler(three.desk).once()
+    await Reconciler(three.desk.roster).once()
     await three.route()
     await three.deliver()
     assert "Level second" in shown(three, MARA_AT)

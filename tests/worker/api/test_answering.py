@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from fastapi import Request
 
+from deciding import Desk
 from signoff.broker.api_tokens import create, revoke
-from signoff.broker.decisions import Desk
 from signoff.core.directory.access import Scope
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem

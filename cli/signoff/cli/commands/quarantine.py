@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.channels.email.inbound.quarantine import Quarantined
 
 app = typer.Typer(
@@ -35,11 +35,11 @@ def list_(
 ) -> None:
     """List the mails in quarantine, the latest first."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        found = await list_quarantine(desk.ledger, limit=limit)
+        found = await list_quarantine(decisions.ledger, limit=limit)
         if as_json:
             write_json([_summary(one) for one in found])
             return
@@ -53,7 +53,7 @@ def list_(
         else:
             say("No mail is in quarantine.")
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -68,12 +68,12 @@ def show(
 ) -> None:
     """Show why one mail is in quarantine, and its header."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
 
-        return await find(desk.ledger, mail_id)
+        return await find(decisions.ledger, mail_id)
 
-    mail = with_desk(ctx, work)
+    mail = with_decisions(ctx, work)
     if raw:
         sys.stdout.buffer.write(mail.raw)
         sys.stdout.buffer.flush()
@@ -103,14 +103,14 @@ def retry(
 ) -> None:
     """Put a mail before the intake anew, after what stood in its way is gone."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.retry(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.retry(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+    _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
 
 
 @app.command()
@@ -124,14 +124,14 @@ def drop(
 ) -> None:
     """Delete a mail for good."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.drop(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.drop(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work), "is deleted", as_json=as_json)
+    _done(with_decisions(ctx, work), "is deleted", as_json=as_json)
 
 
 def _who(by: str) -> str:

@@ -12,7 +12,7 @@ import structlog
 from pydantic import JsonValue
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
 from signoff.channels.answers import Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
@@ -102,7 +102,7 @@ class Intake:
     has done nothing, and another one takes the mail up.
 
     Args:
-        desk: Decides.
+        decisions: Decides.
         mailbox: The address of ours that answers come to.
         sent_lines: What we sent, so that it is not taken for the person's words.
         read: Reads mails; `Readers.read` does it where it can do no harm.
@@ -115,7 +115,7 @@ class Intake:
 
     def __init__(
         self,
-        desk: Desk,
+        decisions: Decisions,
         *,
         mailbox: str,
         sent_lines: SentLines | None = None,
@@ -128,10 +128,10 @@ class Intake:
     ) -> None:
         self._key = key
         self._rewriting = tuple(rewriting)
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._answers = Answers(desk)
-        self._robots = AutomaticMail(desk.ledger)
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._answers = Answers(decisions)
+        self._robots = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -265,8 +265,9 @@ class Intake:
         *,
         several: bool,
     ) -> None:
-        approval = await self._ledger.approval(answer.holder.approval)
-        person = self._desk.directory.get(answer.holder.person)
+        seen = await self._ledger.standing(answer.holder.approval)
+        approval = seen.approval
+        person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
             finding = self._judge(answer, approval, person, proof)
             waits = finding.fault is Fault.UNPROVEN and proof.temporary
@@ -295,7 +296,7 @@ class Intake:
         problem = problem or mail.doubt
         if several and answer.holder.role is Role.APPROVER:
             problem = _SEVERAL
-        await self._answers.take(answer, mail.own_text, problem=problem)
+        await self._answers.take(answer, mail.own_text, problem=problem, seen=seen)
 
     async def _is_too_much(
         self,
@@ -309,7 +310,7 @@ class Intake:
 
         What the person who was asked has written is never too much here.
         """
-        author = owner_of(proof.address, self._desk.directory)
+        author = owner_of(proof.address, self._decisions.directory)
         proven = proof.proven is Proven.DMARC or proof.temporary
         believed = proven or self._required is not EmailProof.TOKEN_FROM_DMARC
         own = bool(known) and author is not None and author.id == known[0].person and believed
@@ -334,7 +335,7 @@ class Intake:
             person=person,
             requester=approval.origin.user,
             address=self._address(answer.token),
-            directory=self._desk.directory,
+            directory=self._decisions.directory,
         )
 
     async def _refuse(self, answer: Answer, finding: Finding, proof: Proof, addresses: str) -> None:
