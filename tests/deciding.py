@@ -143,3 +143,8 @@ class Desk(Decisions):
             return change.leaves(approval)
 
         return await self.ledger.decide_again(attempt)
+
+
+def over(decisions: Decisions) -> Desk:
+    """Return the same decisions, with a method for each move."""
+    return Desk(decisions.ledger, decisions.directory)

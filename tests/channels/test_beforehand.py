@@ -7,9 +7,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import CLEO, MARA, people
+from builders import CLEO, MARA
 from channels.writing import subject_of
-from deciding import Desk
 from signoff.broker.grants import Grants
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text

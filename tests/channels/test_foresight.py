@@ -113,9 +113,8 @@ async def lived(
             channels=rules.channel_names,
             owners=rules.owners,
         )
-        desk.cards = router.cards if here else None
         opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
-        clockwork = Reconciler(desk.roster)
+        clockwork = Reconciler(desk.roster, cards=router.cards if here else None)
         await router.drain()
         while (now := await ledger.approval(opened.id)).state is State.PENDING and now.next_due:
             assert now.next_due > clock.now(), "it was due, and nothing was done"

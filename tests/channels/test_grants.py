@@ -68,7 +68,7 @@ async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
     grants = [Grants(ledger) for _ in calls]
     rules = router(ledger)._rules_of
     done = await asyncio.gather(
-        *(one.decide(call.id, rules) for one, call in zip(grants, calls, strict=True))
+        *(one.decide(call.id, rules, people()) for one, call in zip(grants, calls, strict=True))
     )
     assert sum(one is not None for one in done) == 10
     assert (await grants[0].get(grant.id)).state(await ledger.now()) == "used up"
@@ -94,17 +94,17 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
     grants = Grants(ledger)
     rules = router(ledger)._rules_of
     *done, revoked = await asyncio.gather(
-        *(grants.decide(call.id, rules) for call in calls[:10]),
-        grants.revoke(grant.id, by="olga", why="enough"),
+        *(grants.decide(call.id, rules, people()) for call in calls[:10]),
+        Desk(ledger, people()).take_back(grant.id, by="olga", why="enough"),
     )
     assert revoked.revoked_by == "olga"
     assert sum(one is not None for one in done) == revoked.used
     assert (await grants.get(grant.id)).used == revoked.used
-    assert not any([await grants.decide(call.id, rules) for call in calls[10:]])
+    assert not any([await grants.decide(call.id, rules, people()) for call in calls[10:]])
     trail = [event.what for event in await ledger.history(grant.approval)]
     assert trail[-1] is What.GRANT_REVOKED
     with pytest.raises(GrantRefused, match="revoked already"):
-        await grants.revoke(grant.id, by="olga", why="twice")
+        await Desk(ledger, people()).take_back(grant.id, by="olga", why="twice")
 
 
 async def test_it_ends_by_the_clock_of_the_commit(
@@ -120,7 +120,7 @@ async def test_it_ends_by_the_clock_of_the_commit(
         clock.advance(HOUR)
         return rules(approval, now)
 
-    assert await grants.decide(call.id, slowly) is None
+    assert await grants.decide(call.id, slowly, people()) is None
     assert (await still_ledger.approval(call.id)).state is State.PENDING
 
 
@@ -137,13 +137,13 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
 async def test_nobody_else_gives_one(ledger: Ledger) -> None:
     """Not asked, not named, too far: nothing is done, and the call still waits."""
     first = await asked(ledger, "first")
-    grants = Grants(ledger)
+    desk, grants = Desk(ledger, people()), Grants(ledger)
     with pytest.raises(NotAnApprover):
-        await grants.give(first.id, CLEO, channel="cli", span=HOUR)
+        await desk.give(first.id, CLEO, channel="cli", span=HOUR)
     with pytest.raises(GrantRefused, match="8h at most"):
-        await grants.give(first.id, MARA, channel="cli", span=9 * HOUR)
+        await desk.give(first.id, MARA, channel="cli", span=9 * HOUR)
     with pytest.raises(GrantRefused, match="limit"):
-        await grants.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
+        await desk.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
     assert (await ledger.approval(first.id)).state is State.PENDING
     assert await grants.all() == []
     with pytest.raises(GrantNotFound):
@@ -155,7 +155,7 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
     first = await asked(ledger, "first")
     grants = Grants(ledger)
     tries = await asyncio.gather(
-        *(grants.give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
+        *(Desk(ledger, people()).give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
         return_exceptions=True,
     )
     assert len([one for one in tries if not isinstance(one, Exception)]) == 1
@@ -166,13 +166,13 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
     """Whoever approved may say so later; a call that was rejected gives none."""
-    desk, grants = Desk(ledger, people()), Grants(ledger)
+    desk = Desk(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
     await desk.approve(yes.id, MARA, channel="email")
     await desk.reject(no.id, MARA, channel="email", reason="too dear")
-    assert (await grants.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
-    with pytest.raises(GrantRefused, match="rejected by"):
-        await grants.give(no.id, MARA, channel="cli", span=HOUR)
+    assert (await desk.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
+    with pytest.raises(AlreadyDecided, match="rejected by"):
+        await desk.give(no.id, MARA, channel="cli", span=HOUR)
 
 
 async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:

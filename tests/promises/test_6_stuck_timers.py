@@ -150,7 +150,7 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     def fail(*_: object) -> tuple[Approval, tuple[Event, ...]]:
         raise RuntimeError("no card for this")
 
-    shop.channels.desk.cards = fail
+    shop.reconciler = Reconciler(shop.channels.desk.roster, cards=fail)
     monkeypatch.setattr(Router, "_cards", fail)
     third = Level(ask=("riley",), within="1h")
     levels = (FIRST, Level(ask=("cleo",), within="30h"), third)

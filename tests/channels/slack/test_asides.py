@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from signoff.broker.collaboration import Handling
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, RILEY_AT, Office
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -66,7 +66,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     await office.route()
     (item, *_) = (await office.ledger.claim("deliver.email")).items
     assert (item.body["kind"], item.body["person"]) == ("question", "riley")
-    await Handling(office.desk).answer_back(approval.id, RILEY, text="Sales")
+    await office.desk.made(approval.id, moves.AnswerBack(text="Sales"), RILEY)
     await office.route()
     await office.deliver()
     card = str(office.card()["blocks"])

@@ -224,7 +224,7 @@ async def test_what_is_not_stored_is_not_acknowledged_as_done(
     with monkeypatch.context() as broken:
         broken.setattr(office.ledger, "commit", down)
         said = await office.submit(filled(today, today))
-    assert "nothing was noted" in said["errors"]["last"]
+    assert "nothing was done" in said["errors"]["last"]
     assert await absence_of(office) is None
 
 
