@@ -218,3 +218,17 @@ def test_every_make_target_that_is_mentioned_exists() -> None:
             r"(?:^|`)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE
         ):
             assert code in targets, f"{page.name}: make {code}"
+
+
+def test_every_attack_of_the_security_model_has_its_tests() -> None:
+    """Each row of the tables of attacks names tests that there are."""
+    page = (ROOT / "docs/explanation/security.md").read_text(encoding="utf-8")
+    tried = page.partition("## Attacks that were tried")[2].partition("## What cannot")[0]
+    rows = [
+        line for line in tried.splitlines() if line.startswith("| ") and "| tests |" not in line
+    ]
+    assert len(rows) > 40
+    for row in rows:
+        named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
+        assert named, row
+        assert [name for name in named if not list((ROOT / "tests").glob(name))] == []

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from cli.conftest import SETTINGS
 from signoff.broker.celery import make_celery
@@ -25,7 +24,6 @@ from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
-from signoff.cli.main import app
 from signoff.cli.processes import Parts, build
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -153,12 +151,15 @@ async def test_without_redis_a_process_ends_with_one_line(
 
 
 @pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
-def test_with_faulty_settings_a_process_does_not_start(kind: str, file: Path) -> None:
+async def test_with_faulty_settings_a_process_does_not_start(
+    kind: str, file: Path, supervisor: Supervisor
+) -> None:
     """Faults of meaning count too: exit code 2, and each fault on a line."""
     _write(file, _read(file).replace('ask = ["cleo"]', 'ask = ["zoe", "kim"]'))
-    result = CliRunner().invoke(app, ["--config", str(file), kind], catch_exceptions=False)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 2
+    child = await supervisor.signoff(kind, "--config", str(file), kind)
+    await child.ended.wait()
+    assert child.code == 2
+    assert len(child.tail) == 2
 
 
 async def test_a_gateway_whose_port_is_taken_ends_with_one_line(

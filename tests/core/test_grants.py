@@ -129,7 +129,7 @@ def test_texts_that_look_alike_are_different(first: str, second: str) -> None:
     [
         (1, 1.0, True),
         (10**20, 1e20, True),
-        (0, -0.0, True),
+        (0, -0.0, False),
         (1, "1", False),
         (1, True, False),
         (0, False, False),

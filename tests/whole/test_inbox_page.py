@@ -151,7 +151,7 @@ async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
     """A reply is noted, the link leads to the page, Tab and Enter confirm, and the tool has run."""
     await firm.tab.shape(360, 740, dark=False)
     approval = await firm.asked()
-    link = await firm.reply(approval, "approve: a good conference")
+    link = await firm.reply(approval, "approve\nnote: a good conference")
     assert (await firm.ledger.approval(approval.id)).state is State.PENDING
     assert not firm.journal.exists()
 

@@ -21,6 +21,7 @@ from signoff.channels.email.outbound.smtp import SmtpSender
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Answering
 from signoff.cli import log as logs
+from signoff.cli.boundary import missing
 from signoff.cli.composition.kinds import KINDS, host_of
 from signoff.cli.config.check import check
 from signoff.cli.config.faults import ConfigErrors
@@ -182,7 +183,12 @@ def _agents(settings: Settings) -> list[Finding]:
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
     # The agent framework takes seconds to import, so only when there are agents.
-    from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
+    try:
+        from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (remedy := missing(error)) is None:
+            raise
+        return [Finding("agents", "warning", f"{remedy}; workers need it")]
 
     problems = load_problems(settings.agents_folder, settings.ces)
     if not problems:

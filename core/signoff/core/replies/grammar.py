@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from signoff.core.base.dates import read_date
@@ -47,6 +48,7 @@ _MOST_WORDS_OF_A_DAY: Final = 8
 _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
+_BETWEEN: Final = MARKS | {NEWLINE}
 _POINTS: Final = ".。・、"
 _MOST_WORDS_OF_A_VALUE: Final = 24
 _MOST_LEFT_OVER: Final = 60
@@ -121,10 +123,11 @@ class Reader:
     def phrases(self, at: int) -> list[Match]:
         """Return the phrases that begin at a token."""
         if at not in self._found:
+            mark = self.text.tokens[at].text if at < len(self.text) else ""
+            # Few phrases begin with a mark or a line end, such as "-1", and none with a slot then.
+            begun = (one for one in self.languages if mark not in _BETWEEN or mark in one.phrases)
             self._found[at] = [
-                found
-                for one in self.languages
-                for found in one.phrases.at(self.text.tokens, at, self.ends)
+                found for one in begun for found in one.phrases.at(self.text.tokens, at, self.ends)
             ]
         return self._found[at]
 
@@ -361,13 +364,11 @@ class Reader:
     def _is_hesitation(self, at: int) -> bool:
         """Say whether a mark is one of several points: "ok …" is half an answer."""
         tokens, point = self.text.tokens, self.text.tokens[at].text
-        run = at
-        while run > 0 and tokens[run - 1].text == point:
-            run -= 1
-        count = len(tokens)
-        return point in _POINTS and all(
-            run + more < count and tokens[run + more].text == point for more in range(3)
-        )
+        if point not in _POINTS:
+            return False
+        before = takewhile(lambda one: one.text == point, reversed(tokens[max(at - 2, 0) : at]))
+        behind = takewhile(lambda one: one.text == point, tokens[at + 1 : at + 3])
+        return sum(1 for _ in before) + sum(1 for _ in behind) > 1
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the lines that are read as a whole."""

@@ -9,8 +9,11 @@ from signoff.core.base.text import unaccented
 
 NEWLINE: Final = "\n"
 
-MARKS: Final = frozenset(",.!¡:;-–—‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・")
-"""Punctuation that says nothing by itself. A question mark, a tilde, brackets and slashes do."""
+MARKS: Final = frozenset(",.!¡:;-–—‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・ᐧ")
+"""Punctuation that says nothing by itself. A question mark, a tilde, brackets and slashes do.
+
+The last one is what a tracker of opened mails puts below them.
+"""
 
 _APOSTROPHES: Final = frozenset("'’‘`´ʼ")
 _UNSEEN: Final = frozenset("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u180e")
