@@ -436,3 +436,24 @@ async def test_no_text_breaks_the_intake(channels, text):
     await take(channels, raw)
     async with channels.ledger.store.translated_client() as client:
         assert not await client.keys(f"{channels.ledger.store.prefix}quarantine:*")
+
+
+async def test_a_mail_is_read_once(channels):
+    """Which card it answers stands in its header; the lines of that card are then asked for."""
+    approval, token = await channels.ask()
+    reads: list[bytes] = []
+
+    async def read(raw, sent_to, /):
+        reads.append(raw)
+        return await intake_module.read_here(raw, sent_to)
+
+    def lines(one, person):
+        assert (one.id, person) == (approval.id, MARA.id)
+        return {"Please answer this card."}
+
+    intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines, read=read)
+    raw = reply(token, "approve\nPlease answer this card.")
+    await store(channels.ledger, raw, sender="mara@example.com", recipients=())
+    await intake.drain()
+    assert len(reads) == 1
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED

@@ -95,7 +95,7 @@ async def take_text(
     request that is proven to come from the channel.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         channel: The name of the channel.
         address: Who says it, as under ``[[people]] addresses``.
         text: The id of the approval, and what they say as by mail: ``ap_… approve``.

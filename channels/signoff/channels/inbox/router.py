@@ -27,7 +27,7 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     """Return the routes of the inbox page.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         settings: With a url and a key.
     """
     visits, router = Visits(decisions, settings), APIRouter()

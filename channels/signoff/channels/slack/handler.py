@@ -93,7 +93,7 @@ class SlackHandler:
     """Takes what people press and submit.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         web: Opens modals, and tells people what no approval is there for.
         identities: Finds the person behind a user of Slack.
     """

@@ -111,7 +111,7 @@ class Intake:
     has done nothing, and another one takes the mail up.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         mailbox: The address of ours that answers come to.
         sent_lines: What we sent, so that it is not taken for the person's words.
         read: Reads mails; `Readers.read` does it where it can do no harm.

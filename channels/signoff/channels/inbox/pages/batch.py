@@ -69,7 +69,7 @@ class BatchPages:
     """Shows several calls in full, and approves them.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         visits: Who looks and answers.
     """
 

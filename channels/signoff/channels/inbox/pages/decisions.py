@@ -93,7 +93,7 @@ class MovePages:
     """Takes the forms of the page.
 
     Args:
-        decisions: Decides.
+        decisions: Makes the moves.
         visits: Who sends.
         pages: Show how it then stands.
     """
