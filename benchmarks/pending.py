@@ -21,9 +21,10 @@ from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.channels.pipeline.route import Router
 from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 from signoff.testing import FakeChannel
 
 PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")
@@ -155,6 +156,6 @@ def _delivered(opened: Opened) -> Change:
     for person in choice.people:
         issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length)
         receipt = f"fake:card:{approval.id}:{person.id}"
-        approval, events = approval.delivered(person.id, EMAIL, receipt, now=now)
+        approval, events = deliveries.delivered(approval, person.id, EMAIL, receipt, now=now)
         change.note(events)
     return change.put(approval, was=None)

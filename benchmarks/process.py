@@ -28,10 +28,10 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
 from signoff.broker.roster import Roster
 from signoff.broker.timers.reconciler import Reconciler
-from signoff.channels.pipeline import tasks as channel_tasks
+from signoff.broker.work import SendCard
+from signoff.channels import tasks as channel_tasks
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
-from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
@@ -138,8 +138,8 @@ def channels(url: str) -> None:
         channel.delivered.clear()
         # After the commit, as a person would: nobody answers a mail in the millisecond it leaves.
         for item in items:
-            if item.body["kind"] == Kind.CARD:
-                tell("card", item.body["approval"])
+            if isinstance(item.work, SendCard):
+                tell("card", item.work.approval)
 
     loop = LoopThread()
     channel_tasks.register(

@@ -142,7 +142,7 @@ PUBLIC = {
         "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
         "approval_id"
     ),
-    "signoff.core.policies.selection": "Choice choose",
+    "signoff.core.routing.selection": "Choice choose",
     "signoff.core.policies.policy": "Fallback OnTimeout Policy Terms",
     "signoff.core.directory.people": "Directory Person",
     "signoff.core.approvals.run": "RUN_TRANSITIONS Run RunState",

@@ -17,7 +17,7 @@ from signoff.core.base.durations import Span
 from signoff.core.base.errors import Escalated, SignoffError, TooLate
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

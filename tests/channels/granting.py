@@ -10,12 +10,12 @@ from builders import MARA, make_call, make_origin, people
 from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.grants.grant import Grant
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 
 RULES = GrantRules(
     who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"
@@ -44,7 +44,7 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
         submitted_at=now,
     ).paused([approval.id])
     change = Change().put(run, was=None).put(approval, was=None).note(events)
-    change.send("route", f"route:{approval.id}", {"approval": approval.id})
+    change.send(RouteApproval(approval=approval.id))
     await ledger.commit(change)
     return approval
 

@@ -15,8 +15,7 @@ from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import GrantRules, Policy
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)

@@ -39,11 +39,11 @@ from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.channels.text_channel import take_text
 from signoff.cli.main import app as commands
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import SignoffError
-from signoff.core.directory.access import Scope
 from signoff.core.directory.people import Directory, Person
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api.answering import Answering

@@ -18,8 +18,7 @@ from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import NotShownInFull
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import GrantRules, Policy
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 RULES = GrantRules(who=("mara",), longest="8h", vary=("amount",))

@@ -12,7 +12,7 @@ from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
-from signoff.channels.pipeline.tasks import Services, drains, make_router, register
+from signoff.channels.tasks import Services, drains, make_router, register
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel

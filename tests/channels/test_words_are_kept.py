@@ -16,7 +16,7 @@ from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.slack import blocks
 from signoff.channels.text_channel import text_of
 from signoff.channels.words import phrases
-from signoff.core.approvals import moves
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.shown_text import visible
 from signoff.core.cards.card import card
@@ -56,7 +56,7 @@ def sent(approval: Approval, kind: Kind = Kind.CARD, **parts: Any) -> Message:
 def remarked(text: str) -> Approval:
     """Return an approval with a remark of Cleo's."""
     approval = ask(make_approval())
-    return approval.comment(CLEO, people(), text=text, now=NOON)[0]
+    return collaboration.comment(approval, CLEO, people(), text=text, now=NOON)[0]
 
 
 def rejected(text: str) -> Approval:

@@ -14,16 +14,16 @@ import pytest
 from builders import make_call, make_origin
 from channels.town import FILE, Town, town
 from deciding import over
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels
 from signoff.cli.config.check import check
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import own_channels
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ConfigError
 
@@ -81,7 +81,7 @@ class Firm:
         submitted = await ledger.run(run.id)
         change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
         change.put(approval, was=None).note(events)
-        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        change.send(RouteApproval(approval=approval.id))
         await ledger.commit(change)
         await self.work()
         return await ledger.approval(approval.id)

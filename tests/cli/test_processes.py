@@ -20,11 +20,11 @@ from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
 from signoff.broker.submit import submit
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 
@@ -150,11 +150,14 @@ async def test_without_redis_a_process_ends_with_one_line(
     assert "Redis cannot be reached" in line
 
 
-@pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
+@pytest.mark.parametrize("kind", ["channels", "gateway"])
 async def test_with_faulty_settings_a_process_does_not_start(
     kind: str, file: Path, supervisor: Supervisor
 ) -> None:
-    """Faults of meaning count too: exit code 2, and each fault on a line."""
+    """Faults of meaning count too: exit code 2, and each fault on a line.
+
+    A worker asks nobody, and has not all that says whether people can be asked.
+    """
     _write(file, _read(file).replace('ask = ["cleo"]', 'ask = ["zoe", "kim"]'))
     child = await supervisor.signoff(kind, "--config", str(file), kind)
     await child.ended.wait()

@@ -36,7 +36,7 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
         broken = await desk.submit("broken", "go", user="riley@example.com")
         poison = Change()
         for stage in ("run.finance", "resume.finance", "route", "intake", "deliver.email"):
-            poison.send(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
+            poison.send_raw(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
         await ledger.commit(poison)
         run = await desk.submit("finance", "Reimburse me $2500", user="riley@example.com")
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))

@@ -21,6 +21,7 @@ from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
 from signoff.cli.doctor.diagnosis import _left_lying
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import RunState
@@ -168,4 +169,4 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     assert "dead letters" in {one.about for one in await _left_lying(shop.ledger)}
     # Riley has asked for it and is passed over; Cleo of the level without cards is mailed.
     assert shop.cards(approval)[-1] == "cleo"
-    assert (await shop.ledger.approval(approval.id)).reachable
+    assert deliveries.is_reachable(await shop.ledger.approval(approval.id))

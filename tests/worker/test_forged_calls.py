@@ -12,8 +12,7 @@ from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import RunState
 from signoff.core.payloads.digest import digest
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.

@@ -9,8 +9,7 @@ import pytest
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from worker.office import MARA, Office
 
 # ADK announces its experimental features by warning about them.

@@ -29,9 +29,11 @@ from signoff.channels.words import grants, phrases
 from signoff.channels.words.outcomes import done, not_taken
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
+from signoff.core.approvals.answers import asks_freely
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor, Move
+from signoff.core.approvals.reply_context import context_of
 from signoff.core.base.errors import (
     ApprovalError,
     GrantNotFound,
@@ -40,8 +42,6 @@ from signoff.core.base.errors import (
     NotAnApprover,
 )
 from signoff.core.directory.people import Person
-from signoff.core.payloads.answer import asks_freely
-from signoff.core.replies.context import context_of
 from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Away, Back, Remind, Reply, Revoke, Unclear, Withdraw

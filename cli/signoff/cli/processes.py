@@ -10,30 +10,27 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any, Final
 
 import structlog
 import uvicorn
-from celery import Celery
 from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
 from signoff.broker import stages
-from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.decisions import Decisions
+from signoff.broker.celery import queues
 from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
@@ -46,29 +43,6 @@ CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
 _FAILED: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What every process is made of, on the same settings."""
-
-    settings: Settings
-    celery: Celery
-    ledger: Ledger
-    decisions: Decisions
-
-
-def build(settings: Settings) -> Parts:
-    """Put the parts together; nothing is connected yet."""
-    celery = make_celery(settings.broker_url)
-    store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
-    ledger = Ledger(store, CeleryBell(celery))
-    return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))
-
-
-def make_bell(broker_url: str) -> CeleryBell:
-    """Return a bell that rings over a broker, for those who put work in and do none."""
-    return CeleryBell(make_celery(broker_url))
 
 
 def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
@@ -162,6 +136,7 @@ def run_channels(settings: Settings) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "channels")
+    from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
@@ -169,7 +144,6 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
-    from signoff.channels.pipeline import tasks  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 

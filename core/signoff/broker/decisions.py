@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.absences import People
 from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger, Standing
 from signoff.broker.roster import Roster
+from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
 from signoff.core.approvals.moves import Actor, Move
@@ -354,8 +354,7 @@ class Decisions:
         if went is not None:
             return went
         log.error("decisions.stage_without_people", approval=approval.id)
-        body: dict[str, JsonValue] = {"approval": approval.id, "unmanned": True}
-        change.send(stages.ROUTE, f"unmanned:{approval.id}:{approval.turn}", body)
+        change.send(StaffStage(approval=approval.id, turn=approval.turn))
         return approval, ()
 
     async def _refused(
@@ -424,7 +423,4 @@ def _along(extras: Extras) -> Change:
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
     """Add to a change that `route` tells of a move whoever else has to hear of it."""
     for event in events:
-        body: dict[str, JsonValue] = {"approval": approval.id, "moved": event.what.value}
-        body |= {"by": event.by, "why": event.why, "more": event.more}
-        item = f"moved:{approval.id}:{event.what}:{approval.version}"
-        change.send(stages.ROUTE, item, body)
+        change.send(TellMove.of(event, version=approval.version))

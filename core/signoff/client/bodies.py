@@ -6,7 +6,7 @@ from datetime import date
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from signoff.core.approvals.collaboration import LONGEST_TEXT
+from signoff.core.approvals.parts import LONGEST_TEXT
 from signoff.core.base.text import LONGEST_REASON
 
 

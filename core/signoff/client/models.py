@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import RunState
-from signoff.core.directory.access import Scope
 from signoff.core.policies.levels import Outcome as Verdict
 
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from channels.inbox.crowd import CROWD, PLAIN, enter, send
 from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
 from signoff.channels.inbox.pages.fields import Control, controls, read_values
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
-from signoff.core.payloads.answer import form_of
 from signoff.core.payloads.payload import missing_fields
 from visitor import forms_of
 

@@ -21,7 +21,7 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.directory.people import Person
-from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import GrantRules
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 

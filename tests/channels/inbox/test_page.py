@@ -11,8 +11,8 @@ from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.two_step import mark_of
 from signoff.core.base.errors import AlreadyDecided
 from signoff.core.policies.policy import Policy
 from visitor import forms_of

@@ -13,7 +13,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals import moves
+from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Person
@@ -111,8 +111,8 @@ async def test_deliveries_are_for_those_who_are_asked(browser, office):
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     was = await office.ledger.approval(approval.id)
-    lost = was.rewritten("cleo", "email", "lost")
-    lost, events = lost.undelivered("mara", "email", "550 no such mailbox", now=NOON)
+    lost = deliveries.rewritten(was, "cleo", "email", "lost")
+    lost, events = deliveries.undelivered(lost, "mara", "email", "550 no such mailbox", now=NOON)
     await office.ledger.commit(Change().put(lost, was=was).note(events))
     for person in (CLEO, ADA):
         await enter(browser, person)
@@ -131,7 +131,7 @@ async def test_what_came_of_it(browser, office):
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run = await office.ledger.pair(approval.id)
+    was, run, _ = await office.ledger.standing(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]
@@ -165,8 +165,8 @@ async def test_markup_of_everybody_is_text(browser, office):
     office.policies = (PLAIN.model_copy(update={"ask": ("mara", "evil"), "name": HTML}),)
     approval = await opened(office, HTML)
     was = await office.ledger.approval(approval.id)
-    bad, events = was.undelivered("evil", "email", HTML, now=NOON)
-    bad, more = bad.absent("mara", "email", HTML, now=NOON)
+    bad, events = deliveries.undelivered(was, "evil", "email", HTML, now=NOON)
+    bad, more = deliveries.away(bad, "mara", "email", HTML, now=NOON)
     await office.ledger.commit(Change().put(bad, was=was).note([*events, *more]))
     await enter(browser, MARA)
     pages = []

@@ -8,9 +8,9 @@ import pytest
 
 from builders import CLEO, paused
 from signoff.broker import api_tokens as tokens
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import InvalidToken, TokenNotFound
-from signoff.core.directory.access import Scope
 from signoff.core.directory.people import Directory, Person, Role
 
 

@@ -7,7 +7,7 @@ import pytest
 from channels.slack.office import CLEO_AT, Office, click_on
 from signoff.broker.grants import Grants
 from signoff.core.approvals.approval import State
-from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import GrantRules
 
 
 @pytest.fixture

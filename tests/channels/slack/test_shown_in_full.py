@@ -19,7 +19,7 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.rows import extent, is_whole
-from signoff.core.approvals import moves
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.cards.card import Card, card
@@ -196,7 +196,7 @@ def test_no_text_of_others_is_mrkdwn(comments: int):
     origin = make_origin(user=evil, agent=evil, app=evil)
     approval = ask(make_approval(origin=origin, call=call, hint=evil, template={evil: evil}))
     for _ in range(comments):
-        approval, _events = approval.comment(MARA, people(), text=evil, now=NOON)
+        approval, _events = collaboration.comment(approval, MARA, people(), text=evil, now=NOON)
     about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
     shape = card(approval, people())
     shape = shape.model_copy(

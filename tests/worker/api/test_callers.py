@@ -17,7 +17,7 @@ from fastapi import Request
 
 from deciding import Desk, over
 from signoff.broker.api_tokens import create, revoke
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ApiToken

@@ -88,7 +88,7 @@ async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -
     [
         ("shaky", "before_agent", [], "the callback before the agent broke"),
         ("shaky", "after_tool", [{"confirmed": True}], "the callback after the tool broke"),
-        ("shaky", "before_tool", [{"confirmed": True}], "act() was started"),
+        ("shaky", "before_tool", [{"confirmed": True}], "the callback before the tool broke"),
         # ADK's own runner raises this for a tool that is a generator.
         ("trip", "watch Rome", [], "Output already set"),
     ],

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
+from signoff.channels.web.settings import Table
 from signoff.core.base.errors import ConfigError
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine itself."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class Table(BaseModel):
-    """A table of the settings file, which has no keys but its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from signoff.core.base.networks import is_loopback
 
 
 class ServerSettings(Table):

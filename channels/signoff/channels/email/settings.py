@@ -13,11 +13,12 @@ from signoff.channels.email.authentication.settings import AuthenticationSetting
 from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
 from signoff.channels.email.outbound.dkim import DkimSettings
 from signoff.channels.email.parsing.addresses import normal_address
-from signoff.channels.email.servers import ServerSettings, Table
+from signoff.channels.email.servers import ServerSettings
+from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.core.policies.policy import EmailProof
 
-_SHORTEST_KEY, _LONGEST_KEY = 24, 64
+_SHORTEST_KEY = 24
 
 
 def _plain_address(text: str) -> str:
@@ -106,20 +107,6 @@ class InboundSettings(Table):
         if self.certificate is None and (self.private_key is not None or self.require_tls):
             raise ValueError("private_key and require_tls need a certificate: set that too")
         return self
-
-
-def _webhook_secret(secret: SecretStr) -> SecretStr:
-    key = key_of(secret.get_secret_value())
-    if key is None or not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
-        raise ValueError(
-            "it is not a secret of Standard Webhooks: whsec_ and 24 to 64 bytes in base64; "
-            'make one with: echo "whsec_$(openssl rand -base64 32)"'
-        )
-    return secret
-
-
-WebhookSecret = Annotated[SecretStr, AfterValidator(_webhook_secret)]
-"""A secret of Standard Webhooks."""
 
 
 def _signing_key(secret: SecretStr) -> SecretStr:

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from signoff.channels.email.servers import is_loopback
 from signoff.core.base.durations import Duration
+from signoff.core.base.networks import is_loopback
 
 CHANNEL: Final = "inbox"
 """What the page is called where it stands for a channel."""

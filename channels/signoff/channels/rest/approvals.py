@@ -23,15 +23,16 @@ from signoff.channels.rest.problems import (
 )
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import QUEUE, Operator
+from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.search import Search
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 from signoff.core.base.errors import ApprovalError
-from signoff.core.directory.access import Scope
 from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import QUEUE
 
 log = structlog.get_logger(__name__)
 

@@ -19,10 +19,10 @@ from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.base.errors import GrantNotFound
-from signoff.core.directory.access import Access
 from signoff.core.grants.grant import Grant, grant_id
 from signoff.core.grants.moves import GiveGrant
 

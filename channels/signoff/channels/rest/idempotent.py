@@ -16,12 +16,13 @@ from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.problems import CHANNEL, not_found
 from signoff.channels.web.problems import Problem
 from signoff.client import models
+from signoff.core.access.api_tokens import Access
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.moves import Actor, Move
 from signoff.core.base.durations import parse_span
 from signoff.core.base.errors import ApprovalNotFound
-from signoff.core.directory.access import Access
 from signoff.core.directory.people import Directory, Person, Role
 
 log = structlog.get_logger(__name__)
@@ -106,7 +107,7 @@ def actor_of(
     person = directory.get(access.person) if directory is not None else None
     proof: dict[str, JsonValue] = {"token": access.id}
     if seen is not None and directory is not None and person is not None:
-        operates = isinstance(seen.acting(person, directory), Operator)
+        operates = isinstance(collaboration.acting(seen, person, directory), Operator)
         proof |= {"role": Role.OPERATOR.value} if operates else {}
     return Actor(who, CHANNEL, proof)
 

@@ -9,11 +9,11 @@ from signoff.channels.rest.auth import Handler
 from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, somebody
 from signoff.channels.rest.problems import responses
 from signoff.client import bodies, models
-from signoff.core.approvals import moves
+from signoff.core.access.api_tokens import Access, Scope
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.moves import Actor, Move
-from signoff.core.directory.access import Access, Scope
 from signoff.core.directory.people import Person
 
 
@@ -124,7 +124,7 @@ class Moves:
     def _who(self, access: Access, seen: Approval) -> Who:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
-        return seen.acting(self._carrying.person(access), self._decisions.directory)
+        return collaboration.acting(seen, self._carrying.person(access), self._decisions.directory)
 
 
 def make_moves(decisions: Decisions) -> APIRouter:

@@ -15,7 +15,7 @@ from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.problems import CHANNEL, not_found, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, others
-from signoff.core.directory.access import Access
+from signoff.core.access.api_tokens import Access
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.web.problems import PROBLEM, Problem, nothing_here
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import (
     AbsenceRefused,
@@ -42,7 +43,6 @@ from signoff.core.base.errors import (
     SignoffError,
     TooLate,
 )
-from signoff.core.directory.access import Access
 
 log = structlog.get_logger(__name__)
 

@@ -15,10 +15,10 @@ from signoff.channels.rest.auth import Reader
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
 from signoff.client import models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import QUEUE
 from signoff.core.approvals.metrics import figures_of
-from signoff.core.directory.access import Access
+from signoff.core.directory.queues import QUEUE
 
 _LOOKED: Final = 1_000
 

@@ -29,7 +29,7 @@ from signoff.channels.slack.references import (
     Reference,
 )
 from signoff.channels.slack.submitted import Misfilled, errors_at, given, text_in
-from signoff.core.approvals import moves
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Move
 from signoff.core.base.durations import format_duration, parse_duration
@@ -100,7 +100,9 @@ class SlackMenu:
         if action == REASSIGN:
             return views.reassign_view(shape, about)
         if action == EXTEND:
-            return views.extend_view(shape, about, format_duration(approval.time_to_add))
+            return views.extend_view(
+                shape, about, format_duration(collaboration.time_to_add(approval))
+            )
         if action == WITHDRAW:
             return views.withdraw_view(shape, about)
         question = approval.open_question
@@ -139,15 +141,15 @@ class SlackMenu:
         """
         directory = self._decisions.directory
         if action == COMMENT:
-            approval.may_comment(person, directory)
+            collaboration.may_comment(approval, person, directory)
         elif action == REASSIGN:
-            approval.may_reassign(person, directory, of=person, now=now)
+            collaboration.may_reassign(approval, person, directory, of=person, now=now)
         elif action == EXTEND:
-            approval.may_extend(person, directory, now=now)
+            collaboration.may_extend(approval, person, directory, now=now)
         elif action == WITHDRAW:
             approval.may_withdraw(person, directory)
         else:
-            approval.may_answer_back(person, directory, now=now)
+            collaboration.may_answer_back(approval, person, directory, now=now)
 
     async def _move(self, submission: Submission, person: Person) -> Move:
         """Return the move that a modal wants.

@@ -56,7 +56,7 @@ from signoff.channels.slack.submitted import (
     move_in,
 )
 from signoff.channels.slack.web import SlackWeb
-from signoff.core.approvals import moves
+from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
     ApprovalError,
@@ -317,11 +317,13 @@ class SlackHandler:
 
         async def attempt() -> None:
             was = await self._ledger.approval(approval.id)
-            found, events = was.found_copy(key, NAME, str(receipt), now=await self._ledger.now())
+            found, events = deliveries.found_copy(
+                was, key, NAME, str(receipt), now=await self._ledger.now()
+            )
             if events:
                 await self._ledger.commit(Change().put(found, was=was).note(events))
 
-        if approval.found_copy(key, NAME, str(receipt), now=approval.opened_at)[1]:
+        if deliveries.found_copy(approval, key, NAME, str(receipt), now=approval.opened_at)[1]:
             await self._ledger.decide_again(attempt)
 
     async def _whisper(self, click: Click, text: str) -> None:
@@ -368,7 +370,7 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
     """
     if approval.in_two_steps:
         return
-    approval.must_be_shown(person.id, NAME)
+    approval.may_approve_by(person.id, NAME)
     if not fits(wanted):
         raise NotShownInFull(
             f"The form of {approval.call.name}() does not fit into Slack. Fill it in on its page. "

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from signoff.channels.email.servers import Table
-from signoff.channels.email.settings import WebhookSecret
+from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.channels.webhooks.addresses import is_public_literal
 from signoff.core.approvals.events import What

@@ -8,6 +8,7 @@ from signoff.broker.decisions import Refused, Taken
 from signoff.channels.words import collaboration, grants, levels, phrases
 from signoff.channels.words.phrases import About, Words
 from signoff.core.approvals import moves
+from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Move
 from signoff.core.base.errors import (
@@ -23,7 +24,6 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.payloads.answer import example_of_yes
 from signoff.core.payloads.payload import fields_of
 
 

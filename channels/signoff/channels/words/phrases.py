@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.answers import example_of_yes, refusal_of_input
 from signoff.core.approvals.approval import Approval, Decision, Kind, State
 from signoff.core.base.shown_text import visible
 from signoff.core.cards.card import one_line, shown, topic
 from signoff.core.directory.people import Directory, Person
-from signoff.core.payloads.answer import example_of_yes, refusal_of_input
 from signoff.core.replies.reading import is_reply, may_be_reply
 
 EXAMPLE_OF_NO = "reject: the reason"

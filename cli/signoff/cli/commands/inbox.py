@@ -38,7 +38,7 @@ def link(
 
     It is for development: it works only where the page's url is on this machine.
     """
-    from signoff.channels.email.servers import is_loopback  # noqa: PLC0415 -- with the settings
+    from signoff.core.base.networks import is_loopback  # noqa: PLC0415 -- with the settings
 
     settings = settings_of(ctx)
     url = settings.inbox.url

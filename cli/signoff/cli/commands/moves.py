@@ -245,7 +245,7 @@ def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
     """
     from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
     from signoff.core.approvals.moves import Actor  # noqa: PLC0415
-    from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
 
     if person:
         # As somebody else, it is not better known who moves than by an account.

@@ -85,7 +85,7 @@ def away(
     """
 
     async def work(decisions: Decisions) -> Absence:
-        from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+        from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
         from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
 
         who = person_of(decisions.directory, person)

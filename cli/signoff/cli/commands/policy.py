@@ -64,7 +64,7 @@ def explain(
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
     from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
-    from signoff.core.policies.selection import NO_TURNS  # noqa: PLC0415
+    from signoff.core.routing.selection import NO_TURNS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)

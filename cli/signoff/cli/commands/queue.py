@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
-    from signoff.core.approvals.backlog import Waiting
-    from signoff.core.approvals.metrics import Figures
+    from signoff.core.approvals.metrics import Figures, Waiting
     from signoff.core.directory.people import Directory
 
 app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")

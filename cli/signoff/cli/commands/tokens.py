@@ -13,7 +13,7 @@ from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
-    from signoff.core.directory.access import Access, Scope
+    from signoff.core.access.api_tokens import Access, Scope
 
 app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API, and what they are good for.")
 
@@ -128,7 +128,7 @@ def revoke(
 
 
 def _scope(text: str) -> Scope:
-    from signoff.core.directory.access import Scope  # noqa: PLC0415
+    from signoff.core.access.api_tokens import Scope  # noqa: PLC0415
 
     try:
         return Scope(text)

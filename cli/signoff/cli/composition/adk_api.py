@@ -11,11 +11,11 @@ from fastapi import FastAPI
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.composition.parts import Parts
 
 if TYPE_CHECKING:
     from google.adk.sessions.base_session_service import BaseSessionService
 
-    from signoff.cli.processes import Parts
     from signoff.worker.adk_remote.settings import RemoteApp
 
 _SPARE = 16

@@ -14,11 +14,11 @@ from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_ways
 
 if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
-    from signoff.cli.processes import Parts
 
 
 def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:

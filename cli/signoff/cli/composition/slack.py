@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from signoff.channels.custom import added_channels
 from signoff.channels.pipeline.port import Channel
+from signoff.cli.composition.parts import Parts
 from signoff.cli.config.settings import Settings
 from signoff.core.routing.resolve import SLACK_GROUP
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from signoff.channels.gateway import Listener
     from signoff.channels.slack.groups import GroupKeeper
-    from signoff.cli.processes import Parts
 
 
 class Sending(NamedTuple):

@@ -32,10 +32,10 @@ from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
+from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
-from signoff.cli.processes import build
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What

@@ -14,10 +14,11 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.events import Event
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import DecisionRefused, NotAnApprover
 from signoff.core.directory.people import Directory, Person
 
@@ -233,7 +234,7 @@ class Claim(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Claim it."""
-        return approval.claim(actor.person, directory, now=now, length=self.length)
+        return collaboration.claim(approval, actor.person, directory, now=now, length=self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class Release(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Release it."""
-        return approval.release(actor.mover, directory, now=now, reason=self.reason)
+        return collaboration.release(approval, actor.mover, directory, now=now, reason=self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,8 @@ class Reassign(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Reassign it."""
-        return approval.reassign(
+        return collaboration.reassign(
+            approval,
             actor.mover,
             directory,
             of=self.of,
@@ -288,7 +290,7 @@ class AskBack(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Ask it."""
-        return approval.ask_back(actor.person, directory, text=self.text, now=now)
+        return collaboration.ask_back(approval, actor.person, directory, text=self.text, now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +303,7 @@ class AnswerBack(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Answer it."""
-        return approval.answer_back(actor.person, directory, text=self.text, now=now)
+        return collaboration.answer_back(approval, actor.person, directory, text=self.text, now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,7 @@ class Comment(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Comment."""
-        return approval.comment(actor.mover, directory, text=self.text, now=now)
+        return collaboration.comment(approval, actor.mover, directory, text=self.text, now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +335,9 @@ class Extend(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Extend it."""
-        return approval.extend(actor.mover, directory, more=self.by, reason=self.reason, now=now)
+        return collaboration.extend(
+            approval, actor.mover, directory, more=self.by, reason=self.reason, now=now
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +349,7 @@ class Remind(Move):
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
         """Remind them."""
-        return approval.remind_now(actor.mover, directory, now=now)
+        return collaboration.remind_now(approval, actor.mover, directory, now=now)
 
 
 @dataclass(frozen=True, slots=True)

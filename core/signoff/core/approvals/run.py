@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import Field
 
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.lifecycle import mermaid
 from signoff.core.base.errors import IllegalMove
 from signoff.core.base.model import Value
 
@@ -184,3 +185,17 @@ class Run(Value):
         if state not in RUN_TRANSITIONS[self.state]:
             raise IllegalMove(f"Run {self.id} is {self.state} and cannot become {state}.")
         return self.model_copy(update={"state": state, **update})
+
+
+def run_diagram() -> str:
+    """Return the life of a run as a Mermaid state diagram."""
+    return mermaid(
+        RunState.QUEUED,
+        [
+            (source, to, "")
+            for source in RUN_TRANSITIONS
+            for to in RunState
+            if to in RUN_TRANSITIONS[source]
+        ],
+        [state for state in RunState if not RUN_TRANSITIONS[state]],
+    )

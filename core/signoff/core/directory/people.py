@@ -21,15 +21,15 @@ from signoff.core.directory.schedules import Schedule
 _KELVIN: Final = "\N{KELVIN SIGN}"
 
 
-def normal_address(address: str) -> str:
-    """Return an email address in the form in which addresses are compared.
+def identity_key(identity: str) -> str:
+    """Return an id or an email address in the form in which identities are compared.
 
     The domain is case-insensitive (RFC 5321, section 2.4); the local part is compared without
     regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
     ones: a look-alike domain stays different.
     """
     # The only letter of another script with an ASCII one in lower case.
-    return _KELVIN.join(part.lower() for part in address.strip().split(_KELVIN))
+    return _KELVIN.join(part.lower() for part in identity.strip().split(_KELVIN))
 
 
 class Role(StrEnum):
@@ -119,8 +119,8 @@ class Person(Value):
 
     def owns(self, identity: str) -> bool:
         """Say whether an address, an alias or the id is this person's."""
-        wanted = normal_address(identity)
-        return wanted in {normal_address(own) for own in (self.id, self.email, *self.aliases)}
+        wanted = identity_key(identity)
+        return wanted in {identity_key(own) for own in (self.id, self.email, *self.aliases)}
 
 
 class PeopleSource(Protocol):
@@ -167,7 +167,7 @@ class Directory:
         self._slack: dict[str, str] = {}
         for person in self._by_id.values():
             for identity in (person.id, person.email, *person.aliases):
-                self._ids.setdefault(normal_address(identity), person.id)
+                self._ids.setdefault(identity_key(identity), person.id)
             self._slack.setdefault(person.slack, person.id)
 
     def __iter__(self) -> Iterator[Person]:
@@ -194,12 +194,12 @@ class Directory:
 
     def find(self, identity: str) -> Person | None:
         """Return the person whose id, address or alias this is."""
-        found = self._ids.get(normal_address(identity))
+        found = self._ids.get(identity_key(identity))
         return self._by_id[found] if found is not None else None
 
     def same(self, one: str, other: str) -> bool:
         """Say whether two identities (ids, addresses, aliases) are one person."""
-        if normal_address(one) == normal_address(other):
+        if identity_key(one) == identity_key(other):
             return True
         person = self.find(one)
         return person is not None and person.owns(other)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.model import Value
+
+QUEUE: Final = "queue:"
+"""The prefix of a reference to a queue: ``queue:finance``."""
 
 Turns = Mapping[str, Mapping[str, float]]
 """By queue and id of a member: a number that is larger, the later the member was last asked."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from signoff.core.base.durations import Span, SpanText
 from signoff.core.base.model import Value
@@ -166,35 +166,3 @@ class Start:
 def turn_of(level: int, round_: int) -> str:
     """Return what stands for one going of one level: "" for the first level at the beginning."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
-
-
-class Vote(Value):
-    """An answer that by itself has not ended an approval.
-
-    Attributes:
-        by: The id of the person.
-        stands_for: The id of the person whose seat it fills.
-        level: The index of the level at which it was given.
-        round: How often the levels had been gone through then.
-        verdict: A yes or a no.
-        at: When (UTC).
-        channel: How it came.
-        reason: In the person's own words.
-        payload: The values for the tool.
-        proposal: For a no that says what would be approved: the arguments of that call.
-        first_step: The channel of the first step, where it took two.
-        grant: The id of the grant that gave it, "" where a person did.
-    """
-
-    by: str
-    stands_for: str = ""
-    level: int = 0
-    round: int = 0
-    verdict: Outcome
-    at: datetime
-    channel: str = ""
-    reason: str = ""
-    payload: JsonValue = None
-    proposal: dict[str, JsonValue] | None = None
-    first_step: str = ""
-    grant: str = ""

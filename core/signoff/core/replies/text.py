@@ -11,7 +11,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.replies.tokens import MARKS, NEWLINE, Token, phrase_tokens, tokenize, unwrapped
+from signoff.core.lexicon.tokens import (
+    MARKS,
+    NEWLINE,
+    Token,
+    phrase_tokens,
+    tokenize,
+    unwrapped,
+)
 
 LONGEST_TEXT: Final = 16 * 1024
 MOST_LINES: Final = 200

@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "api"
 
-_ROUTING: Final = 5.0
+_ROUTING: Final = 20.0
 
 _NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired"}
 """What counts the questions under one id, by what has become of the answer to the last one."""

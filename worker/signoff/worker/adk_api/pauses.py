@@ -15,9 +15,9 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval, approval_id
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
@@ -219,7 +219,7 @@ class Pauses:
             )
             opened.append(approval.id)
             change.put(approval, was=None).note(events)
-            change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+            change.send(RouteApproval(approval=approval.id))
         return change.put(run.paused(opened), was=None)
 
 

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from signoff.channels.email.servers import ServerSettings, Table, is_loopback
+from signoff.channels.email.servers import ServerSettings
+from signoff.channels.web.settings import Table
+from signoff.core.base.networks import is_loopback
 
 
 def _token_url(text: str) -> str:

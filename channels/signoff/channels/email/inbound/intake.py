@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
+from signoff.broker.work import ReadMail
 from signoff.channels.answers import Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
@@ -30,7 +31,7 @@ from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.email.parsing.addresses import normal_address, plus_parts
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.incoming import Answer
-from signoff.channels.pipeline.outbox import backoff, drain
+from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import time_left
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, find_holder, redact
 from signoff.core.approvals.approval import Approval, Shown, State
@@ -184,7 +185,8 @@ class Intake:
     async def _open(self, item: Item, window: asyncio.Semaphore) -> Opened:
         """Load and read a mail, as soon as there is room for it."""
         await window.acquire()
-        stored = await load(self._ledger, str(item.body["mail"]))
+        work = item.work
+        stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
         if stored is None:
             return Opened()
         known: tuple[tuple[str, Holder], ...] = ()
@@ -418,7 +420,11 @@ class Intake:
                 change = Change().retry(item, after=backoff(item.attempts))
                 await self._ledger.commit(change)
                 return
-            stored = await load(self._ledger, str(item.body.get("mail", "")))
+            work = work_of(item)
+            if not isinstance(work, ReadMail):
+                await self._ledger.commit(dead_letter(Change(), item, problem))
+                return
+            stored = await load(self._ledger, work.mail)
             if stored is None:
                 await self._ledger.commit(Change().ack(item))
             else:

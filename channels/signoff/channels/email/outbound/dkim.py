@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from pydantic import AfterValidator, model_validator
 
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.servers import Table
+from signoff.channels.web.settings import Table
 from signoff.core.base.errors import ConfigError
 
 _SMALLEST_KEY: Final = 2048  # RFC 8301, section 3.2, asks signers for no less

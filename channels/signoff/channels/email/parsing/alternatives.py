@@ -57,13 +57,11 @@ class Said(NamedTuple):
     Attributes:
         reply: The author's own words.
         text: The whole text that they were read from.
-        html_only: Whether all of it came from HTML because no plain text was there.
         doubt: Why it is not certain that these are the author's words, or "".
     """
 
     reply: Reply
     text: str
-    html_only: bool
     doubt: str
 
 
@@ -113,7 +111,7 @@ def said_in(
     readings = found.read
     if not readings:
         unreadable = any(map(_is_unreadable, mail.walk()))
-        return Said(Reply("", ""), "", html_only=False, doubt=UNREADABLE if unreadable else "")
+        return Said(Reply("", ""), "", doubt=UNREADABLE if unreadable else "")
     replies = [read_reply(one.lines, sent_lines, names) for one in readings]
     doubt = _doubt(replies, readings, frozenset(names))
     if found.forms > _MOST_READINGS:
@@ -121,7 +119,7 @@ def said_in(
     if any(map(_is_unreadable, mail.walk())):
         doubt = doubt or UNREADABLE
     text = "\n".join(line.text for line in readings[0].lines)
-    return Said(replies[0], text, readings[0].html, doubt)
+    return Said(replies[0], text, doubt)
 
 
 def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:

@@ -55,8 +55,6 @@ class IncomingMail:
         returned: The Message-IDs it brings back or answers, where no person wrote it.
         own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
         reply: The same as it was meant to be read, with what the person quoted by hand.
-        html_only: Whether that came from HTML because no plain text was there.
-        media_types: The media types of the mail and all its parts, outermost first.
         text_as_sent: ``own_text`` before the lines that we sent are taken out of it: two copies of
             a mail share it, whatever the card says by then.
         doubt_as_sent: Whether that was in doubt.
@@ -77,8 +75,6 @@ class IncomingMail:
     returned: tuple[str, ...]
     own_text: str
     reply: str
-    html_only: bool
-    media_types: tuple[str, ...]
     text_as_sent: str
     doubt_as_sent: bool = False
     doubt: str = ""
@@ -151,8 +147,6 @@ def _read(raw: bytes, sent_lines: SentLines) -> IncomingMail:
         returned=returned_ids(mail) if automatic else (),
         own_text=said.reply.answer,
         reply=said.reply.shown,
-        html_only=said.html_only,
-        media_types=tuple(part.media_type for part in mail.walk()),
         text_as_sent=plain.reply.answer,
         doubt_as_sent=bool(plain.doubt),
         doubt=said.doubt,

@@ -13,8 +13,8 @@ from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 from signoff.core.base.errors import Conflict
 
 _GONE: Final = (

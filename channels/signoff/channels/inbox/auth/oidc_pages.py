@@ -16,9 +16,9 @@ from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, pee
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import OidcSettings
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 
 log = structlog.get_logger(__name__)
 

@@ -16,9 +16,9 @@ from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visit, Visits, 
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 from signoff.channels.words.phrases import moment
 from signoff.core.base.errors import Conflict
 from signoff.core.base.text import clean_text

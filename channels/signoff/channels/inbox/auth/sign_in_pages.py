@@ -12,8 +12,8 @@ from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.web.forms import own_path
 
 _WRONG: Final = (
     "That did not work. Check the address and the code, and take the next code: each counts once. "

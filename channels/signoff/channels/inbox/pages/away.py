@@ -13,7 +13,7 @@ from signoff.channels.absence import person_called
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.channels.inbox.templating import page
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person

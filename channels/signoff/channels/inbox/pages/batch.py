@@ -18,11 +18,11 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Refused
 from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import BadForm
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor

@@ -23,15 +23,15 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
 from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.web.forms import BadForm
-from signoff.core.approvals import moves
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Move
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.durations import parse_duration
 from signoff.core.base.errors import (
     ApprovalError,
@@ -181,7 +181,7 @@ class MovePages:
 
     async def _actor(self, name: str, sent: Sent, *, strict: bool) -> Actor:
         """Return as whom a form is sent, and how that is proven."""
-        acting = sent.approval.acting(sent.person, self._decisions.directory)
+        acting = collaboration.acting(sent.approval, sent.person, self._decisions.directory)
         proof = dict(await self._visits.evidence(sent.visit))
         operates = isinstance(acting, Operator) and name in _OPERATED
         if operates:
@@ -230,7 +230,9 @@ def _reassignment(sent: Sent, directory: Directory) -> Move:
 def _withdrawal(sent: Sent, directory: Directory) -> Move:
     """Return what withdraws it: as the requester, or as whoever runs Signoff, with a reason."""
     reason = sent.text("reason")
-    if not reason and isinstance(sent.approval.acting(sent.person, directory), Operator):
+    if not reason and isinstance(
+        collaboration.acting(sent.approval, sent.person, directory), Operator
+    ):
         raise ReasonNeeded(
             "To take back what others have asked for needs a reason.", key="", read="", example=""
         )

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 from signoff.broker.ledger.listing import Place
-from signoff.channels.web.forms import BadForm
+from signoff.channels.inbox.forms import BadForm
 from signoff.core.approvals.search import Search
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 

@@ -15,7 +15,7 @@ from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.policies.levels import Outcome
-from signoff.core.policies.selection import NO_TURNS
+from signoff.core.routing.selection import NO_TURNS
 from signoff.core.simulation.timeline import Step, foresee_rest
 
 _MOST_EVENTS: Final = 200
@@ -216,8 +216,8 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
         yes = vote.verdict is Outcome.APPROVE
         instead = vote.stands_for not in {"", vote.by}
         for_whom = f" for {names(vote.stands_for)}" if instead else ""
-        said = f"said {'yes' if yes else 'no'}{for_whom} by {vote.channel}"
-        yield Voice(names(vote.by), said, vote.at, shown(vote.reason))
+        said = f"said {'yes' if yes else 'no'}{for_whom} by {vote.decision.channel}"
+        yield Voice(names(vote.by), said, vote.decision.at, shown(vote.decision.reason))
     if approval.state is not State.PENDING:
         yield from _decider(approval, names)
         return

@@ -28,10 +28,10 @@ from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live, page
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.backlog import Waiting
-from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Standing
 from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import QUEUE
 
 SHOWN: Final = 25
 """How many lines a page has."""

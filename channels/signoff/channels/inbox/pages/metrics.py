@@ -16,12 +16,11 @@ from signoff.channels.inbox.auth.context import Route, Visits
 from signoff.channels.inbox.pages.rows import When
 from signoff.channels.inbox.templating import page
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.backlog import Waiting
-from signoff.core.approvals.collaboration import QUEUE
-from signoff.core.approvals.metrics import Came, Figures, Took, figures_of
+from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
 from signoff.core.base.durations import coarse
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Person
+from signoff.core.directory.queues import QUEUE
 
 LOOKED: Final = 1_000
 """How many of those that ended last the figures are of."""
