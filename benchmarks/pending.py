@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.copies import Template
 from benchmarks.office import DEFAULT, DIRECTORY, MARA, POLICIES, Opened, open_pause
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -22,6 +22,7 @@ from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.channels.pipeline.route import Router
 from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
+from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.routing.selection import choose
 from signoff.testing import FakeChannel
@@ -59,12 +60,12 @@ class Pile:
 
     url: str
     ledger: Ledger = field(init=False)
-    desk: Desk = field(init=False)
+    decisions: Decisions = field(init=False)
     ids: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(Store.open(self.url))
-        self.desk = Desk(self.ledger, DIRECTORY)
+        self.decisions = Decisions(self.ledger, DIRECTORY)
 
     async def grow(self, count: int) -> None:
         """Put in copies of one routed and delivered approval until so many wait."""
@@ -108,7 +109,7 @@ class Pile:
         self.ids[place] = self.ids[-1]
         self.ids.pop()
         started = time.perf_counter()
-        await self.desk.approve(chosen, MARA, channel=EMAIL)
+        await self.decisions.take(chosen, Approve(), Actor(MARA, EMAIL))
         took = (time.perf_counter() - started) * 1000
         await self.grow(len(self.ids) + 1)
         return took

@@ -22,11 +22,11 @@ from celery.apps.worker import Worker
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
+from signoff.broker.roster import Roster
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import SendCard
 from signoff.channels import tasks as channel_tasks
@@ -145,7 +145,7 @@ def channels(url: str) -> None:
     channel_tasks.register(
         app, loop, {stages.ROUTE: router.drain, stage: lambda: drain(ledger, stage, work)}
     )
-    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, [stages.ROUTE, stage])
 
 
@@ -158,9 +158,9 @@ def timers(url: str, lease: str) -> None:
 
     def begin() -> None:
         sys.stdin.readline()
-        desk = Desk(ledger, DIRECTORY)
-        desk.cards = router.cards
-        loop.spawn(Reconciler(desk, lease=float(lease)).run_forever())
+        roster = Roster(ledger, DIRECTORY)
+        reconciler = Reconciler(roster, cards=router.cards, lease=float(lease))
+        loop.spawn(reconciler.run_forever())
 
     threading.Thread(target=begin, daemon=True).start()
     consume(app, [stages.ROUTE])
@@ -202,7 +202,7 @@ def _parts(url: str) -> tuple[Celery, Ledger]:
 def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
     loop = LoopThread()
     worker_tasks.register(app, loop, Crew(ledger, runtime, slots=THREADS))
-    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, worker_tasks.stages_of(apps))
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, RILEY, Snapshot, make_approval, make_origin, paused, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, make_call, make_origin, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger, Standing
 from signoff.core.approvals.approval import Approval, Asked, State

@@ -15,9 +15,9 @@ import redis.asyncio
 import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
+from deciding import Desk
 from services import plain_redis
 from signoff.broker import health, heartbeat
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis, find_server, free_port, running_url
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change

@@ -26,7 +26,7 @@ from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin
 from channels.writing import Post
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval

@@ -9,12 +9,12 @@ import pytest
 
 from builders import MARA
 from channels.conftest import MAILBOX, Channels, Sink
-from signoff.broker.batch import approve_together
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import NotShownInFull
@@ -141,10 +141,11 @@ async def test_a_yes_to_the_same_call_on_the_page_counts(office):
 async def test_calls_that_are_approved_together_are_shown_too(office):
     """A channel that cut one of them cannot take it among others."""
     approval, _ = await office.ask(purpose=LONG)
+    together = moves.Approve(together=True)
     with pytest.raises(NotShownInFull):
-        await approve_together(office.desk, approval.id, MARA, channel="email")
+        await office.desk.made(approval.id, together, MARA, channel="email")
     assert (await office.channels.whats(approval)).count(What.REFUSED_ANSWER) == 1
-    await approve_together(office.desk, approval.id, MARA, channel="inbox")
+    await office.desk.made(approval.id, together, MARA, channel="inbox")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 

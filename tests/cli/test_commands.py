@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from builders import paused
 from cli.conftest import Invoke
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval, State

@@ -13,6 +13,7 @@ import pytest
 
 from builders import make_call, make_origin
 from channels.town import FILE, Town, town
+from deciding import over
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
@@ -71,7 +72,7 @@ class Firm:
 
     async def open(self, **args: Any) -> Approval:
         """Open a request, and post its card."""
-        desk, ledger = self.parts.desk, self.parts.ledger
+        desk, ledger = over(self.parts.decisions), self.parts.ledger
         run = await desk.submit("finance", "go", user="riley@example.com")
         claim = await ledger.claim("run.finance", limit=1)
         origin = make_origin(run=run.id, session=run.session, user="riley@example.com")
@@ -93,11 +94,11 @@ class Firm:
             parts.ledger,
             policies=settings.policies,
             fallback=settings.default,
-            directory=parts.desk.directory,
+            directory=parts.decisions.directory,
             channels=["email", *(one.name for one in channels)],
         ).drain()
         for one in channels:
-            await Delivery(parts.ledger, one, directory=parts.desk.directory).drain()
+            await Delivery(parts.ledger, one, directory=parts.decisions.directory).drain()
 
     async def say(self, text: str, *, user: str = "user-mara", **more: str) -> httpx.Response:
         """Send a slash command as Mattermost does, and do what it causes."""

@@ -19,6 +19,7 @@ from signoff.broker.celery import make_celery
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
+from signoff.broker.submit import submit
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
@@ -201,7 +202,7 @@ async def test_a_run_goes_the_whole_way_through_the_processes(
         await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
     await supervisor.ready(within=60)
     inbound = supervisor.children["gateway"].said["inbound"]
-    run = await parts.desk.submit("finance", "Reimburse me $2500 for a desk", user="riley")
+    run = await submit(parts.ledger, "finance", "Reimburse me $2500 for a desk", user="riley")
     card = await mailbox.wait_for(lambda one: one["To"] is not None, within=60)
     sender = "Mara Lind <mara@example.com>"
     if "mara@" not in str(card["To"]):

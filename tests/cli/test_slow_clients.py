@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
 from signoff.channels.gateway import make_gateway

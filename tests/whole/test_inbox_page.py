@@ -15,9 +15,9 @@ from pydantic import SecretStr
 
 from builders import MARA, people
 from chromium import Tab, chromium
+from deciding import Desk
 from served import listening
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.intake import Intake

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.grants import Grants
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import RunState
@@ -95,9 +94,7 @@ async def test_a_grant_on_the_forged_tool_does_not_cover_it(
     )
     real = await office.submit(app, json.dumps([["lookup", {"city": "Berlin"}]]))
     await router.drain()
-    await Grants(office.desk).give(
-        real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
-    )
+    await office.desk.give(real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
     assert (await office.resume(real)).state is RunState.COMPLETED
     assert office.executed() == [{"tool": "lookup", "city": "Berlin"}]
 

@@ -14,7 +14,7 @@ from signoff.core.base.errors import ConfigError
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 OURS: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "withdrawn", "superseded"}
@@ -59,13 +59,13 @@ def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
     return [_made(name, table) for name, table in tables.items()]
 
 
-def added_routes(tables: Mapping[str, AddedChannel], desk: Desk) -> Iterable[APIRouter]:
+def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> Iterable[APIRouter]:
     """Return what the gateway serves for those of them that take answers.
 
     Raises:
         ConfigError: See `added_channels`.
     """
-    return [one.routes(desk) for one in added_channels(tables) if isinstance(one, Answering)]
+    return [one.routes(decisions) for one in added_channels(tables) if isinstance(one, Answering)]
 
 
 def _made(name: str, table: AddedChannel) -> Channel:

@@ -75,6 +75,11 @@ class PayloadErrors(Exception):
         super().__init__("; ".join(str(problem) for problem in problems.values()))
         self.problems = dict(problems)
 
+    @property
+    def first(self) -> PayloadError:
+        """The first of them, which the audit notes."""
+        return next(iter(self.problems.values()))
+
 
 def fields(approval: Approval) -> tuple[Field, ...]:
     """Return what a person fills in to approve, in the order in which it is shown."""

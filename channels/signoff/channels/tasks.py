@@ -10,7 +10,7 @@ import structlog
 from celery import Celery
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.loop import LoopThread
 from signoff.channels.email.authentication.authenticator import Authenticator
@@ -37,7 +37,7 @@ class Services:
 
     Attributes:
         ledger: The ledger.
-        desk: Decides; on the same ledger and directory.
+        decisions: Makes the moves; on the same ledger and directory.
         policies: In order; the first that matches rules.
         fallback: Who is asked when no policy matches.
         directory: The people.
@@ -55,7 +55,7 @@ class Services:
     """
 
     ledger: Ledger
-    desk: Desk
+    decisions: Decisions
     policies: Sequence[Policy]
     fallback: Fallback
     directory: Directory
@@ -72,12 +72,9 @@ class Services:
     rewriting: Sequence[str] = ()
 
 
-def drains(services: Services) -> dict[str, Drain]:
-    """Return what works through each stage of the channels, by the name of the stage.
-
-    From now on the desk makes the cards of levels that begin by the clock, as the router would.
-    """
-    router = Router(
+def make_router(services: Services) -> Router:
+    """Return what works through the stage `route`, and makes the cards for the timers."""
+    return Router(
         services.ledger,
         policies=services.policies,
         fallback=services.fallback,
@@ -85,9 +82,12 @@ def drains(services: Services) -> dict[str, Drain]:
         channels=[channel.name for channel in services.channels],
         owners=services.owners,
     )
-    services.desk.cards = router.cards
+
+
+def drains(services: Services, router: Router) -> dict[str, Drain]:
+    """Return what works through each stage of the channels, by the name of the stage."""
     intake = Intake(
-        services.desk,
+        services.decisions,
         mailbox=services.mailbox,
         sent_lines=services.sent_lines,
         read=services.read,

@@ -6,7 +6,7 @@ import hashlib
 
 import structlog
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
@@ -86,21 +86,23 @@ def _field(row: Row) -> str:
     return f"{row.name} ({about})" if about else row.name
 
 
-async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:
+async def take_text(
+    decisions: Decisions, channel: str, address: str, text: str, *, source: str
+) -> str:
     """Do what somebody says about an approval, and return what to tell them at once.
 
     The channel vouches for who it is: `address` is an id that nobody can give themselves, of a
     request that is proven to come from the channel.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         channel: The name of the channel.
         address: Who says it, as under ``[[people]] addresses``.
         text: The id of the approval, and what they say as by mail: ``ap_… approve``.
         source: What the channel calls this message; the same one is answered once.
     """
     approval, _, words = text.strip().partition(" ")
-    person = desk.directory.by_address(channel, address)
+    person = decisions.directory.by_address(channel, address)
     if person is None:
         log.info("answer.of_nobody", channel=channel, approval=approval[:64])
         return _NOBODY
@@ -113,7 +115,7 @@ async def take_text(desk: Desk, channel: str, address: str, text: str, *, source
         to=address,
     )
     try:
-        await Answers(desk).take(answer, words)
+        await Answers(decisions).take(answer, words)
     except ApprovalNotFound as error:
         return str(error)
     except LedgerError as error:

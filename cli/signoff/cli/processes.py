@@ -22,6 +22,7 @@ from celery.worker import state as worker_state
 
 from signoff.broker import stages
 from signoff.broker.celery import queues
+from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.loop import LoopThread
@@ -158,34 +159,34 @@ def run_channels(settings: Settings) -> int:
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
     more = further_channels(settings)
-    drains = tasks.drains(
-        tasks.Services(
-            ledger=parts.ledger,
-            desk=parts.desk,
-            policies=settings.policies,
-            fallback=settings.default,
-            owners=settings.agents.owners,
-            directory=parts.desk.directory,
-            channels=[email, *more.channels],
-            mailbox=settings.email.mailbox,
+    services = tasks.Services(
+        ledger=parts.ledger,
+        decisions=parts.decisions,
+        policies=settings.policies,
+        fallback=settings.default,
+        owners=settings.agents.owners,
+        directory=parts.decisions.directory,
+        channels=[email, *more.channels],
+        mailbox=settings.email.mailbox,
+        inbox=settings.inbox,
+        authenticator=settings.email.authenticator(),
+        required=settings.email.required,
+        key=key,
+        rewriting=settings.email.message_id_domains,
+        sent_lines=partial(
+            sent_lines,
+            directory=parts.decisions.directory,
+            settings=settings.email,
             inbox=settings.inbox,
-            authenticator=settings.email.authenticator(),
-            required=settings.email.required,
-            key=key,
-            rewriting=settings.email.message_id_domains,
-            sent_lines=partial(
-                sent_lines,
-                directory=parts.desk.directory,
-                settings=settings.email,
-                inbox=settings.inbox,
-            ),
-            read=readers.read,
-            limits=Limits(parts.ledger, limits),
-        )
+        ),
+        read=readers.read,
+        limits=Limits(parts.ledger, limits),
     )
+    router = tasks.make_router(services)
+    drains = tasks.drains(services, router)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
-        drains[stages.SIGN_IN] = LinkMails(parts.desk, email, settings.inbox).drain
+        drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
@@ -210,6 +211,7 @@ def run_channels(settings: Settings) -> int:
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
         besides=besides,
+        cards=router.cards,
     )
 
 
@@ -297,6 +299,7 @@ def _consume(
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
     besides: Mapping[str, Coroutine[Any, Any, object]] | None = None,
+    cards: Cards | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
 
@@ -328,7 +331,8 @@ def _consume(
             ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
         )
         worker.stopping = stopping
-        _in_background(loop, "reconciler", Reconciler(parts.desk).run_forever())
+        reconciler = Reconciler(parts.decisions.roster, cards=cards)
+        _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
         for name, work in (besides or {}).items():
             _in_background(loop, name, work)

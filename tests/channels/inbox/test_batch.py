@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals import collaboration
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Fallback, Policy, Terms
@@ -98,7 +98,7 @@ async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(browser, off
     done = await browser.post("/inbox/batch", fields)
 
     assert "1 of 2 recorded" in done.text
-    assert "is not one of those that are approved together" in done.text
+    assert "cannot be approved together with others" in done.text
     assert await states(office, [harmless, plain]) == [State.APPROVED, State.PENDING]
 
 
@@ -121,10 +121,7 @@ async def test_no_longer_mine(browser, office):
     await browser.sign_in()
     fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
     fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
-    desk, directory = office.desk, office.directory
-    await desk.move(
-        found[0].id, lambda one, now: collaboration.claim(one, CLEO, directory, now=now)
-    )
+    await office.desk.made(found[0].id, moves.Claim(), CLEO)
 
     done = await browser.post("/inbox/batch", fields)
 

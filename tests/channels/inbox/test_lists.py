@@ -14,7 +14,7 @@ from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.templating import ASSETS
-from signoff.core.approvals import collaboration
+from signoff.core.approvals import moves
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
@@ -150,12 +150,9 @@ async def test_filters(browser, office, query, found):
     second, _ = await office.ask(amount=2)
     office.policies = (lasting(1),)
     third, _ = await office.ask(tool="refund", user="nora", amount=3)
-    desk, directory = office.desk, office.directory
-    await desk.move(
-        first.id,
-        lambda one, now: collaboration.ask_back(one, MARA, directory, text="which train?", now=now),
-    )
-    await desk.move(second.id, lambda one, now: collaboration.claim(one, MARA, directory, now=now))
+    desk = office.desk
+    await desk.made(first.id, moves.AskBack(text="which train?"), MARA)
+    await desk.made(second.id, moves.Claim(), MARA)
     await browser.sign_in()
     page = await browser.get(f"/inbox/?{query}")
     opened = [first.id, second.id, third.id]

@@ -13,7 +13,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals import collaboration, deliveries
+from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Person
@@ -241,12 +241,7 @@ async def test_a_place_that_was_given_away_is_still_seen(browser, office):
     """Whoever handed it on follows it, and decides it no more."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
-    await office.desk.move(
-        approval.id,
-        lambda one, now: collaboration.reassign(
-            one, MARA, CROWD, of=MARA, to=DAN, reason="away", now=now
-        ),
-    )
+    await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     assert "went to Dan Roe, who decides it now" in plain(page)

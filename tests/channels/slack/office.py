@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from builders import make_call, make_origin
 from channels.slack.workspace import TEAM, Workspace
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from deciding import over
 from signoff.core.approvals.events import What
 from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
@@ -117,7 +118,7 @@ async def test_they_are_answered_by_mail(here: Site) -> None:
             )
         )
     )
-    desk = here.plant.parts.desk
+    desk = over(here.plant.parts.decisions)
     runs = [
         await desk.submit(app, text, user="user")
         for app, text in (

@@ -18,7 +18,7 @@ from signoff.core.cards.card import Card
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 
 class Kind(StrEnum):
@@ -194,5 +194,5 @@ class Rewriting(Protocol):
 class Answering(Protocol):
     """A channel that also takes answers, by HTTP."""
 
-    def routes(self, desk: Desk) -> APIRouter:
-        """Return what the gateway serves for it; answers go to `Answers`, on this desk."""
+    def routes(self, decisions: Decisions) -> APIRouter:
+        """Return what the gateway serves for it; answers go to `Answers`, on this decisions."""

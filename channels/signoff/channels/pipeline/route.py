@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
@@ -31,6 +31,7 @@ from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.moves import Actor, RefuseBySettings, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
@@ -72,8 +73,8 @@ class Router:
     ) -> None:
         self._channels = frozenset(channels)
         self._ledger = ledger
-        self._desk = Desk(ledger, directory)
-        self._grants = Grants(self._desk)
+        self._decisions = Decisions(ledger, directory)
+        self._grants = Grants(ledger)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
@@ -89,7 +90,7 @@ class Router:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
-        await self._desk.look()
+        await self._decisions.roster.refresh()
         rest = [item for item in items if not await self._is_decided(item)]
         await commit_each(self._ledger, rest, self._route, self._give_up)
 
@@ -112,18 +113,16 @@ class Router:
 
     async def _is_refused(self, item: Item, approval_id: str) -> bool:
         """Reject a call that the settings refuse, whoever could be asked about it."""
-        if self._desk.directory.strangers:
+        if self._decisions.directory.strangers:
             return False
         try:
             approval = await self._ledger.approval(approval_id)
-            why = self._desk.directory.why_refused(approval.origin.user)
+            why = self._decisions.directory.why_refused(approval.origin.user)
             if not why or approval.state is not State.PENDING or approval.terms is not None:
                 return False
-            await self._desk.move(
-                approval.id,
-                lambda one, now: one.refuse(reason=why, now=now),
-                also=Change().ack(item),
-            )
+            move, actor = RefuseBySettings(reason=why), Actor(None)
+            extras = Extras(also=Change().ack(item))
+            (await self._decisions.take(approval.id, move, actor, extras)).approval_or_raise()
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.not_refused", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
@@ -143,21 +142,14 @@ class Router:
             decision = before.decision
             if decision is None or decision.proposal is None:
                 return False
-            person = self._desk.directory.get(decision.by)
+            person = self._decisions.directory.get(decision.by)
             same = digest(before.call.name, decision.proposal) == approval.digest
             if person is None or not same:
                 return False
-            channel = decision.channel
-            reason = f"it is what the rejection of {before.id} proposed"
-
-            def step(one: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-                directory = self._desk.directory
-                return one.take_edit(person, directory, channel=channel, reason=reason, now=now)
-
-            # If it does not count, nobody was refused: the people are asked.
-            await self._desk.move(
-                approval.id, step, by=person.id, also=Change().ack(item), audits=False
-            )
+            move = TakeEdit(reason=f"it is what the rejection of {before.id} proposed")
+            actor = Actor(person, decision.channel)
+            extras = Extras(also=Change().ack(item))
+            (await self._decisions.take(approval.id, move, actor, extras)).approval_or_raise()
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.edit_not_taken", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
@@ -171,6 +163,7 @@ class Router:
             done = await self._grants.decide(
                 approval_id,
                 self._rules_of,
+                self._decisions.directory,
                 also=Change().ack(item),
                 told=tell_use,
             )
@@ -194,7 +187,7 @@ class Router:
         change = Change().ack(item)
         match item.work:
             case TellMove() as work:
-                return tell_move(change, work, approval, self._desk.directory, now=now)
+                return tell_move(change, work, approval, self._decisions.directory, now=now)
             case _ if approval.state is not State.PENDING:
                 return change
             case RouteApproval():
@@ -209,7 +202,7 @@ class Router:
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
             case Remind(nth=nth):
-                return remind(change, approval, self._desk.directory, nth=str(nth), now=now)
+                return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
                 # Somebody who was asked meanwhile, by an earlier doing of this, is reachable.
                 reachable = deliveries.is_reachable(approval)
@@ -234,11 +227,11 @@ class Router:
         return choose(
             () if default else self._policies,
             self._fallback,
-            self._desk.directory,
+            self._decisions.directory,
             approval.facts,
             now=now,
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
-            turns=self._desk.turns.known,
+            turns=self._decisions.roster.turns.known,
             second_step=approval.in_two_steps,
         )
 
@@ -273,7 +266,7 @@ class Router:
             person
             for one in ballot.awaited
             if one in ballot.own and one not in has
-            if (person := self._desk.directory.get(one)) is not None
+            if (person := self._decisions.directory.get(one)) is not None
         ]
         return ways(people, ballot.rules, self._channels)
 
@@ -281,22 +274,22 @@ class Router:
         """Ask by mail, at the next level, or the default: nobody can be reached as it stands."""
         terms = approval.terms
         if terms is not None and (mails := self._not_mailed(approval)):
-            start = again(approval, self._desk.directory, now=now)
+            start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
         why = "nobody who was asked can be reached"
         moved = move_on(
             approval,
-            self._desk.directory,
+            self._decisions.directory,
             now=now,
             why=why,
-            turns=self._desk.turns.known,
+            turns=self._decisions.roster.turns.known,
             unreached=True,
         )
         if moved is not None:
             after, events = moved
             change = Change().put(after, was=approval).note(events).ack(item)
-            return follow(change, approval, after, turns=self._desk.turns)
+            return follow(change, approval, after, turns=self._decisions.roster.turns)
         choice = self._choose(approval, now, default=True)
         before = approval.approvers
         if choice.start is None or not {one.id for one in choice.people} - before:
@@ -359,8 +352,8 @@ class Router:
         if here and all(one.channel == EMAIL for one in here):
             return ()
         # In the order of the policy; those who may not decide are never among them.
-        people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
-        requester, directory = approval.origin.user, self._desk.directory
+        people = (self._decisions.directory.get(one) for one in approval.ballot.awaited)
+        requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_ways(here, able)
 
@@ -389,7 +382,7 @@ class Router:
             stranded=stranded,
         )
         change = Change().put(after, was=approval).ack(item)
-        self._desk.turns.take(change, start.seats, now=now)
+        self._decisions.roster.turns.take(change, start.seats, now=now)
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note(events)

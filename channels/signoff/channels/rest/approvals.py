@@ -9,17 +9,14 @@ import structlog
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker.batch import approve_together
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.ledger import listing
-from signoff.broker.ledger.change import Change
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, by, same_call
+from signoff.channels.rest.idempotent import Carrying, Id, actor_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
-    CHANNEL,
     note_problem,
     problem_of,
     responses,
@@ -27,7 +24,10 @@ from signoff.channels.rest.problems import (
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models
 from signoff.core.access.api_tokens import Scope
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.search import Search
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 from signoff.core.base.errors import ApprovalError
@@ -88,12 +88,12 @@ class Wanted(Paging):
 
 
 class Approvals:
-    """The routes, over the desk that decides."""
+    """The routes of approvals."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._carrying = Carrying(desk)
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._carrying = Carrying(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
@@ -102,7 +102,7 @@ class Approvals:
         # What waits for a person has an index of its own, which is as long as what waits.
         own = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
         index, rising = listing.ordered(own, wanted.sort)
-        directory, now = self._desk.directory, await self._ledger.now()
+        directory, now = self._decisions.directory, await self._ledger.now()
 
         async def listed(
             before: listing.Place | None, most: int
@@ -146,19 +146,12 @@ class Approvals:
     ) -> models.Approval:
         """Approve exactly the call with this digest, as the token's person."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
+        def want(seen: Approval) -> tuple[Move, Actor]:
             same_call(seen, body.digest)
-            return await self._desk.approve(
-                seen.id,
-                self._carrying.person(access),
-                channel=CHANNEL,
-                reason=body.reason.strip(),
-                values=body.values,
-                also=also,
-                more=by(access),
-            )
+            move = moves.Approve(values=body.values, reason=body.reason.strip())
+            return move, actor_of(access, self._carrying.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
     async def reject(
         self,
@@ -170,18 +163,12 @@ class Approvals:
     ) -> models.Approval:
         """Reject as the token's person."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
-            return await self._desk.reject(
-                seen.id,
-                self._carrying.person(access),
-                channel=CHANNEL,
-                reason=body.reason.strip(),
-                values=body.values,
-                also=also,
-                more=by(access),
-            )
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            del seen
+            move = moves.Reject(reason=body.reason.strip(), values=body.values)
+            return move, actor_of(access, self._carrying.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
     async def together(
         self, access: Decider, body: bodies.Together, request: Request, response: Response
@@ -199,13 +186,17 @@ class Approvals:
                 async with once(self._ledger, access, request, response, part=seen.id) as attempt:
                     done = seen
                     if not attempt.about:
-                        also = attempt.done(seen.id)
-                        done = await approve_together(
-                            self._desk, seen.id, person, channel=CHANNEL, also=also, more=by(access)
+                        extras = Extras(also=attempt.done(seen.id))
+                        outcome = await self._decisions.take(
+                            seen.id,
+                            moves.Approve(together=True),
+                            actor_of(access, person),
+                            extras,
                         )
+                        done = outcome.approval_or_raise()
                 found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
             except Problem as problem:
-                await note_problem(self._desk, access, one.id, problem)
+                await note_problem(self._decisions, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
             except ApprovalError as error:
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))
@@ -222,28 +213,26 @@ class Approvals:
     ) -> models.Approval:
         """Withdraw a request, as the requester, an operator or an administrator."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
-            directory = self._desk.directory
-            more = by(access, seen, directory)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            directory = self._decisions.directory
+            who = Operator(name=access.person or access.shown)
+            actor = actor_of(access, who, seen, directory)
             asked = access.has_asked(seen.origin.user, directory)
-            if not (asked or access.is_admin or "role" in more):
+            if not (asked or access.is_admin or "role" in actor.proof):
                 raise Problem(
                     403,
                     "not-the-requester",
                     "Only the requester takes it back",
                     "Whoever is asked rejects it instead.",
                 )
-            who = access.person or access.shown
-            return await self._desk.withdraw(
-                seen.id, by=who, reason=body.reason, also=also, more=more
-            )
+            return moves.Withdraw(reason=body.reason), actor
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
 
-def make_approvals(desk: Desk) -> APIRouter:
+def make_approvals(decisions: Decisions) -> APIRouter:
     """Return the routes of approvals."""
-    routes = Approvals(desk)
+    routes = Approvals(decisions)
     router = APIRouter(tags=["approvals"])
     add, one = router.add_api_route, "/approvals/{approval_id}"
     add("/approvals", routes.search, methods=["GET"], name="list_approvals", responses=responses())

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.api_tokens import holder
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.rest.problems import problem_of
 from signoff.channels.web.problems import Problem, read_body
@@ -41,15 +41,15 @@ class Entrance:
 
     Args:
         app: What is behind it.
-        desk: The desk whose ledger keeps the tokens, and whose directory the people.
+        decisions: Its ledger keeps the tokens, and its directory the people.
         rate: How many requests a minute one token may make; 0 for any number.
     """
 
-    def __init__(self, app: ASGIApp, desk: Desk, rate: int = 0) -> None:
+    def __init__(self, app: ASGIApp, decisions: Decisions, rate: int = 0) -> None:
         self._app = app
-        self._desk = desk
+        self._decisions = decisions
         self._rate = rate
-        self._throttle = Throttle(desk.ledger.store)
+        self._throttle = Throttle(decisions.ledger.store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say why not."""
@@ -72,7 +72,7 @@ class Entrance:
     async def _admit(self, request: Request) -> Access:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         token = given.strip() if scheme.lower() == "bearer" else ""
-        found = await holder(self._desk.ledger, self._desk.directory, token)
+        found = await holder(self._decisions.ledger, self._decisions.directory, token)
         if found is None:
             await self._slow_down(request, given)
             raise Problem(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands import moves
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
@@ -18,7 +18,7 @@ from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Person
 
@@ -80,7 +80,7 @@ def list_(
     usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
     order = sort or usual
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
         from signoff.core.approvals.search import Search  # noqa: PLC0415
 
@@ -94,8 +94,8 @@ def list_(
             due=due,
         )
         # Who is away by now, and whose turn it is, says on whom it waits.
-        await desk.look()
-        ledger, directory = desk.ledger, desk.directory
+        await decisions.roster.refresh()
+        ledger, directory = decisions.ledger, decisions.directory
         now = await ledger.now()
         of = person_of(directory, mine).id if mine else ""
         index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
@@ -111,26 +111,26 @@ def list_(
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)
 
         found = await listing.part(listed, keep, before=None, limit=limit, most=sys.maxsize)
-        _write_list(desk, found.found, now if found.found else None, as_json=as_json)
+        _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
 def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
     """Show an approval: the card, the approvers and the timeline."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich and the domain
 
-        approval = await desk.ledger.approval(approval_id)
-        events = await desk.ledger.history(approval_id)
+        approval = await decisions.ledger.approval(approval_id)
+        events = await decisions.ledger.history(approval_id)
         if as_json:
             write_json(shows.as_json(approval, events))
         else:
-            shows.print_approval(shows.console(), approval, desk.directory, events)
+            shows.print_approval(shows.console(), approval, decisions.directory, events)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -154,35 +154,42 @@ def approve(
     if entries and len(ids) > 1:
         raise typer.BadParameter("--value is for one approval: give its id alone")
 
-    async def work(desk: Desk) -> list[SignoffError]:
-        who = person_of(desk.directory, person)
+    async def work(decisions: Decisions) -> list[SignoffError]:
+        who = person_of(decisions.directory, person)
         if len(ids) == 1:
-            done = await _approved(desk, ids[0], who, reason, entries)
-            _write_outcome(desk, done, as_json=as_json)
+            done = await _approved(decisions, ids[0], who, reason, entries)
+            _write_outcome(decisions, done, as_json=as_json)
             return []
-        return await _approved_each(desk, ids, who, reason, as_json=as_json)
+        return await _approved_each(decisions, ids, who, reason, as_json=as_json)
 
-    if with_desk(ctx, work, rings=True):
+    if with_decisions(ctx, work, rings=True):
         raise typer.Exit(1)
 
 
 async def _approved(
-    desk: Desk, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
+    decisions: Decisions, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
 ) -> Approval:
+    from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415 -- the domain
     from signoff.core.payloads.payload import parse_values  # noqa: PLC0415
 
+    actor = Actor(who, moves.CHANNEL)
     values: dict[str, JsonValue] | None = None
     try:
         if entries:
-            template = (await desk.ledger.approval(approval_id)).template
-            values = parse_values(template, entries)
-        return await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+            template = (await decisions.ledger.approval(approval_id)).template
+            try:
+                values = parse_values(template, entries)
+            except PayloadError as error:
+                await decisions.refuse(approval_id, error, actor, wanted=Approve.name)
+                raise
+        move = Approve(values=values, reason=reason)
+        return (await decisions.take(approval_id, move, actor)).approval_or_raise()
     except PayloadError as error:
         raise _with_example(error) from error
 
 
 async def _approved_each(
-    desk: Desk, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
+    decisions: Decisions, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
 ) -> list[SignoffError]:
     """Approve one after the other, say what became of each, and return what was refused."""
     from signoff.cli.commands import show as shows  # noqa: PLC0415
@@ -190,7 +197,7 @@ async def _approved_each(
     refused, written = list[SignoffError](), list[dict[str, Any]]()
     for approval_id in ids:
         try:
-            done = await _approved(desk, approval_id, who, reason, {})
+            done = await _approved(decisions, approval_id, who, reason, {})
         except ApprovalError as error:
             refused.append(error)
             written.append({"id": approval_id, "error": str(error)})
@@ -199,7 +206,7 @@ async def _approved_each(
             continue
         written.append(shows.as_json(done))
         if not as_json:
-            _write_outcome(desk, done, as_json=False)
+            _write_outcome(decisions, done, as_json=False)
     if as_json:
         write_json(written)
     return refused
@@ -216,12 +223,14 @@ def reject(
 ) -> None:
     """Reject as an approver."""
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person)
-        done = await desk.reject(approval_id, who, channel="cli", reason=reason)
-        _write_outcome(desk, done, as_json=as_json)
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Reject  # noqa: PLC0415 -- the domain
 
-    with_desk(ctx, work, rings=True)
+        actor = moves.actor_of(decisions.directory, person)
+        outcome = await decisions.take(approval_id, Reject(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
 
 
 @app.command()
@@ -245,13 +254,14 @@ def withdraw(
     if person and by:
         raise typer.BadParameter("--as and --by exclude each other")
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person) if person else None
-        name = who.id if who is not None else by or moves.operator()
-        done = await desk.withdraw(approval_id, by=name, reason=reason, requester=who)
-        _write_outcome(desk, done, as_json=as_json)
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Withdraw  # noqa: PLC0415 -- the domain
 
-    with_desk(ctx, work, rings=True)
+        actor = moves.actor_of(decisions.directory, person, by=by)
+        outcome = await decisions.take(approval_id, Withdraw(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
 
 
 moves.register(app)
@@ -276,7 +286,9 @@ def _with_example(error: PayloadError) -> PayloadError:
     return PayloadError(f"{error}{hint}", key=error.key, read=error.read, example=error.example)
 
 
-def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: bool) -> None:
+def _write_list(
+    decisions: Decisions, found: Sequence[Approval], now: object, *, as_json: bool
+) -> None:
     from datetime import datetime  # noqa: PLC0415
 
     from signoff.cli.commands import show as shows  # noqa: PLC0415
@@ -284,13 +296,13 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
     if as_json:
         write_json([shows.as_json(one) for one in found])
     elif isinstance(now, datetime):
-        turns = desk.turns.known
-        shows.console().print(shows.approvals_table(found, desk.directory, now, turns=turns))
+        turns = decisions.roster.turns.known
+        shows.console().print(shows.approvals_table(found, decisions.directory, now, turns=turns))
     else:
         say("No pending approvals.")
 
 
-def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
+def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
     from signoff.core.cards.card import progress  # noqa: PLC0415
 
@@ -298,6 +310,6 @@ def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
         write_json(shows.as_json(done))
     else:
         # An answer that has not ended it was recorded all the same.
-        so_far = progress(done, desk.directory)
-        said = f"recorded; {so_far}" if so_far else done.outcome(desk.directory)
+        so_far = progress(done, decisions.directory)
+        said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
         say(f"{done.id}: {said}.")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import hand_on, say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 _PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
 
@@ -34,12 +34,12 @@ def verify(
 ) -> None:
     """Verify the chain from the first entry to the last, and print its head."""
 
-    async def work(desk: Desk) -> tuple[int, str]:
+    async def work(decisions: Decisions) -> tuple[int, str]:
         from signoff.broker.ledger import audit  # noqa: PLC0415
 
-        return await audit.verify(desk.ledger.store, expect_head=head)
+        return await audit.verify(decisions.ledger.store, expect_head=head)
 
-    count, last = _verified(file, head) if file is not None else with_desk(ctx, work)
+    count, last = _verified(file, head) if file is not None else with_decisions(ctx, work)
     if as_json:
         write_json({"entries": count, "head": last})
     else:
@@ -61,14 +61,16 @@ def export(
     if after and not _PLACE.fullmatch(after):
         raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import audit  # noqa: PLC0415
 
-        run = await desk.ledger.run_of(subject) if subject else ""
-        async for line in audit.lines(desk.ledger.store, subject=subject, run=run, after=after):
+        run = await decisions.ledger.run_of(subject) if subject else ""
+        async for line in audit.lines(
+            decisions.ledger.store, subject=subject, run=run, after=after
+        ):
             hand_on(line)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 def _verified(file: Path, head: str) -> tuple[int, str]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.channels.inbox.auth.factors import Factors
     from signoff.channels.inbox.settings import InboxSettings
     from signoff.core.directory.hours import Absence
@@ -33,13 +33,13 @@ Who = Annotated[
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List people, their absences, and whether they are enrolled for the inbox page."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
-        found = set(await enrolled(desk.ledger))
-        now = await desk.ledger.now()
-        directory = await desk.people.directory()
+        found = set(await enrolled(decisions.ledger))
+        now = await decisions.ledger.now()
+        directory = await decisions.people.directory()
         away = {one.id: one.absence(now) for one in directory}
         if as_json:
             write_json(
@@ -59,7 +59,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         shows.console().print(made)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -82,23 +82,23 @@ def away(
     New requests go to the delegate. Requests that the person already has stay with them.
     """
 
-    async def work(desk: Desk) -> Absence:
+    async def work(decisions: Decisions) -> Absence:
         from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
         from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
 
-        who = person_of(desk.directory, person)
-        stands_in = person_of(desk.directory, delegate).id if delegate else ""
-        first = _day(start, "--from") if start else who.day(await desk.ledger.now())
+        who = person_of(decisions.directory, person)
+        stands_in = person_of(decisions.directory, delegate).id if delegate else ""
+        first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
         last = _day(until, "--until")
         if last < first:
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await desk.people.leave(
+        return await decisions.people.leave(
             who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
         )
 
-    absence = with_desk(ctx, work)
+    absence = with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, **absence.model_dump(mode="json")})
     else:
@@ -112,11 +112,11 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     Later absences stay.
     """
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person)
-        await desk.people.come_back(who, by=_operator(), more={"channel": "cli"})
+    async def work(decisions: Decisions) -> None:
+        who = person_of(decisions.directory, person)
+        await decisions.people.come_back(who, by=_operator(), more={"channel": "cli"})
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "away_now": False})
     else:
@@ -155,14 +155,14 @@ def enroll(
         _invite(ctx, settings.inbox, person, as_json=as_json)
         return
 
-    async def work(desk: Desk) -> str:
+    async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
 
-        factors: Factors = Factors(desk.ledger, settings.inbox.secret_key)
-        who = person_of(desk.directory, person)
+        factors: Factors = Factors(decisions.ledger, settings.inbox.secret_key)
+        who = person_of(decisions.directory, person)
         return await factors.enroll(who, by=_operator(), replace=replace)
 
-    uri = with_desk(ctx, work)
+    uri = with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "uri": uri})
         return
@@ -179,13 +179,13 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
             f"Passkeys belong to the name of a host, and {inbox.url} has none.", key="inbox.url"
         )
 
-    async def work(desk: Desk) -> str:
+    async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.passkey_store import invite  # noqa: PLC0415 -- redis
 
-        who = person_of(desk.directory, person)
-        return await invite(desk.ledger, who.id, by=_operator())
+        who = person_of(decisions.directory, person)
+        return await invite(decisions.ledger, who.id, by=_operator())
 
-    code, page = with_desk(ctx, work), f"{inbox.url}/inbox/security"
+    code, page = with_decisions(ctx, work), f"{inbox.url}/inbox/security"
     if as_json:
         write_json({"person": person, "code": code, "page": page})
     else:
@@ -202,13 +202,13 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     PERSON can also be the id of somebody who has left [[people]].
     """
 
-    async def work(desk: Desk) -> bool:
+    async def work(decisions: Decisions) -> bool:
         from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
 
-        found = desk.directory.find(person)
-        return await take_away(desk.ledger, found.id if found else person, by=_operator())
+        found = decisions.directory.find(person)
+        return await take_away(decisions.ledger, found.id if found else person, by=_operator())
 
-    if not with_desk(ctx, work):
+    if not with_decisions(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
     if as_json:
         write_json({"person": person, "enrolled": False})
@@ -223,14 +223,14 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     PERSON can also be the id of somebody who has left [[people]].
     """
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
 
-        found = desk.directory.find(person)
+        found = decisions.directory.find(person)
         who = found.id if found else person
-        await sign_out_everywhere(desk.ledger, who, by=_operator())
+        await sign_out_everywhere(decisions.ledger, who, by=_operator())
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "signed_in": False})
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory
     from signoff.core.directory.queues import Turns
@@ -73,7 +73,7 @@ def explain(
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
     nothing: _Present = (settings.everybody, NO_TURNS, [])
-    directory, turns, grants = with_desk(ctx, _present) if live else nothing
+    directory, turns, grants = with_decisions(ctx, _present) if live else nothing
     timeline = timeline_of(
         settings, facts, start=start, directory=directory, turns=turns, grants=grants
     )
@@ -142,13 +142,13 @@ def diff(
     differ, otherwise 0.
     """
 
-    async def work(desk: Desk) -> bool:
+    async def work(decisions: Decisions) -> bool:
         from signoff.broker.absences import People  # noqa: PLC0415
         from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
         from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
 
-        pending = await desk.ledger.pending()
-        directory = await People(desk.ledger, other.everybody).directory()
+        pending = await decisions.ledger.pending()
+        directory = await People(decisions.ledger, other.everybody).directory()
         found = differences(pending, other, directory)
         if as_json:
             write_json(diff_json(found))
@@ -157,17 +157,17 @@ def diff(
         return bool(found)
 
     other = settings_of(ctx) if against is None else _other(against)
-    if with_desk(ctx, work):
+    if with_decisions(ctx, work):
         raise typer.Exit(REFUSED)
 
 
-async def _present(desk: Desk) -> _Present:
+async def _present(decisions: Decisions) -> _Present:
     """Return the people with the absences that were set, whose turn it is, and the grants."""
     from signoff.broker.grants import Grants  # noqa: PLC0415
 
-    await desk.look()
-    grants = sorted(await Grants(desk).all(), key=lambda one: one.expires_at)
-    return desk.directory, desk.turns.known, grants
+    await decisions.roster.refresh()
+    grants = sorted(await Grants(decisions.ledger).all(), key=lambda one: one.expires_at)
+    return decisions.directory, decisions.roster.turns.known, grants
 
 
 def _other(file: Path) -> Settings:

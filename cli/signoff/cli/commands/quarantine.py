@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.channels.email.inbound.quarantine import Quarantined
 
 app = typer.Typer(no_args_is_help=True, help="Unreadable mails, which are kept for 30 days.")
@@ -31,11 +31,11 @@ def list_(
 ) -> None:
     """List mails in quarantine, the latest first."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        found = await list_quarantine(desk.ledger, limit=limit)
+        found = await list_quarantine(decisions.ledger, limit=limit)
         if as_json:
             write_json([_summary(one) for one in found])
             return
@@ -49,7 +49,7 @@ def list_(
         else:
             say("No mail is in quarantine.")
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -64,12 +64,12 @@ def show(
 ) -> None:
     """Show why a mail is in quarantine, and its header."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
 
-        return await find(desk.ledger, mail_id)
+        return await find(decisions.ledger, mail_id)
 
-    mail = with_desk(ctx, work)
+    mail = with_decisions(ctx, work)
     if raw:
         sys.stdout.buffer.write(mail.raw)
         sys.stdout.buffer.flush()
@@ -99,14 +99,14 @@ def retry(
 ) -> None:
     """Process a mail again, after its problem was fixed."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.retry(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.retry(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+    _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
 
 
 @app.command()
@@ -120,14 +120,14 @@ def drop(
 ) -> None:
     """Delete a mail permanently."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.drop(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.drop(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work), "is deleted", as_json=as_json)
+    _done(with_decisions(ctx, work), "is deleted", as_json=as_json)
 
 
 def _who(by: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -84,14 +84,18 @@ def health(
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")
 
-    async def work(desk: object) -> list[str]:
-        from signoff.broker.decisions import Desk  # noqa: PLC0415
+    async def work(decisions: object) -> list[str]:
+        from signoff.broker.decisions import Decisions  # noqa: PLC0415
         from signoff.broker.heartbeat import alive  # noqa: PLC0415
 
-        found = (await alive(desk.ledger)).get(kind, []) if isinstance(desk, Desk) else []
+        found = (
+            (await alive(decisions.ledger)).get(kind, [])
+            if isinstance(decisions, Decisions)
+            else []
+        )
         return sorted(name for name in found if here(name))
 
-    names = with_desk(ctx, work)
+    names = with_decisions(ctx, work)
     if as_json:
         write_json({"kind": kind, "alive": names})
     else:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.access.api_tokens import Access, Scope
 
 app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API.")
@@ -60,22 +60,22 @@ def create(
     scopes = frozenset(_scope(one) for one in scope)
     within = _duration(expires) if expires else None
 
-    async def work(desk: Desk) -> tuple[str, Access]:
+    async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
 
-        now = await desk.ledger.now()
+        now = await decisions.ledger.now()
         return await make(
-            desk.ledger,
+            decisions.ledger,
             scopes=scopes,
             by=_operator(),
             name=name,
-            person=person_of(desk.directory, person).id if person else "",
+            person=person_of(decisions.directory, person).id if person else "",
             users=tuple(user or ()),
             apps=tuple(agent or ()),
             expires_at=now + within if within is not None else None,
         )
 
-    token, access = with_desk(ctx, work)
+    token, access = with_decisions(ctx, work)
     if as_json:
         write_json({"token": token, **_as_json(access)})
     else:
@@ -87,11 +87,11 @@ def create(
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List tokens, without their secrets."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.api_tokens import everyone  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
-        found, now = await everyone(desk.ledger), await desk.ledger.now()
+        found, now = await everyone(decisions.ledger), await decisions.ledger.now()
         if as_json:
             write_json([_as_json(one) for one in found])
             return
@@ -103,7 +103,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
         shows.console().print(made)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -115,12 +115,12 @@ def revoke(
 ) -> None:
     """Revoke a token at once."""
 
-    async def work(desk: Desk) -> Access:
+    async def work(decisions: Decisions) -> Access:
         from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
 
-        return await take_away(desk.ledger, token_id, by=_operator())
+        return await take_away(decisions.ledger, token_id, by=_operator())
 
-    gone = with_desk(ctx, work)
+    gone = with_decisions(ctx, work)
     if as_json:
         write_json(_as_json(gone))
     else:

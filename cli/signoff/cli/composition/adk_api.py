@@ -47,7 +47,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
     stack.push_async_callback(store.close)
     app.include_router(
         make_adk_router(
-            parts.desk,
+            parts.decisions,
             watching=Ledger(store),
             sessions=sessions,
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),

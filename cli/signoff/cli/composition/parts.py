@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from celery import Celery
 
 from signoff.broker.celery import CeleryBell, make_celery
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.config.settings import Settings
@@ -20,7 +20,7 @@ class Parts:
     settings: Settings
     celery: Celery
     ledger: Ledger
-    desk: Desk
+    decisions: Decisions
 
 
 def build(settings: Settings) -> Parts:
@@ -28,4 +28,4 @@ def build(settings: Settings) -> Parts:
     celery = make_celery(settings.broker_url)
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
     ledger = Ledger(store, CeleryBell(celery))
-    return Parts(settings, celery, ledger, Desk(ledger, settings.everybody))
+    return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))

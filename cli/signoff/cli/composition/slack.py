@@ -70,7 +70,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
-    identities = Identities(web, parts.desk.directory)
+    identities = Identities(web, parts.decisions.directory)
     groups = dict.fromkeys(one.removeprefix(SLACK_GROUP) for one in asked)
     return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
 
@@ -87,7 +87,7 @@ def slack_ways(parts: Parts) -> Taking:
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings)
-    handler = SlackHandler(parts.desk, web, Identities(web, parts.desk.directory))
+    handler = SlackHandler(parts.decisions, web, Identities(web, parts.decisions.directory))
     listeners: list[Listener] = []
     if settings.socket_mode:
         listeners.append(SocketListener(settings, handler))

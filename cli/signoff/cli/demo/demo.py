@@ -27,10 +27,11 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.submit import submit
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
@@ -57,6 +58,7 @@ _EXAMPLES = {
 }
 _WITHIN = 30.0
 _UNDERSTOOD = {What.APPROVED, What.REJECTED, What.TIMED_OUT}
+_HEARD = {*_UNDERSTOOD, What.NOT_UNDERSTOOD, What.REFUSED_ANSWER}
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Stage:
 
     folder: Path
     ledger: Ledger
-    desk: Desk
+    decisions: Decisions
     mailbox: dev_mailbox.DevMailbox
     inbound: int
     console: Console
@@ -128,7 +130,7 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             parts = build(load_settings(settings))
             stack.push_async_callback(parts.ledger.close)
             await supervisor.ready()
-        yield Stage(folder, parts.ledger, parts.desk, mailbox, inbound, console)
+        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, console)
 
 
 def _settings(folder: Path, redis_url: str, smtp_port: int, inbound_port: int) -> Path:
@@ -180,7 +182,7 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     show = stage.console
     show.print(Rule("1 · The agent"))
     show.print(f"{REQUESTER} to the agent [b]{escape(app)}[/b]: {escape(message)}")
-    run = await stage.desk.submit(app, message, user=REQUESTER)
+    run = await submit(stage.decisions.ledger, app, message, user=REQUESTER)
     paused = await _until(stage, run.id, {What.ASKED, What.COMPLETED, What.FAILED})
     if paused.what is not What.ASKED:
         return await _ended_at_once(stage, run)
@@ -228,9 +230,9 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
             port=stage.inbound,
         )
         answered += 1
-        event = await _until(stage, approval.id, {*_UNDERSTOOD, What.NOT_UNDERSTOOD}, nth=answered)
+        event = await _until(stage, approval.id, _HEARD, nth=answered)
         if event.what in _UNDERSTOOD:
-            by = stage.desk.directory.get(event.by)
+            by = stage.decisions.directory.get(event.by)
             show.print(
                 f"Recorded: [b]{event.what.value}[/b] by {escape(by.shown if by else event.by)}"
                 + (f", because: {escape(event.why)}" if event.why else "")

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.throttle import Rule, Throttle, hashed
 from signoff.broker.work import MailLink
@@ -33,17 +33,17 @@ class LinkMails:
     """Mails the links that were asked for.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         channel: Sends.
         settings: The page that they lead to.
     """
 
-    def __init__(self, desk: Desk, channel: MailsLinks, settings: InboxSettings) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, channel: MailsLinks, settings: InboxSettings) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._channel = channel
         self._settings = settings
-        self._throttle = Throttle(desk.ledger.store)
+        self._throttle = Throttle(decisions.ledger.store)
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -77,7 +77,7 @@ class LinkMails:
         if now >= work.asked + LASTS:
             log.warning("inbox.link_too_late", item=item.id)
             return None
-        person = self._desk.directory.find(work.address) if "@" in work.address else None
+        person = self._decisions.directory.find(work.address) if "@" in work.address else None
         if person is None:
             log.info("inbox.link_for_nobody", item=item.id)
             return None

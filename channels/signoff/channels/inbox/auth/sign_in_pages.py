@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
@@ -25,12 +25,12 @@ class SigningPages:
     """Signs people in and out.
 
     Args:
-        desk: The ledger.
+        decisions: The ledger.
         visits: The sessions, and who may begin one.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._ledger = decisions.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:

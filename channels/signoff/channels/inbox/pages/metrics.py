@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, names_for, names_of, summaries
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import Route, Visits
 from signoff.channels.inbox.pages.rows import When
 from signoff.channels.inbox.templating import page
@@ -94,12 +94,12 @@ class ChartPages:
     """Shows figures.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -109,7 +109,7 @@ class ChartPages:
     async def charts(self, request: Request) -> Response:
         """Show the figures: of everything to who sees all, to others of the queues they are in."""
         visit = await self._visits.of(request)
-        person, ledger = visit.person, self._desk.ledger
+        person, ledger = visit.person, self._decisions.ledger
         queues = self._queues(person)
         # Of everything only what is due next is read, however many queues there are.
         waiting, now = await summaries(ledger, [ALL, *queues] if person.sees_all else queues)
@@ -136,7 +136,7 @@ class ChartPages:
 
     def _queues(self, person: Person) -> list[str]:
         """Return the queues whose figures a person may see: their own, or all."""
-        directory = self._desk.directory
+        directory = self._decisions.directory
         every = names_of(directory) if person.sees_all else names_for(directory, person.id)
         return [one for one in every if one.startswith(QUEUE)]
 

@@ -57,7 +57,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class May:
-    """What a person may do now. The page offers nothing else; the desk judges each of it again.
+    """What a person may do now. The page offers nothing else; each of it is judged again.
 
     Attributes:
         decide: Approve or reject.
