@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 import structlog
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.effects import rewrite
@@ -162,6 +163,7 @@ class Delivery:
             link=link,
             reply_to=str(item.body.get("reply_to", "")),
             attempt=item.attempts,
+            unsure=item.attempts - 1 > _failed_for_sure(item),
             copies=asked.copies,
             turn=asked.turn,
             offers=str(item.body.get("offers", "")),
@@ -229,11 +231,13 @@ class Delivery:
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
         if isinstance(result, Retry) and not result.counted:
             log.info("delivery.waits", **about, problem=result.problem, after=result.after)
-            return Change().ack(item).send(item.stage, item.id, item.body, after=result.after)
+            body = _body_of_retry(item, result, attempts=item.attempts - 1)
+            return Change().retry(item, after=result.after, counted=False, body=body)
         if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
             after = max(result.after, backoff(item.attempts))
             log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
-            return Change().retry(item, after=after)
+            body = _body_of_retry(item, result, attempts=item.attempts)
+            return Change().retry(item, after=after, body=body)
         if isinstance(result, Retry):
             # Nothing was said about the recipient: it is the way there that somebody has to mend.
             log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
@@ -281,6 +285,20 @@ class Delivery:
             change.send(item.stage, f"moved:{item.id}", body)
         elif asked is not None and again.card != sent.card:
             rewrite(change, approval, asked)
+
+
+def _failed_for_sure(item: Item) -> int:
+    """Return how many attempts, from the first one on, have certainly delivered nothing.
+
+    A process that died in an attempt has left no word about it: that one is not among them.
+    """
+    return int(item.body.get("failed", 0))
+
+
+def _body_of_retry(item: Item, result: Retry, *, attempts: int) -> dict[str, JsonValue]:
+    """Return the body of an item that is put back after so many attempts that count."""
+    failed = _failed_for_sure(item) if result.unsure else attempts
+    return {**item.body, "failed": failed}
 
 
 def _spare(items: Sequence[Item]) -> frozenset[str]:

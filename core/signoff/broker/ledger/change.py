@@ -258,9 +258,27 @@ class Change:
         """Take claimed work out of its outbox, if its lease is still ours."""
         return self._ack(item, -1)
 
-    def retry(self, item: Item, *, after: float) -> Self:
-        """Put claimed work back, for so many seconds from now."""
-        return self._ack(item, max(int(after * 1000), 0))
+    def retry(
+        self,
+        item: Item,
+        *,
+        after: float,
+        counted: bool = True,
+        body: Mapping[str, JsonValue] | None = None,
+    ) -> Self:
+        """Put claimed work back, for so many seconds from now.
+
+        Args:
+            item: The work.
+            after: Seconds.
+            counted: Whether this was one of its attempts.
+            body: What to do from now on; None leaves it as it is.
+        """
+        self._ack(item, max(int(after * 1000), 0))
+        self.acks[-1] |= {"free": not counted}
+        if body is not None:
+            self.acks[-1]["body"] = json.dumps(body)
+        return self
 
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
