@@ -132,6 +132,9 @@ def diff(
         Path | None,
         typer.Option(metavar="FILE", help="Other settings; those in force where not given."),
     ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="The most groups of approvals that would change alike.")
+    ] = 20,
     as_json: Json = False,
 ) -> None:
     """Say what the settings would change for what is pending; nothing is changed.
@@ -151,7 +154,7 @@ def diff(
         if as_json:
             write_json(diff_json(found))
         else:
-            print_diff(found, len(pending))
+            print_diff(found, len(pending), most=limit)
         return bool(found)
 
     other = settings_of(ctx) if against is None else _other(against)
