@@ -74,11 +74,10 @@ def test_a_place_that_is_none(invoke: Invoke) -> None:
     assert "is no place" in done.stderr
 
 
-def test_a_diff_stands_together(invoke: Invoke, on_ledger: OnLedger, settings_file: Path) -> None:
+@pytest.mark.usefixtures("settings_file")
+def test_a_diff_stands_together(invoke: Invoke, on_ledger: OnLedger) -> None:
     """Approvals that would change alike are one block, however many there are."""
-    on_ledger(lambda ledger: paused(ledger, siblings=40))
-    other = '\n[[policies]]\nname = "other"\nask = ["cleo"]\nwithin = "7d"\n'
-    settings_file.write_text(settings_file.read_text() + other)
+    on_ledger(lambda ledger: paused(ledger, siblings=40, asked=[MARA]))
     done = invoke("policy", "diff")
     assert "and 35 more" in done.stdout
     assert "40 pending: 40 would have other terms, 0 the same." in done.stdout

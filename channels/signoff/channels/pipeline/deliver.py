@@ -189,7 +189,7 @@ class Delivery:
                 if not asked.receipt or item.body.get("moved", asked.turn) != asked.turn:
                     return None
                 if "moved" in item.body and approval.state is State.PENDING:
-                    return levels.went_on(approval, asked.turn)
+                    return levels.went_on(approval, self._directory, asked.turn)
                 if problem := str(item.body.get("problem", "")):
                     return phrases.unheard(approval, problem)
                 if item.body.get("end"):

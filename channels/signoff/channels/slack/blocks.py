@@ -196,8 +196,9 @@ def _missing(card: Card, inbox: str) -> Iterator[Block]:
 
 
 def _standing(card: Card) -> Iterator[Block]:
-    """Yield who has answered, and who is asked still."""
+    """Yield why it is here, who has answered, and who is asked still."""
     lines = [
+        card.escalated,
         card.progress,
         f"Still asked: {card.awaited}" if card.awaited else "",
         "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
