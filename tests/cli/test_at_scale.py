@@ -12,7 +12,7 @@ import pytest
 from builders import MARA, paused, people
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State

@@ -41,7 +41,7 @@ def run(code: str, folder: Path, *, without: tuple[str, ...] = AGENTS) -> tuple[
         "signoff.cli.composition.gateway",
         "signoff.cli.composition.slack",
         "signoff.cli.doctor.diagnosis",
-        "signoff.channels.pipeline.tasks",
+        "signoff.channels.tasks",
         "signoff.channels.rest.app",
         "signoff.client",
         "signoff.testing",

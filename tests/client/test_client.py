@@ -18,7 +18,7 @@ from signoff.broker.api_tokens import create
 from signoff.broker.ledger.ledger import Ledger
 from signoff.client import ApiError, ApiUnreachable, AsyncClient, Client
 from signoff.client.models import Run
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 
 ALL = frozenset({*Scope} - {Scope.ADMIN})
 

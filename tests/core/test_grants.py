@@ -16,9 +16,8 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import GrantRefused, IllegalMove
 from signoff.core.grants.grant import Grant, givers
 from signoff.core.payloads.digest import digest
-from signoff.core.policies.grant_rules import GrantRules
 from signoff.core.policies.levels import Seat
-from signoff.core.policies.policy import Terms
+from signoff.core.policies.policy import GrantRules, Terms
 
 HOUR = timedelta(hours=1)
 RULES = GrantRules(who=("mara",), longest=8 * HOUR, most=20)

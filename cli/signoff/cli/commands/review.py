@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import person_of, with_desk
+from signoff.cli.commands.moves import CHANNEL
+from signoff.cli.commands.session import person_of, with_decisions
 from signoff.cli.terminal import say
 from signoff.core.approvals.search_terms import Standing
 from signoff.core.base.errors import ApprovalError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Person
 
@@ -38,45 +39,45 @@ def review(
     approve them, type how many there are.
     """
 
-    async def work(desk: Desk) -> bool:
-        who = person_of(desk.directory, person)
-        seen = await _waiting(desk, who, search=search, queue=queue, tool=tool, limit=limit)
+    async def work(decisions: Decisions) -> bool:
+        who = person_of(decisions.directory, person)
+        seen = await _waiting(decisions, who, search=search, queue=queue, tool=tool, limit=limit)
         if not seen:
             say("Nothing that waits for you may be approved with others.")
             return False
-        _show(desk, seen)
+        _show(decisions, seen)
         said = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
         if said.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True
-        return await _approved(desk, seen, who)
+        return await _approved(decisions, seen, who)
 
-    if with_desk(ctx, work, rings=True):
+    if with_decisions(ctx, work, rings=True):
         raise typer.Exit(1)
 
 
 async def _waiting(
-    desk: Desk, person: Person, *, search: str, queue: str, tool: str, limit: int
+    decisions: Decisions, person: Person, *, search: str, queue: str, tool: str, limit: int
 ) -> list[Approval]:
     """Return what a person may approve with others now, the oldest first."""
     from signoff.core.approvals.search import Search  # noqa: PLC0415 -- the domain
 
     wanted = Search(q=search, state=Standing.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
-    await desk.look()
-    now = await desk.ledger.now()
+    await decisions.roster.refresh()
+    now = await decisions.ledger.now()
     found: list[Approval] = []
-    for one in await desk.ledger.inbox(person.id):
-        if not one.batchable or not wanted.fits(one, desk.directory, now):
+    for one in await decisions.ledger.inbox(person.id):
+        if not one.batchable or not wanted.fits(one, decisions.directory, now):
             continue
         try:
-            one.may_decide(person, desk.directory, now=now)
+            one.may_decide(person, decisions.directory, now=now)
         except ApprovalError:
             continue
         found.append(one)
     return found[:limit]
 
 
-def _show(desk: Desk, seen: list[Approval]) -> None:
+def _show(decisions: Decisions, seen: list[Approval]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from signoff.cli.commands import show as shows  # noqa: PLC0415
@@ -84,7 +85,7 @@ def _show(desk: Desk, seen: list[Approval]) -> None:
 
     out = shows.console()
     for number, one in enumerate(seen, start=1):
-        shape = card(one, desk.directory)
+        shape = card(one, decisions.directory)
         head = f"{number} of {len(seen)}  {shape.title}"
         out.print(Text(head, style="bold"), Text(one.id, style="dim"))
         rows = shows.table("", "")
@@ -97,17 +98,18 @@ def _show(desk: Desk, seen: list[Approval]) -> None:
         out.print(rows)
 
 
-async def _approved(desk: Desk, seen: list[Approval], person: Person) -> bool:
+async def _approved(decisions: Decisions, seen: list[Approval], person: Person) -> bool:
     """Approve one after the other, and return whether one of them was refused."""
-    from signoff.broker.batch import approve_together  # noqa: PLC0415
+    from signoff.broker.decisions import Refused  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415
 
     refused = False
     for one in seen:
-        try:
-            done = await approve_together(desk, one.id, person, channel="cli")
-        except ApprovalError as error:
+        outcome = await decisions.take(one.id, Approve(together=True), Actor(person, CHANNEL))
+        if isinstance(outcome, Refused):
             refused = True
-            say(f"{one.id}: not approved. {error}", err=True)
+            say(f"{one.id}: not approved. {outcome.error}", err=True)
         else:
-            say(f"{done.id}: {done.outcome(desk.directory)}.")
+            done = outcome.approval
+            say(f"{done.id}: {done.outcome(decisions.directory)}.")
     return refused

@@ -9,11 +9,15 @@ from signoff.cli.config.faults import Fault, Loc, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
-from signoff.core.directory.queues import Pick
+from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Earlier, Level, Order
 from signoff.core.policies.policy import OnTimeout, Routing
-from signoff.core.routing.resolve import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
+from signoff.core.routing.resolve import (
+    SCHEDULE,
+    SLACK_GROUP,
+    is_managers,
+)
 
 Found = tuple[Loc, Fault]
 

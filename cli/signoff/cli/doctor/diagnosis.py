@@ -29,6 +29,7 @@ from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
+from signoff.core.approvals import deliveries
 from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 
@@ -161,7 +162,11 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
         )
         findings.append(Finding("approvals", "broken", text))
-    lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
+    lost = [
+        one
+        for one in await ledger.pending()
+        if one.terms is not None and not deliveries.is_reachable(one)
+    ]
     if lost:
         text = (
             f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "

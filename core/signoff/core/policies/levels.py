@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, Field
 
 from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
 from signoff.core.base.model import Value
@@ -81,23 +81,23 @@ class Asking(Value):
     """How people are asked, and what their answers come to.
 
     Attributes:
-        within: Time from the asking to the end: ``"30m"``, ``"4h"``, ``"2d"``; with ``business``
-            behind it, ``"4h business"``, only working time of those who are asked counts, and in
-            ``"2d business"`` a day is a working day.
-        remind: When those who have not answered are reminded, counted from the asking: ``["1h",
-            "3h"]``. ``"every 4h"`` reminds them again and again, at most 20 times.
-        quorum: How many yeses it takes: a number, ``"all"``, ``"majority"`` or a share, ``"60%"``,
-            of those who are asked. A number stays what it is where fewer can be asked.
-        order: Whether all are asked at once, or one after the other.
-        veto: Whether one no ends it. Otherwise it is rejected when so many have said no that the
-            quorum cannot be reached any more.
-        reasons: The answers that need a reason.
-        channels: How people are asked: ``email``, ``slack``, or by the name of a channel of one's
-            own; all of those that are named. Where it is empty, a person with a Slack id is asked
-            in Slack, if it is set up, and everybody else by mail.
-        slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
-            asked is posted instead of one to each of them.
-        slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
+        within: The time from the start of a level to its end: ``"30m"``, ``"4h"``, ``"2d"``. ``"4h
+            business"`` counts only the approvers' working time, and ``"2d business"`` counts
+            working days.
+        remind: When to remind approvers who have not answered, from the start of the level:
+            ``["1h", "3h"]``, or ``"every 4h"``, at most 20 times.
+        quorum: How many approvals are needed: a number, ``"all"``, ``"majority"`` or a share such
+            as ``"60%"`` of the approvers. A number is not lowered if fewer people can be asked.
+        order: Whether all are asked at once, or one after another.
+        veto: Whether one rejection ends the request. Otherwise it is rejected when the quorum can
+            no longer be reached.
+        reasons: The decisions that need a reason.
+        channels: How people are asked: ``email``, ``slack`` or your own channels; all that are
+            listed. If it is empty, people with a Slack id are asked in Slack, if it is set up, and
+            everybody else by mail.
+        slack_channel: The id of a Slack channel, ``C012AB3CD``, for one common card instead of one
+            to each approver.
+        slack_group: The id of a Slack user group, ``S012AB3CD``, that this card mentions.
     """
 
     within: SpanText = Span(timedelta(hours=24))
@@ -112,17 +112,16 @@ class Asking(Value):
 
 
 class Level(Asking):
-    """One level. What it does not say is as the policy itself says.
+    """One level. Unset keys are inherited from the policy.
 
     Attributes:
-        name: Shown on the card; without one it is counted: "level 2".
-        ask: Whom to ask: ids of people, ``requester.manager``, ``requester.manager.manager``,
-            ``queue:NAME``, ``schedule:NAME``, ``slack-group:S012AB3CD``. Who that is, is found when
-            the level begins.
-        earlier: Whether those of earlier levels may still answer here.
-        stage: Which approval it is that this level is asked for, where it takes several one after
-            the other: ``"manager"``, then ``"board"``. Levels of one stage stand together and are
-            asked in each other's place; every stage has to approve before the next is asked.
+        name: Shown on the card. The default is its number: "level 2".
+        ask: The approvers: ids of people, ``requester.manager``, ``requester.manager.manager``,
+            ``queue:NAME``, ``schedule:NAME``, ``slack-group:S012AB3CD``. They are resolved when the
+            level starts.
+        earlier: Whether approvers of earlier levels may still answer.
+        stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
+            stand together. Each stage must approve before the next one is asked.
     """
 
     name: str = Field(default="", max_length=64)
@@ -204,35 +203,3 @@ def turn_of(level: int, round_: int) -> str:
 def level_of(turn: str) -> int:
     """Return the index of the level that `turn_of` stands for."""
     return int(turn.partition(".")[2] or 0)
-
-
-class Vote(Value):
-    """An answer that by itself has not ended an approval.
-
-    Attributes:
-        by: The id of the person.
-        stands_for: The id of the person whose seat it fills.
-        level: The index of the level at which it was given.
-        round: How often the levels had been gone through then.
-        verdict: A yes or a no.
-        at: When (UTC).
-        channel: How it came.
-        reason: In the person's own words.
-        payload: The values for the tool.
-        proposal: For a no that says what would be approved: the arguments of that call.
-        first_step: The channel of the first step, where it took two.
-        grant: The id of the grant that gave it, "" where a person did.
-    """
-
-    by: str
-    stands_for: str = ""
-    level: int = 0
-    round: int = 0
-    verdict: Outcome
-    at: datetime
-    channel: str = ""
-    reason: str = ""
-    payload: JsonValue = None
-    proposal: dict[str, JsonValue] | None = None
-    first_step: str = ""
-    grant: str = ""
