@@ -5,7 +5,8 @@ In one process, on a Redis of its own, with so many approvals pending; each side
 - commit: ``SET`` of as many bytes as an approval has, one after the other: what the disk allows;
 - decide: `Decisions.take`, without Slack;
 - click: the signed request of a click by HTTP, until its answer: by then the decision is stored;
-- hands: as many clicks on one card within a second; one decides, the others are answered.
+- hands: as many clicks on one card within a second; one decides, the others are answered;
+- burst: many cards into one channel; see `benchmarks.slack_burst`.
 
 No call of the Web API lies on the way of a click whose person is configured by id.
 """
@@ -31,6 +32,7 @@ from slack_sdk.signature import SignatureVerifier
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
 from benchmarks.report import percentile
+from benchmarks.slack_burst import burst
 from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
@@ -198,12 +200,13 @@ def main() -> None:
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")
     given = parser.parse_args()
     quieten()
-    pending, clicks, hands = (20, 5, 10) if given.quick else (1_000, 500, HANDS)
+    pending, clicks, hands, cards = (20, 5, 10, 6) if given.quick else (1_000, 500, HANDS, 300)
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
         console = Console()
         asyncio.run(
             measure(pending, clicks, hands, fsync=given.fsync, folder=Path(folder), console=console)
         )
+        console.print(asyncio.run(burst(cards, Path(folder))), highlight=False)
 
 
 if __name__ == "__main__":

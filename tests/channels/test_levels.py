@@ -92,7 +92,10 @@ async def test_three_levels_and_reminders(still_channels, clock):
     await floor.wait(HOUR / 2)
 
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
-    assert moved.headline == "It went on to finance: reimburse"
+    assert moved.headline == "Escalated to finance: reimburse"
+    assert "Nobody decided in time, so finance got it on " in moved.text
+    fresh = next(one for one in floor.channels.channel.delivered if one.kind is Kind.CARD)
+    assert fresh.card.escalated == "Escalated: Dan Roe did not decide within 1 h."
     assert floor.told() == [("dan", Kind.OUTCOME), ("mara", Kind.CARD)]
     await floor.wait(HOUR)
     assert floor.told() == [("cleo", Kind.CARD), ("mara", Kind.OUTCOME)]

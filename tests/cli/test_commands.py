@@ -37,6 +37,7 @@ COMMANDS = {
     "approvals reassign",
     "approvals reject",
     "approvals release",
+    "approvals review",
     "approvals remind",
     "approvals show",
     "approvals withdraw",
@@ -92,6 +93,7 @@ COMMANDS = {
 }
 WITHOUT_JSON = {
     "api openapi",
+    "approvals review",
     "audit export",
     "channels",
     "config schema",

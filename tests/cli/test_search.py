@@ -43,7 +43,7 @@ def test_what_is_wanted_is_listed(
     assert invoke("approvals", "reject", made[2].id, "--as", "mara").exit_code == 0
     result = invoke("approvals", "list", "--json", *shlex.split(words))
     assert result.exit_code == 0, result.output
-    listed = [one["id"] for one in json.loads(result.output)]
+    listed = [one["id"] for one in json.loads(result.stdout)]
     assert listed == [made[place].id for place in places]
 
 

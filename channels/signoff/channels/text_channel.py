@@ -65,7 +65,7 @@ def _text(message: Message, card: Card) -> str:
         lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
         if card.claimed and card.claimed_until is not None:
             lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
-        lines += [f"Level: {card.level}" if card.level else "", card.progress]
+        lines += [f"Level: {card.level}" if card.level else "", card.escalated, card.progress]
         if card.deadline is not None:
             lines.append(f"Answer until: {moment(card.deadline)}")
         if card.fields:

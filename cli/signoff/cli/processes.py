@@ -158,7 +158,7 @@ def run_channels(settings: Settings) -> int:
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
-    more = further_channels(settings)
+    more = further_channels(settings, parts.ledger)
     services = tasks.Services(
         ledger=parts.ledger,
         decisions=parts.decisions,

@@ -205,11 +205,13 @@ class _Delivery(_Work):
         channel: The channel.
         approval: The id of the approval.
         person: Who it goes to; see `Asked.key`.
+        failed: How many attempts, from the first one on, have certainly delivered nothing.
     """
 
     channel: str
     approval: str
     person: str
+    failed: int = 0
 
     @property
     def stage(self) -> str:

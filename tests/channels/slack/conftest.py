@@ -21,9 +21,9 @@ from signoff.testing import VirtualClock
 
 
 @pytest.fixture
-async def workspace() -> AsyncIterator[Workspace]:
+async def workspace(clock: VirtualClock) -> AsyncIterator[Workspace]:
     """A workspace with Mara, Cleo and Riley in it."""
-    made = Workspace()
+    made = Workspace(now=lambda: clock.now().timestamp())
     for user, person in ((MARA_AT, MARA), (CLEO_AT, CLEO), (RILEY_AT, RILEY)):
         made.add(user, person.email)
     async with serve(made):

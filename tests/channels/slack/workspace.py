@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,9 +33,10 @@ SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 class Workspace:
     """One workspace with its members, and a list of what was called.
 
-    `failures` has, by method, answers to give before the real one: a Slack error code, a status, or
-    ``"lost"`` (it is done, and the connection dropped), ``"dropped"`` (nothing is done), ``"held"``
-    (it is done, and answered once `gate` is open).
+    `failures` has, by method, answers to give before the real one: a Slack error code, a status,
+    ``"html"`` (a proxy's page; nothing is done), ``"lost"`` (it is done, and the connection
+    dropped), ``"dropped"`` (nothing is done), ``"held"`` (it is done, and answered once `gate` is
+    open).
     """
 
     members: dict[str, Json] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Workspace:
     joined: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     url: str = ""
+    now: Callable[[], float] = time.time
     greeting: bool = True
     _ts: Any = field(default_factory=lambda: itertools.count(1))
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,6 +112,8 @@ class Workspace:
             assert request.transport is not None
             request.transport.close()
             return web.Response()
+        if failure == "html":
+            return web.Response(text="<html>Sorry</html>", content_type="text/html")
         if failure == "held":
             answer = self._done(method, arguments)
             self._tell()
@@ -162,8 +167,25 @@ class Workspace:
         return {"channel": {"id": channel, "is_member": channel in self.joined}}
 
     def _conversations_history(self, arguments: Json) -> Json:
-        kept = reversed(self.messages[arguments["channel"]].values())
-        return {"messages": list(kept)[: int(arguments.get("limit", 100))]}
+        """Answer as Slack does: the newest first, and with ``oldest`` alone the oldest ones.
+
+        https://docs.slack.dev/reference/methods/conversations.history#pagination-by-time
+        """
+        oldest = float(arguments.get("oldest", 0))
+        latest = float(arguments.get("latest", "inf"))
+        kept = [
+            message
+            for message in self.messages[arguments["channel"]].values()
+            if oldest < float(message["ts"]) < latest and "thread_ts" not in message
+        ]
+        most, start = int(arguments.get("limit", 100)), int(arguments.get("cursor") or 0)
+        from_the_oldest = "oldest" in arguments and "latest" not in arguments
+        ordered = kept if from_the_oldest else kept[::-1]
+        page = ordered[start : start + most]
+        answer: Json = {"messages": page[::-1] if from_the_oldest else page}
+        if start + most < len(ordered):
+            answer["response_metadata"] = {"next_cursor": str(start + most)}
+        return answer
 
     def _chat_postmessage(self, arguments: Json) -> Json:
         channel = arguments["channel"]
@@ -171,7 +193,7 @@ class Workspace:
             return {"error": "channel_not_found"}
         if faults := faults_of(arguments.get("blocks", ())):
             return {"error": "invalid_blocks", "response_metadata": {"messages": faults}}
-        ts = f"1700000000.{next(self._ts):06d}"
+        ts = f"{int(self.now())}.{next(self._ts):06d}"
         self.messages[channel][ts] = {"ts": ts, "channel": channel, **arguments}
         return {"channel": channel, "ts": ts}
 

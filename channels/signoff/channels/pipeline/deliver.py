@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -175,6 +175,7 @@ class Delivery:
             thread=asked.receipt,
             link=link,
             attempt=item.attempts,
+            unsure=item.attempts - 1 > work.failed,
             copies=asked.copies,
             turn=asked.turn,
         )
@@ -208,7 +209,7 @@ class Delivery:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return levels.went_on(approval, asked.turn)
+                return levels.went_on(approval, self._directory, asked.turn)
             case ReportFailure(problem=problem):
                 return phrases.unheard(approval, problem)
             case ReportResult(remarks=remarks):
@@ -244,11 +245,13 @@ class Delivery:
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
         if isinstance(result, Retry) and not result.counted:
             log.info("delivery.waits", **about, problem=result.problem, after=result.after)
-            return Change().postpone(item, after=result.after)
+            body = _body_of_retry(item, result, attempts=item.attempts - 1)
+            return Change().retry(item, after=result.after, counted=False, body=body)
         if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
             after = max(result.after, backoff(item.attempts))
             log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
-            return Change().retry(item, after=after)
+            body = _body_of_retry(item, result, attempts=item.attempts)
+            return Change().retry(item, after=after, body=body)
         if isinstance(result, Retry):
             # Nothing was said about the recipient: it is the way there that somebody has to mend.
             log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
@@ -301,6 +304,16 @@ class Delivery:
             change.send(CloseLevel(**card_of, turn=work.turn, corrects=item.id))
         elif asked is not None and again.card != sent.card:
             rewrite(change, approval, asked)
+
+
+def _body_of_retry(item: Item, result: Retry, *, attempts: int) -> dict[str, Any] | None:
+    """Return the body of an item that is put back after so many attempts that count.
+
+    A process that died in an attempt has left no word about it: that one has not certainly failed.
+    """
+    if result.unsure or "work" not in item.body:
+        return None
+    return {**item.body, "failed": attempts}
 
 
 def _spare(items: Sequence[Item]) -> frozenset[str]:

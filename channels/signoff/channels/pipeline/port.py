@@ -58,7 +58,8 @@ class Message:
         thread: The receipt of the card, so that what follows appears beside it; "" for none.
         link: The page where the person can look at it and answer, "" where there is none.
         reply_to: What the person's own message was called, "" where there was none.
-        attempt: Which attempt this is; after the first, an earlier one may have been delivered.
+        attempt: Which attempt this is.
+        unsure: Whether an earlier attempt may have been delivered all the same.
         copies: Receipts of further copies of the card that came to light.
         turn: Stands for the level at which it was asked, "" for the first: who is asked at two gets
             two cards.
@@ -81,6 +82,7 @@ class Message:
     link: str = ""
     reply_to: str = ""
     attempt: int = 1
+    unsure: bool = False
     copies: tuple[str, ...] = ()
     turn: str = ""
     offers: str = ""
@@ -109,11 +111,18 @@ class Retry:
     """Not now. `after` is the channel's wish in seconds, 0 where it has none.
 
     What only waits for its turn is not counted as an attempt: it is never given up for that.
+
+    Attributes:
+        after: See above.
+        problem: Why not.
+        counted: Whether it was an attempt.
+        unsure: Whether it may have been delivered all the same; see `Message.unsure`.
     """
 
     after: float
     problem: str
     counted: bool = True
+    unsure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

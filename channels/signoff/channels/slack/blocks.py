@@ -62,6 +62,7 @@ from signoff.channels.slack.text import (
     date,
     escape,
     markup,
+    pieces,
     plain,
     units,
 )
@@ -74,6 +75,8 @@ _LINE: Final = 500
 _ID: Final = 64
 _HINT: Final = 600
 _MOST_COMMENTS: Final = 5
+_MOST_PIECES: Final = 2
+"""Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
 
 Json = dict[str, Any]
 """What slack-sdk sends: JSON of Slack's own making."""
@@ -193,8 +196,9 @@ def _missing(card: Card, inbox: str) -> Iterator[Block]:
 
 
 def _standing(card: Card) -> Iterator[Block]:
-    """Yield who has answered, and who is asked still."""
+    """Yield why it is here, who has answered, and who is asked still."""
     lines = [
+        card.escalated,
         card.progress,
         f"Still asked: {card.awaited}" if card.awaited else "",
         "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
@@ -329,6 +333,7 @@ def _revoke(message: Message) -> ButtonElement:
 
 
 def _paragraphs(text: str) -> Iterator[Block]:
-    for paragraph in text.split("\n\n"):
-        if paragraph.strip():
-            yield SectionBlock(text=plain(paragraph.strip()))
+    """Yield a text in as few blocks as hold it; what is too long for a message ends in "…"."""
+    whole = "\n\n".join(filter(None, (part.strip() for part in text.split("\n\n"))))
+    for piece in pieces(whole, SECTION, _MOST_PIECES):
+        yield SectionBlock(text=plain(piece.strip()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
@@ -53,10 +54,12 @@ async def _looked_at(
     advice = "install the app again from `signoff slack manifest`"
     yield Result("scopes", f"{', '.join(lacking)} are missing; {advice}" if lacking else "")
     yield await _clicks(web, settings)
-    for channel in sorted(set(channels)):
-        yield await _channel(web, channel)
-    for person in list(people)[:_MOST_PEOPLE]:
-        if (found := await _person(web, person)).problem:
+    named = sorted(set(channels))
+    for found in await asyncio.gather(*(_channel(web, channel) for channel in named)):
+        yield found
+    asked = list(people)[:_MOST_PEOPLE]
+    for found in await asyncio.gather(*(_person(web, person) for person in asked)):
+        if found.problem:
             yield found
 
 

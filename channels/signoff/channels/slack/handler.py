@@ -8,10 +8,11 @@ the cards, come after it, from the outbox.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
+from slack_sdk.models.blocks import SectionBlock
 from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions, Refused, Taken
@@ -19,7 +20,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Standing
 from signoff.channels.answers import Answers, actor_of
 from signoff.channels.form_fields import Field, PayloadErrors, fields
-from signoff.channels.incoming import Answer
+from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.slack import views
 from signoff.channels.slack.absence import SlackLeavings
@@ -55,7 +56,10 @@ from signoff.channels.slack.submitted import (
     first_block,
     move_in,
 )
+from signoff.channels.slack.text import escape, plain
 from signoff.channels.slack.web import SlackWeb
+from signoff.channels.words import phrases
+from signoff.channels.words.phrases import About
 from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
@@ -71,6 +75,7 @@ from signoff.core.base.errors import (
     SlackDeferred,
     SlackError,
     SlackPayloadUnreadable,
+    SlackRefused,
 )
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory, Person
@@ -87,6 +92,15 @@ _OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_AT_ONCE
 _PREFIX: Final = "signoff."
 
 _NOT_OURS: Final = "This request is not known here."
+_NOT_OPENED: Final = "Slack did not open the form. Choose it again."
+_USED: Final = "exchanged_trigger_id"
+"""What Slack says of a trigger that has opened a modal: it is good for one."""
+
+_OVER: Final = frozenset({_USED, "expired_trigger_id", "trigger_expired", "invalid_trigger_id"})
+"""Trying again with the same trigger is of no use."""
+
+Show = Callable[[str, View], Awaitable[None]]
+"""Opens a modal."""
 
 
 class SlackHandler:
@@ -139,8 +153,8 @@ class SlackHandler:
         try:
             await self._open(shortcut, view)
         except SlackError as error:
-            # The trigger was too old, or Slack is away: it can be chosen again.
             log.warning("slack.no_modal", problem=str(error))
+            await self._say_directly(shortcut.actor, _NOT_OPENED)
 
     async def _clicked(self, click: Click) -> None:
         if click.action not in _OURS:
@@ -175,6 +189,10 @@ class SlackHandler:
         except SlackError as error:
             # The trigger was too old, or Slack is away: the card can be pressed again.
             log.warning("slack.no_modal", approval=approval.id, problem=str(error))
+            words = phrases.not_opened(approval)
+            change = answer.also.copy()
+            answer_back(change, answer, Notice(answer.holder.person, About.NOT_OPENED, words))
+            await self._ledger.commit(change)
 
     async def _act(
         self,
@@ -332,17 +350,46 @@ class SlackHandler:
         try:
             await self._open(click, view)
         except SlackError as error:
-            log.info("slack.no_modal", problem=str(error))
+            log.warning("slack.no_modal", problem=str(error))
+            await self._say_directly(click.actor, text)
 
-    async def _open(self, click: Click | Shortcut, view: View) -> None:
+    async def _say_directly(self, actor: Actor, text: str) -> None:
+        """Tell somebody in a direct message what no approval is there for."""
+        said = [SectionBlock(text=plain(text))]
         try:
             async with asyncio.timeout(_TRIGGER):
-                if isinstance(click, Click) and click.in_modal:
-                    await self._web.push_view(click.trigger, view)
-                else:
-                    await self._web.open_view(click.trigger, view)
+                await self._web.post(await self._web.direct(actor.user), escape(text), said)
+        except (SlackError, TimeoutError) as error:
+            log.warning("slack.not_told", user=actor.user, problem=str(error))
+
+    async def _open(self, click: Click | Shortcut, view: View) -> None:
+        """Open a modal; what fails for any reason is tried once more while the trigger is good.
+
+        Raises:
+            SlackError: It did not open.
+        """
+        on_top = isinstance(click, Click) and click.in_modal
+        show = self._web.push_view if on_top else self._web.open_view
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                try:
+                    await show(click.trigger, view)
+                except SlackError as error:
+                    if isinstance(error, SlackRefused) and error.code in _OVER:
+                        raise
+                    log.info("slack.modal_tried_again", problem=str(error))
+                    await self._show_again(show, click.trigger, view)
         except TimeoutError as error:
             raise SlackDeferred("Slack did not open the modal in time.") from error
+
+    @staticmethod
+    async def _show_again(show: Show, trigger: str, view: View) -> None:
+        try:
+            await show(trigger, view)
+        except SlackRefused as error:
+            # The first call was answered with an error, and has opened it all the same.
+            if error.code != _USED:
+                raise
 
 
 def _is_final(error: ApprovalError) -> bool:

@@ -48,7 +48,7 @@ from signoff.channels.slack.rows import (
     rows_in_full,
     without_arguments,
 )
-from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, plain
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, pieces, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.text import LONGEST_REASON
@@ -77,6 +77,7 @@ MOST_REQUESTS: Final = 20
 
 _ABOUT_WHOM: Final = 500
 _ABOUT: Final = 4
+_MOST_PIECES: Final = 20
 
 
 def approve_view(
@@ -249,11 +250,7 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
 def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> View:
     """Return the modal that says what came of a submission."""
     said = [SectionBlock(text=plain(one_line(headline), SECTION))]
-    said += [
-        SectionBlock(text=plain(part.strip()))
-        for part in text.split("\n\n")[: MOST_IN_MODAL - 1]
-        if part.strip()
-    ]
+    said += [SectionBlock(text=plain(part)) for part in pieces(text.strip(), SECTION, _MOST_PIECES)]
     return View(
         type="modal",
         callback_id=DETAILS,

@@ -51,10 +51,19 @@ _TO_DO: Final = {
     "user_not_found": "correct the person's Slack id under [[people]]",
     "missing_scope": "give the app the scopes of `signoff slack manifest` and install it again",
 }
-_FOREIGN: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError)
-"""What the SDK and the network below it raise."""
+_FOREIGN: Final = (
+    *(SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError),
+    AttributeError,
+)
+"""What the SDK and the network below it raise; the SDK takes any plain text for JSON."""
 
 _HISTORY: Final = 200
+_MOST_PAGES: Final = 5
+_UNSURE: Final = frozenset({"internal_error", "fatal_error"})
+"""Some of what was asked may have been done: https://docs.slack.dev/reference/methods."""
+
+_LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
+_TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 
 
@@ -194,28 +203,40 @@ class SlackWeb:
         await self._call("views.push", trigger_id=trigger, view=view.to_dict())
 
     async def find_card(
-        self, channel: str, payload: dict[str, str], since: float
-    ) -> Receipt | None:
-        """Return where a card of ours stands in a conversation (``conversations.history``).
+        self, channel: str, payload: dict[str, str], *, since: float, until: float
+    ) -> tuple[Receipt | None, bool]:
+        """Look for a card of ours in a conversation (``conversations.history``), the newest first.
 
         Args:
             channel: The conversation.
             payload: What the message's metadata says.
             since: Seconds since the epoch; older messages are not looked at.
+            until: Seconds since the epoch. With ``oldest`` alone Slack begins with the oldest ones.
+
+        Returns:
+            Where it stands, None where it was not found; and whether all messages were looked at.
         """
-        found = await self._call(
-            "conversations.history",
-            get=True,
-            channel=channel,
-            oldest=f"{since:.6f}",
-            limit=_HISTORY,
-            include_all_metadata=True,
-        )
-        for message in found.get("messages") or ():
-            metadata = message.get("metadata") or {}
-            if metadata.get("event_type") == CARD and metadata.get("event_payload") == payload:
-                return Receipt(channel, str(message["ts"]))
-        return None
+        cursor: dict[str, Any] = {}
+        for _ in range(_MOST_PAGES):
+            found = await self._call(
+                "conversations.history",
+                get=True,
+                channel=channel,
+                oldest=f"{since:.6f}",
+                latest=f"{until:.6f}",
+                limit=_HISTORY,
+                include_all_metadata=True,
+                **cursor,
+            )
+            for message in found.get("messages") or ():
+                metadata = message.get("metadata") or {}
+                if metadata.get("event_type") == CARD and metadata.get("event_payload") == payload:
+                    return Receipt(channel, str(message["ts"])), True
+            following = (found.get("response_metadata") or {}).get("next_cursor")
+            if not following:
+                return None, True
+            cursor = {"cursor": following}
+        return None, False
 
     async def is_member(self, channel: str) -> bool:
         """Say whether the bot is in a channel (``conversations.info``)."""
@@ -277,20 +298,30 @@ def _translated(method: str, error: Exception) -> SlackError:
     """Return what an error of the SDK, or of the network below it, means for us."""
     if isinstance(error, UnicodeError):
         return SlackRefused(f"{method} was not asked: {error}.", code="not_text")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return SlackDeferred(f"Slack cannot be reached for {method}: {error}.")
     if not isinstance(error, SlackApiError):
         # Before the request left or after: nobody knows.
         what = f"{type(error).__name__}: {error}"
         return SlackDeferred(f"Slack did not answer {method}: {what}.", unsure=True)
     response = error.response
-    status = getattr(response, "status_code", 200)
+    # Of the SDK, or of aiohttp where the body could not be read.
+    status = getattr(response, "status_code", getattr(response, "status", 200))
     headers = getattr(response, "headers", None) or {}
     data = getattr(response, "data", None)
     code = str(data.get("error", "")) if isinstance(data, dict) else ""
-    if status == 429 or code in _LATER or status >= _SERVER_ERROR:
+    limited = status == _TOO_MANY or code in _LIMITED
+    if limited or code in _LATER or status >= _SERVER_ERROR:
         return SlackDeferred(
             f"Slack answered {method} with {code or status}.",
             after=_seconds(headers.get("Retry-After") or headers.get("retry-after")),
-            unsure=status >= _SERVER_ERROR,
+            unsure=status >= _SERVER_ERROR or code in _UNSURE,
+            limited=limited,
+        )
+    if not code and "json" not in str(headers.get("Content-Type", "")).lower():
+        # A page of a proxy, or of Slack's while it is being repaired.
+        return SlackDeferred(
+            f"Slack answered {method} with status {status} and no JSON.", unsure=True
         )
     advice = _TO_DO.get(code, "")
     more = f"; {advice}" if advice else ""

@@ -5,29 +5,30 @@ from __future__ import annotations
 from signoff.channels.words.phrases import Words, moment
 from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval
-from signoff.core.cards.card import one_line, progress, topic
+from signoff.core.cards.card import named, one_line, progress, topic
 from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import level_of
 
 
-def went_on(approval: Approval, turn: str = "") -> Words:
+def went_on(approval: Approval, directory: Directory, turn: str = "") -> Words:
     """Return to somebody of an earlier level that others are asked now.
 
     Args:
         approval: As it stands.
+        directory: The people.
         turn: The level at which they were asked; see `Question.turn`.
     """
-    was = int(turn.partition(".")[2] or 0)
-    if approval.terms is not None and not approval.terms.same_stage(was, approval.level):
+    who = _level(approval, directory)
+    if approval.terms is not None and not approval.terms.same_stage(level_of(turn), approval.level):
         return Words(
-            f"Approved here, and it went on to {_level(approval)}: {topic(approval)}",
+            f"Approved here, and it went on to {who}: {topic(approval)}",
             "Your part has approved it; others have to approve it, too. There is nothing left for "
             "you to do.",
         )
-    at = f" at {moment(approval.since)}" if approval.since else ""
+    at = f" on {moment(approval.since)}" if approval.since else ""
     return Words(
-        f"It went on to {_level(approval)}: {topic(approval)}",
-        f"It was not decided in time here, and others are asked since{at}. There is nothing left "
-        "for you to do.",
+        f"Escalated to {who}: {topic(approval)}",
+        f"Nobody decided in time, so {who} got it{at}. There is nothing left for you to do.",
     )
 
 
@@ -45,7 +46,7 @@ def voted(approval: Approval, person: str, directory: Directory) -> Words:
     """Return to somebody whose answer has not ended it that it counts, and what is missing."""
     if any(vote.by == person for vote in approval.given) and person not in approval.ballot.yes:
         return Words(
-            f"Recorded: your yes to {topic(approval)}; it goes on to {_level(approval)}",
+            f"Recorded: your yes to {topic(approval)}; it goes on to {_level(approval, directory)}",
             "That is enough here. Others are asked now, and have to approve it, too.",
         )
     ballot = approval.ballot
@@ -66,6 +67,13 @@ def _so_far(approval: Approval, directory: Directory) -> str:
     return f"So far {so_far}." if so_far else ""
 
 
-def _level(approval: Approval) -> str:
-    called = approval.terms.called(approval.level) if approval.terms else ""
-    return one_line(called) or "others"
+def _level(approval: Approval, directory: Directory) -> str:
+    """Return what the policy calls the present level, or who is asked there."""
+    levels = approval.terms.levels if approval.terms is not None else ()
+    called = levels[approval.level].name if approval.level < len(levels) else ""
+    return one_line(called) or named([_name(one, directory) for one in approval.ballot.own])
+
+
+def _name(identity: str, directory: Directory) -> str:
+    person = directory.find(identity)
+    return one_line(person.shown if person else identity)

@@ -48,6 +48,7 @@ class About(StrEnum):
     CLAIMED = "claimed"
     NOT_DONE = "not_done"
     NOT_SHOWN = "not_shown"
+    NOT_OPENED = "not_opened"
     DONE = "done"
     VOTED = "voted"
     GRANTED = "granted"
@@ -205,6 +206,15 @@ def not_shown(approval: Approval, problem: str) -> Words:
     return Words(
         f"Not approved: all of {topic(approval)} has to be read first",
         f"{one_paragraph(problem)} Nothing was decided.",
+    )
+
+
+def not_opened(approval: Approval) -> Words:
+    """Return that a form did not open in Slack, so that nothing was decided."""
+    return Words(
+        f"Slack did not open the form for {topic(approval)}",
+        "Nothing was decided. Press the button again. If that does not help, decide it on its "
+        "page.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands import moves
+from signoff.cli.commands import moves, review
 from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.approvals.search_terms import Due, Sort, Standing
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from signoff.broker.decisions import Decisions
+    from signoff.broker.ledger.listing import Place
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Person
 
@@ -72,13 +73,16 @@ def list_(
         Sort | None, typer.Option(help="The order; `due` is only for pending ones.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    after: Annotated[
+        str, typer.Option(metavar="PLACE", help="Go on behind a place that the last page named.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """List pending approvals, the next due first; with --all or --state the newest first."""
     if everything and mine:
         raise typer.BadParameter("--all and --mine exclude each other")
     usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
-    order = sort or usual
+    order, start = sort or usual, _place(after)
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
@@ -110,8 +114,23 @@ def list_(
         def keep(one: Approval) -> bool:
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)
 
-        found = await listing.part(listed, keep, before=None, limit=limit, most=sys.maxsize)
+        async def more(then: Place) -> bool:
+            rest = await listing.part(listed, keep, before=then, limit=1, most=sys.maxsize)
+            return bool(rest.found)
+
+        found = await listing.part(listed, keep, before=start, limit=limit, most=sys.maxsize)
         _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
+        then = found.then
+        if then is not None and await more(then):
+            ((count, _),) = await ledger.store.extents([index])
+            plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
+            of_all = f" of {count:,}" if plain else ""
+            # A list for a machine stays a list.
+            say(
+                f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
+                f"--after {then.cursor}",
+                err=True,
+            )
 
     with_decisions(ctx, work)
 
@@ -265,6 +284,19 @@ def withdraw(
 
 
 moves.register(app)
+app.command()(review.review)
+
+
+def _place(cursor: str) -> Place | None:
+    from signoff.broker.ledger.listing import Place as Known  # noqa: PLC0415
+
+    if not cursor:
+        return None
+    try:
+        return Known.of(cursor)
+    except ValueError as error:
+        text = f"{cursor!r} is no place; take what stands below the last page"
+        raise typer.BadParameter(text, param_hint="--after") from error
 
 
 def _entries(values: Sequence[str]) -> dict[str, str]:

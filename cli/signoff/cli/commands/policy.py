@@ -134,6 +134,9 @@ def diff(
         Path | None,
         typer.Option(metavar="FILE", help="Other settings. The default is the current ones."),
     ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="The most groups of approvals that would change alike.")
+    ] = 20,
     as_json: Json = False,
 ) -> None:
     """Print what other settings would change for pending approvals. Nothing is changed.
@@ -153,7 +156,7 @@ def diff(
         if as_json:
             write_json(diff_json(found))
         else:
-            print_diff(found, len(pending))
+            print_diff(found, len(pending), most=limit)
         return bool(found)
 
     other = settings_of(ctx) if against is None else _other(against)

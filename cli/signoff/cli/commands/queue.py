@@ -31,19 +31,31 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh every two seconds.
 
 
 @app.command("list")
-def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) -> None:
-    """List queues, and people with pending approvals.
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most people to show.")] = 20,
+    watch: Watch = False,
+    as_json: Json = False,
+) -> None:
+    """List queues, and the people with most pending approvals; all of them with --json.
 
     The count and the oldest are exact. The rest covers the 1,000 approvals that are due next.
     """
 
     async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
-        from signoff.broker.backlog import names_of, summaries  # noqa: PLC0415
+        from signoff.broker.backlog import ALL, names_of, summaries  # noqa: PLC0415
+        from signoff.core.directory.queues import QUEUE  # noqa: PLC0415
 
         found, now = await summaries(decisions.ledger, names_of(decisions.directory))
         if as_json:
             return [one.model_dump(mode="json") for one in found]
-        return _table(found, decisions.directory, now)
+        # Altogether and the queues stand first; of the people, those who have most.
+        apart = [one for one in found if one.name == ALL or one.name.startswith(QUEUE)]
+        people = [one for one in found if one not in apart]
+        people.sort(key=lambda one: (-one.waiting, one.oldest or now))
+        table = _table([*apart, *people[:limit]], decisions.directory, now)
+        return _with_rest(table, len(people) - limit, "people", "--limit shows more of them.")
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -60,14 +72,17 @@ def show(
     """Show the pending approvals of a queue or a person, the oldest first."""
 
     async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
-        from signoff.broker.backlog import waiting  # noqa: PLC0415
+        from signoff.broker.backlog import index_of, waiting  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         ledger = decisions.ledger
-        found = await waiting(ledger, _named(decisions.directory, name), limit=limit)
+        named = _named(decisions.directory, name)
+        found = await waiting(ledger, named, limit=limit)
         if as_json:
             return [shows.as_json(one) for one in found]
-        return _details(found, decisions.directory, await ledger.now())
+        ((count, _),) = await ledger.store.extents([index_of(named)])
+        table = _details(found, decisions.directory, await ledger.now())
+        return _with_rest(table, count - limit, "requests", "--limit shows more of them.")
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -142,7 +157,7 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
 
     made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
-        claimed = (f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed)
+        claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
         shows.add(
             made,
             one.name,
@@ -150,10 +165,17 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
             "" if one.oldest is None else coarse(now - one.oldest),
             "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
-            ", ".join(_name(directory, person) for person in one.on),
-            ", ".join(claimed),
+            shows.some([_name(directory, person) for person in one.on]),
+            shows.some(claimed),
         )
     return made
+
+
+def _with_rest(table: Table, left: int, what: str, how: str) -> Any:  # noqa: ANN401 -- what rich prints
+    """Return a table with a line below it about what it leaves out."""
+    from rich.console import Group  # noqa: PLC0415
+
+    return table if left <= 0 else Group(table, f"… and {left:,} more {what}. {how}")
 
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
@@ -171,7 +193,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             one.id,
             shows.asked_for(one),
             _name(directory, one.origin.user),
-            ", ".join(people),
+            shows.some(people),
             coarse(now - one.opened_at),
             "" if one.deadline is None else coarse(one.deadline - now),
             ""

@@ -26,6 +26,9 @@ _PIPE_WIDTH = 400
 _WHOLE = frozenset({"id", "state", "since", "due in", "time (UTC)", "after", "number"})
 """Columns that are not worth reading in pieces."""
 
+MOST_NAMES = 5
+"""Names that stand in one cell."""
+
 _COLOURS = {
     "pending": "yellow",
     "approved": "green",
@@ -57,6 +60,15 @@ def table(*columns: str) -> Table:
 def add(to: Table, *cells: str | Text) -> None:
     """Add a row; what comes from agents and people is text, never markup."""
     to.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in cells))
+
+
+def some(names: Sequence[str], *, most: int = MOST_NAMES) -> str:
+    """Return the first of many names, and how many there are besides."""
+    left = len(names) - most
+    # One more name takes no more room than the word that one is left.
+    if left <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {left:,} more"
 
 
 def state_text(state: str) -> Text:

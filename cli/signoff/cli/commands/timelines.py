@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
-from signoff.cli.commands.show import add, console, table
+from signoff.cli.commands.show import add, console, some, table
 from signoff.cli.policy_cases.diff import Changed
 from signoff.core.approvals.events import What
 from signoff.core.base.durations import coarse, format_duration
@@ -159,24 +159,44 @@ def _value(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def print_diff(found: Sequence[Changed], looked_at: int) -> None:
-    """Print what would be otherwise, approval by approval."""
+def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
+    """Print what would be otherwise: approvals that would change alike stand together.
+
+    Args:
+        found: What would be otherwise.
+        looked_at: How many approvals wait.
+        most: How many groups are printed, the largest first.
+    """
     out = console()
+    groups: dict[tuple[object, ...], list[Changed]] = {}
     for one in found:
-        call, policy = one.approval.call.name, one.approval.terms
-        head = f"{one.approval.id}  {call}()  {policy.policy if policy else ''}"
-        out.print(Text(one_line(head), style="bold"))
-        rows = table("", "", "")
-        rows.show_header = False
-        for difference in one.differences:
-            frozen, new = _plainly(difference.frozen), _plainly(difference.new)
-            cells = (Text(f"- {frozen}", style="red"), Text(f"+ {new}", style="green"))
-            add(rows, f"  {difference.field}", *cells)
-        out.print(rows)
-        for note in one.notes:
-            out.print(Text(f"  {one_line(note)}", style="dim"))
+        terms, notes = one.approval.terms, one.notes
+        key = (one.approval.call.name, terms.policy if terms else "", str(one.differences), notes)
+        groups.setdefault(key, []).append(one)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    for group in ordered[:most]:
+        _print_alike(out, group)
+    if (left := len(ordered) - most) > 0:
+        out.print(f"… and {left:,} more groups. --limit shows more of them.")
     same = looked_at - len(found)
     out.print(f"{looked_at} pending: {len(found)} would have other terms, {same} the same.")
+
+
+def _print_alike(out: Console, group: Sequence[Changed]) -> None:
+    """Print approvals whose terms would change in the same way."""
+    one = group[0]
+    call, policy = one.approval.call.name, one.approval.terms
+    ids = some([each.approval.id for each in group])
+    out.print(Text(one_line(f"{ids}  {call}()  {policy.policy if policy else ''}"), style="bold"))
+    rows = table("", "", "")
+    rows.show_header = False
+    for difference in one.differences:
+        frozen, new = _plainly(difference.frozen), _plainly(difference.new)
+        cells = (Text(f"- {frozen}", style="red"), Text(f"+ {new}", style="green"))
+        add(rows, f"  {difference.field}", *cells)
+    out.print(rows)
+    for note in one.notes:
+        out.print(Text(f"  {one_line(note)}", style="dim"))
 
 
 def diff_json(found: Sequence[Changed]) -> list[dict[str, Any]]:

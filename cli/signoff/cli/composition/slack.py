@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.custom import added_channels
 from signoff.channels.pipeline.port import Channel
 from signoff.cli.composition.parts import Parts
@@ -33,8 +34,12 @@ class Taking(NamedTuple):
     close: Callable[[], Awaitable[None]]
 
 
-def further_channels(settings: Settings) -> Sending:
+def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sending:
     """Return the channels besides email, as far as they are set up.
+
+    Args:
+        settings: The settings.
+        ledger: Where processes share how fast they may send.
 
     Raises:
         ConfigError: One of one's own cannot be made.
@@ -47,7 +52,8 @@ def further_channels(settings: Settings) -> Sending:
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
-    return Sending([SlackChannel(web), *added], web.close)
+    app = settings.slack.bot_token.get_secret_value()
+    return Sending([SlackChannel(web, ledger, app=app), *added], web.close)
 
 
 def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None]]] | None:

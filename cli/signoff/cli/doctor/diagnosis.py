@@ -52,23 +52,26 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
 
 async def diagnose(settings: Settings) -> list[Finding]:
     """Look at everything and return what was found; nothing is changed and no mail is sent."""
-    findings = _settings(settings)
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
-        findings += [finding async for finding in _ledger(ledger, settings)]
-        findings += await _imap(settings, ledger)
-        smtp = await _smtp(settings, ledger)
+        # At once: each of them waits for somebody else most of the time.
+        in_redis, imap, dkim, slack, dns, (smtp, broker), agents = await asyncio.gather(
+            _of_ledger(ledger, settings),
+            _imap(settings, ledger),
+            _dkim(settings),
+            _slack(settings),
+            _dns(settings),
+            asyncio.gather(_smtp(settings, ledger), asyncio.to_thread(_broker, settings)),
+            asyncio.to_thread(_agents, settings),
+        )
     finally:
         await ledger.close()
-    findings.append(await asyncio.to_thread(_broker, settings))
-    findings += await asyncio.to_thread(_agents, settings)
-    findings.append(smtp)
-    findings += await _dkim(settings)
-    findings += await _slack(settings)
-    findings += own_channels(settings)
-    findings += _proof(settings)
-    findings += await _dns(settings)
-    return findings
+    findings = [*_settings(settings), *in_redis, *imap, broker, *agents, smtp, *dkim, *slack]
+    return [*findings, *own_channels(settings), *_proof(settings), *dns]
+
+
+async def _of_ledger(ledger: Ledger, settings: Settings) -> list[Finding]:
+    return [finding async for finding in _ledger(ledger, settings)]
 
 
 def _settings(settings: Settings) -> list[Finding]:

@@ -263,13 +263,31 @@ class Change:
         """Take claimed work out of its outbox, if its lease is still ours."""
         return self._ack(item, -1)
 
-    def retry(self, item: Item, *, after: float) -> Self:
-        """Put claimed work back, for so many seconds from now."""
-        return self._ack(item, max(int(after * 1000), 0))
+    def retry(
+        self,
+        item: Item,
+        *,
+        after: float,
+        counted: bool = True,
+        body: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Put claimed work back, for so many seconds from now.
+
+        Args:
+            item: The work.
+            after: Seconds.
+            counted: Whether this was one of its attempts.
+            body: What to do from now on; None leaves it as it is.
+        """
+        self._ack(item, max(int(after * 1000), 0))
+        self.acks[-1] |= {"free": not counted}
+        if body is not None:
+            self.acks[-1]["body"] = json.dumps(body)
+        return self
 
     def postpone(self, item: Item, *, after: float) -> Self:
         """Put claimed work back, for so many seconds from now, without counting the attempt."""
-        return self.ack(item).send_raw(item.stage, item.id, item.body, after=after)
+        return self.retry(item, after=after, counted=False)
 
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""

@@ -37,6 +37,8 @@ _SCRIPTS = {
         "count",
         "throttle",
         "refund",
+        "slots",
+        "rest",
     )
 }
 _SHAS = {

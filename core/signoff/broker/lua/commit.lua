@@ -68,7 +68,9 @@ for _, a in ipairs(change.acks) do
     local item = redis.call('HGET', p .. 'items:' .. a.stage, a.id)
     if item then
       local attempts, body = string.match(item, '^(%d+) %S+ (.*)$')
-      redis.call('HSET', p .. 'items:' .. a.stage, a.id, attempts .. ' - ' .. body)
+      -- What only waited for its turn was no attempt.
+      if a.free then attempts = string.format('%.0f', math.max(attempts - 1, 0)) end
+      redis.call('HSET', p .. 'items:' .. a.stage, a.id, attempts .. ' - ' .. (a.body or body))
       redis.call('ZADD', p .. 'outbox:' .. a.stage, now + a.after, a.id)
     end
   end

@@ -27,7 +27,9 @@ _UNITS = {
 _PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
 _SUM = re.compile(rf"(?:{_PART.pattern})+")
 _SHORTEST: Final = timedelta(milliseconds=1)
-_LONGEST: Final = timedelta(days=365)
+LONGEST: Final = timedelta(days=365)
+"""The longest duration there is."""
+
 _DAY: Final = timedelta(days=1)
 _BUSINESS: Final = "business"
 
@@ -50,7 +52,7 @@ def _parse(text: str) -> timedelta:
         raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
     # Compared before they are multiplied: a timedelta overflows at 999,999,999 days.
     parts = [(int(count), _UNITS[unit]) for count, unit in _PART.findall(plain)]
-    if any(count > _LONGEST / unit for count, unit in parts):
+    if any(count > LONGEST / unit for count, unit in parts):
         raise ValueError(f"{text!r} is too long: a year, 365d, is the most")
     return sum((count * unit for count, unit in parts), timedelta())
 
@@ -94,7 +96,7 @@ def _whole_ms(duration: timedelta) -> timedelta:
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
-    Field(ge=_SHORTEST, le=_LONGEST),
+    Field(ge=_SHORTEST, le=LONGEST),
     # What is written is read again as the same: a snapshot must not change in the ledger.
     AfterValidator(_whole_ms),
     PlainSerializer(format_duration, return_type=str),
@@ -150,7 +152,7 @@ def parse_span(value: object) -> Span:
         if not isinstance(read, timedelta):
             raise ValueError(f"{value!r} is not a duration: write it like 30m, 4h business, 2d")
         span = Span(_whole_ms(read))
-    if not _SHORTEST <= span.by_the_clock <= _LONGEST:
+    if not _SHORTEST <= span.by_the_clock <= LONGEST:
         raise ValueError(f"{value!r} is not between 1ms and a year, 365d")
     return span
 

@@ -404,12 +404,16 @@ class SlackDeferred(SlackError):
         message: What was asked and what came of it.
         after: Seconds that Slack wishes us to wait, 0 where it does not say.
         unsure: Whether it may have been done all the same, because the answer was lost.
+        limited: Whether it was only too much at once: nothing is wrong, and nothing was done.
     """
 
-    def __init__(self, message: str, *, after: float = 0, unsure: bool = False) -> None:
+    def __init__(
+        self, message: str, *, after: float = 0, unsure: bool = False, limited: bool = False
+    ) -> None:
         super().__init__(message)
         self.after = after
         self.unsure = unsure
+        self.limited = limited
 
 
 class SlackRefused(SlackError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -12,7 +12,7 @@ from signoff.core.approvals import collaboration
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import Sort
-from signoff.core.base.durations import format_duration
+from signoff.core.base.durations import format_duration, roughly
 from signoff.core.base.lookalikes import scripts_in_use
 from signoff.core.base.model import Value
 from signoff.core.base.shown_text import (
@@ -25,6 +25,7 @@ from signoff.core.base.shown_text import (
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.payload import fields_of
+from signoff.core.policies.levels import level_of
 from signoff.core.policies.policy import Risk
 from signoff.core.replies.examples import example_of_grant, spans_within
 
@@ -36,6 +37,8 @@ __all__ = [
     "awaited",
     "awaited_by",
     "card",
+    "escalated",
+    "named",
     "one_line",
     "progress",
     "shown",
@@ -133,7 +136,8 @@ class Card(Value):
         claims: Whether it waits in a queue, whose members claim what they decide.
         claimed: The name of whoever has claimed it, "" for nobody.
         claimed_until: When that ends by itself (UTC).
-        level: What the level that is asked is called, "" where there is only one.
+        level: What the policy calls the level that is asked, "" where it has no name for it.
+        escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.
         progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
             "" where one yes ends it.
         awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
@@ -167,6 +171,7 @@ class Card(Value):
     claimed: str = ""
     claimed_until: datetime | None = None
     level: str = ""
+    escalated: str = ""
     progress: str = ""
     awaited: str = ""
     beforehand: Offer = Offer()
@@ -200,7 +205,8 @@ def card(approval: Approval, directory: Directory) -> Card:
         digest=approval.digest,
         fields=_starts(fields_of(approval.template), in_use),
         in_two_steps=approval.in_two_steps,
-        level=one_line(approval.terms.called(approval.level)) if approval.terms else "",
+        level=_level(approval),
+        escalated=escalated(approval, directory),
         progress=progress(approval, directory),
         awaited=awaited(approval, directory),
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
@@ -239,6 +245,38 @@ def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
 def _name(identity: str, directory: Directory) -> str:
     person = directory.find(identity)
     return one_line(person.shown if person else identity)
+
+
+def _level(approval: Approval) -> str:
+    levels = approval.terms.levels if approval.terms is not None else ()
+    return one_line(levels[approval.level].name) if approval.level < len(levels) else ""
+
+
+def escalated(approval: Approval, directory: Directory) -> str:
+    """Say who was asked before, for how long, and why it is here now; "" where nobody was."""
+    before = [one for one in approval.asked if one.turn != approval.turn]
+    terms, since = approval.terms, approval.since
+    if approval.state is not State.PENDING or terms is None or since is None or not before:
+        return ""
+    level, round_ = level_of(before[-1].turn), approval.round
+    if not terms.same_stage(level, approval.level):
+        given = [_name(vote.by, directory) for vote in approval.given]
+        return f"Approved before by {named(given)}. It takes your approval as well."
+    here = [seat for seat in approval.seats if (seat.level, seat.round) == (level, round_)]
+    ids = [seat.person for seat in here] or [one.person for one in before if one.person]
+    people = dict.fromkeys(ids or approval.approvers)
+    names = named([_name(one, directory) for one in people])
+    if all(one.problem for one in before):
+        return f"Escalated: {names} could not be reached."
+    waited = roughly(since - approval.opened_at)
+    return f"Escalated: {names} did not decide within {waited}."
+
+
+def named(names: Sequence[str]) -> str:
+    """Name people in a sentence: "Tom Weber", "Tom Weber and Mara Lind", "... and 3 more"."""
+    if len(names) > _MOST_AWAITED:
+        return f"{', '.join(names[:_MOST_AWAITED])} and {len(names) - _MOST_AWAITED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "others"
 
 
 def progress(approval: Approval, directory: Directory) -> str:

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from signoff.core.base.durations import Span, SpanText
+from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
 from signoff.core.base.model import Value
 
 Share = Annotated[str, Field(pattern=r"^([1-9][0-9]?|100)%$")]
@@ -45,6 +45,38 @@ class Outcome(StrEnum):
     REJECT = "reject"
 
 
+MOST_REMINDERS: Final = 20
+_EVERY: Final = "every "
+
+
+def _reminders(value: object) -> object:
+    """Read ``"every 4h"`` as the moments that it stands for; the level's end cuts them off."""
+    if not isinstance(value, str):
+        return value
+    if not value.startswith(_EVERY):
+        raise ValueError(f'{value!r} is no list of durations; write ["1h", "3h"] or "every 4h"')
+    every = parse_span(value.removeprefix(_EVERY).strip())
+    found = []
+    for times in range(1, MOST_REMINDERS + 1):
+        span = Span(every.length * times, every.business, every.days * times)
+        if span.by_the_clock > LONGEST:
+            break
+        found.append(span)
+    return tuple(found)
+
+
+Reminders = Annotated[
+    tuple[SpanText, ...],
+    BeforeValidator(
+        _reminders,
+        json_schema_input_type=list[SpanText]
+        | Annotated[str, Field(pattern=f"^{_EVERY}", examples=["every 4h"])],
+    ),
+    Field(max_length=MOST_REMINDERS),
+]
+"""When people are reminded, counted from the asking."""
+
+
 class Asking(Value):
     """How people are asked, and what their answers come to.
 
@@ -52,7 +84,8 @@ class Asking(Value):
         within: The time from the start of a level to its end: ``"30m"``, ``"4h"``, ``"2d"``. ``"4h
             business"`` counts only the approvers' working time, and ``"2d business"`` counts
             working days.
-        remind: When to remind approvers who have not answered, from the start of the level.
+        remind: When to remind approvers who have not answered, from the start of the level:
+            ``["1h", "3h"]``, or ``"every 4h"``, at most 20 times.
         quorum: How many approvals are needed: a number, ``"all"``, ``"majority"`` or a share such
             as ``"60%"`` of the approvers. A number is not lowered if fewer people can be asked.
         order: Whether all are asked at once, or one after another.
@@ -68,7 +101,7 @@ class Asking(Value):
     """
 
     within: SpanText = Span(timedelta(hours=24))
-    remind: tuple[SpanText, ...] = Field(default=(), max_length=20)
+    remind: Reminders = ()
     quorum: Quorum = 1
     order: Order = Order.ANY
     veto: bool = True
@@ -165,3 +198,8 @@ class Start:
 def turn_of(level: int, round_: int) -> str:
     """Return what stands for one going of one level: "" for the first level at the beginning."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
+
+
+def level_of(turn: str) -> int:
+    """Return the index of the level that `turn_of` stands for."""
+    return int(turn.partition(".")[2] or 0)

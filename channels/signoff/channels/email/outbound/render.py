@@ -139,6 +139,7 @@ def is_whole(card: Card) -> bool:
     fields = sum(8 * _size(row.name + row.value) + _size(row.note) for row in card.fields)
     said = sum(_size(one.who) + _size(one.text) for one in card.comments)
     lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
+    lines = (*lines, card.escalated)
     frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
     frame += _A_LINE * (len(card.comments) + len(card.warnings))
     texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))

@@ -225,7 +225,7 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
     seats = [one for one in approval.seats if one.person == person.id]
     if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
         last = max(seats, key=lambda one: (one.round, one.level))
-        return levels.went_on(approval, turn_of(max(last.level, 0), last.round))
+        return levels.went_on(approval, directory, turn_of(max(last.level, 0), last.round))
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
         return phrases.late(approval)
     return None

@@ -1,0 +1,107 @@
+"""Which conversation reaches somebody: looked up in Slack once, and known to all processes then."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.base.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+_KEPT: Final = timedelta(days=30)
+_KEPT_BY_ADDRESS: Final = timedelta(days=1)
+"""An address can become somebody else's."""
+
+Ready = Callable[[str], Awaitable[None]]
+"""Waits for nothing, and raises `SlackDeferred` where a method may not be called now."""
+
+
+class Conversations:
+    """Finds the direct conversation with a user.
+
+    Args:
+        web: The Web API.
+        app: Which app it is for: another one has other conversations.
+        ledger: Where they are kept for all processes; None keeps them in this one alone.
+    """
+
+    def __init__(self, web: SlackWeb, *, app: str = "", ledger: Ledger | None = None) -> None:
+        self._web = web
+        self._app = app
+        self._ledger = ledger
+        self._found: dict[str, str] = {}
+        self._kept: set[str] = set()
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def of(self, place: str, ready: Ready) -> str:
+        """Return the id of the conversation with a user.
+
+        Args:
+            place: The user's id, with or without that of the team; or an email address.
+            ready: Asked before each method that is called.
+
+        Raises:
+            SlackError: Slack cannot say, or may not be asked now.
+            LedgerError: Redis cannot be reached.
+        """
+        if place not in self._found:
+            # A burst of cards for one person makes one look-up.
+            async with self._asking[place]:
+                if place not in self._found:
+                    self._found[place] = await self._kept_of(place) or await self._new(place, ready)
+        return self._found[place]
+
+    async def forget(self, place: str) -> bool:
+        """Forget a conversation that Slack does not know any more.
+
+        Returns:
+            Whether it was known from earlier, so that it is worth looking it up anew.
+
+        Raises:
+            LedgerError: Redis cannot be reached.
+        """
+        if place not in self._kept or self._ledger is None:
+            return False
+        self._kept.discard(place)
+        self._found.pop(place, None)
+        if (record := await self._ledger.raw(self._key(place))) is not None:
+            await self._ledger.commit(Change().put_raw(self._key(place), "", was=record[0]))
+        return True
+
+    async def _kept_of(self, place: str) -> str:
+        if self._ledger is None:
+            return ""
+        record = await self._ledger.raw(self._key(place))
+        if record is None:
+            return ""
+        self._kept.add(place)
+        return record[1]
+
+    async def _new(self, place: str, ready: Ready) -> str:
+        user = place.rpartition("/")[2]
+        if "@" in place:
+            await ready("users.lookupByEmail")
+            user = await self._web.user_of(place)
+        await ready("conversations.open")
+        found = await self._web.direct(user)
+        if self._ledger is not None:
+            kept = _KEPT_BY_ADDRESS if "@" in place else _KEPT
+            try:
+                await self._ledger.commit(Change().put_raw(self._key(place), found, ttl=kept))
+            except Conflict:
+                log.debug("slack.conversation_known", place=place)  # another process was faster
+        return found
+
+    def _key(self, place: str) -> str:
+        digest = hashlib.sha256(f"{self._app}\0{place}".encode("utf-8", "replace")).hexdigest()
+        return f"slack:conversation:{digest[:32]}"

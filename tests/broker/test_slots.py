@@ -1,0 +1,102 @@
+"""Slots: what another side limits is shared by all processes and given to the most urgent first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.slots import Limit, Slots, Wish
+from signoff.testing import VirtualClock
+
+SECOND = timedelta(seconds=1)
+ROOM = Limit("slots:room", SECOND)
+ALL = Limit("slots:all", timedelta(milliseconds=200), 3)
+
+
+@pytest.fixture
+def slots(still_ledger: Ledger) -> Slots:
+    """Slots on the virtual clock."""
+    return Slots(still_ledger.store)
+
+
+def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Limit) -> Wish:
+    """Return a wish whose deadline is so many hours away."""
+    deadline = None if hours is None else clock.now() + timedelta(hours=hours)
+    return Wish(name, limits or (ROOM,), deadline)
+
+
+async def test_one_after_the_other(slots: Slots, clock: VirtualClock):
+    """Each is told when its slot is; then it has it."""
+    names = ["a", "b", "c"]
+    assert await slots.take([wish(name, clock) for name in names]) == [0, 1, 2]
+    clock.advance(SECOND)
+    assert await slots.take([wish("b", clock)]) == [0]
+    assert await slots.take([wish("c", clock)]) == [1]
+
+
+async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualClock):
+    """Among those who ask together, and before those who are in line already."""
+    later = [wish("a", clock, 3), wish("b", clock, 2), wish("c", clock, 1), wish("d", clock)]
+    assert await slots.take(later) == [2, 1, 0, 3]
+    assert await slots.take([wish("urgent", clock, 0.5)]) == [1]
+    clock.advance(SECOND)
+    assert await slots.take([later[1], wish("urgent", clock, 0.5)]) == [1, 0]
+
+
+async def test_another_process_sees_the_same_slots(
+    slots: Slots, still_ledger: Ledger, clock: VirtualClock
+):
+    """What one has taken the other has not."""
+    other = Slots(still_ledger.store)
+    assert await slots.take([wish("a", clock)]) == [0]
+    assert await other.take([wish("b", clock)]) == [1]
+
+
+async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: VirtualClock):
+    """A crowd before one room leaves the slots for all the others alone."""
+    crowd = [wish(f"{number:02}", clock, 1, ROOM, ALL) for number in range(50)]
+    assert (await slots.take(crowd)).count(0) == 1
+    other = Limit("slots:other", SECOND)
+    assert await slots.take([wish("other", clock, 9, other, ALL)]) == [0]
+
+
+async def test_who_does_not_come_back_keeps_nobody_waiting(slots: Slots, clock: VirtualClock):
+    """A place in the line ends when its holder is long overdue."""
+    await slots.take([wish(f"gone {number}", clock, 1) for number in range(20)])
+    clock.advance(timedelta(minutes=2))
+    assert await slots.take([wish("a", clock, 5), wish("b", clock, 6)]) == [0, 1]
+
+
+async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock):
+    """For so long nothing goes, whatever was saved up, and a shorter rest does not end it."""
+    saved = Limit("slots:saved", SECOND, 5)
+    await slots.rest(saved, 7)
+    await slots.rest(saved, 3)
+    clock.advance(timedelta(seconds=7, milliseconds=-1))
+    assert await slots.take([wish("a", clock, None, saved)]) == [0.001]
+    clock.advance(timedelta(milliseconds=1))
+    assert await slots.take([wish("a", clock, None, saved)]) == [0]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 5)), min_size=1, max_size=15))
+async def test_never_more_than_the_limit(
+    still_ledger: Ledger, clock: VirtualClock, arrivals: list[tuple[int, int]]
+):
+    """In any stretch of time there are at most so many slots as it has, and those saved up."""
+    key, most = f"slots:{clock.now().timestamp()}:{id(arrivals)}", 2
+    slots, limit = Slots(still_ledger.store), Limit(key, SECOND, most)
+    taken: list[float] = []
+    for number, (pause, wishes) in enumerate(arrivals):
+        clock.advance(timedelta(milliseconds=pause))
+        found = await slots.take(
+            [wish(f"{number}.{one}", clock, 1, limit) for one in range(wishes)]
+        )
+        taken += [clock.now().timestamp()] * found.count(0)
+    for first, start in enumerate(taken):
+        for last, end in enumerate(taken[first:], start=first):
+            assert last - first + 1 <= (end - start) + most + 1e-6

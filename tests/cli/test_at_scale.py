@@ -1,0 +1,132 @@
+"""Lists of much say what they leave out and page; many harmless calls are approved as shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from builders import MARA, paused, people
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger
+from deciding import Desk
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.directory.people import Person
+
+__all__ = ["on_ledger"]
+
+
+@pytest.fixture
+def crowd(settings_file: Path) -> Sequence[Person]:
+    """Thirty people more who are asked."""
+    made = [
+        Person(id=f"p{at:02}", name=f"Person {at}", email=f"p{at:02}@example.com")
+        for at in range(30)
+    ]
+    more = "".join(
+        f'\n[[people]]\nid = "{one.id}"\nname = "{one.name}"\nemail = "{one.email}"\n'
+        for one in made
+    )
+    settings_file.write_text(settings_file.read_text() + more)
+    return made
+
+
+def test_a_queue_names_a_few_people(
+    invoke: Invoke, on_ledger: OnLedger, crowd: Sequence[Person]
+) -> None:
+    """A cell has five names and the number of the others; a list has the rows that matter."""
+    on_ledger(lambda ledger: paused(ledger, siblings=2, asked=crowd))
+    listed = invoke("queue", "list", "--limit", "3").stdout
+    assert "and 25 more" in listed
+    assert "… and 27 more people. --limit shows more of them." in listed
+    assert len(listed.splitlines()) == 1 + 1 + 3 + 1
+    assert len(json.loads(invoke("queue", "list", "--json").stdout)) == 31
+    shown = invoke("queue", "show", "all", "--limit", "1").stdout
+    assert "and 25 more" in shown
+    assert "… and 1 more requests. --limit shows more of them." in shown
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Page by page everything is shown once, and the last page says nothing of others."""
+    _, made = on_ledger(lambda ledger: paused(ledger, siblings=5))
+    seen, more = list[str](), list[str]()
+    for _ in range(3):
+        done = invoke("approvals", "list", "--limit", "2", "--json", *more)
+        seen += [one["id"] for one in json.loads(done.stdout)]
+        found = re.search(r"(\d) of 5 are shown.*(--after) (\S+)", done.stderr)
+        more = list(found.groups()[1:]) if found else []
+    assert sorted(seen) == sorted(one.id for one in made)
+    assert not more
+    assert "of 5" not in invoke("approvals", "list", "--limit", "5").stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_place_that_is_none(invoke: Invoke) -> None:
+    """It is said where one is found."""
+    done = invoke("approvals", "list", "--after", "nowhere!")
+    assert done.exit_code == 2
+    assert "is no place" in done.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_diff_stands_together(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Approvals that would change alike are one block, however many there are."""
+    on_ledger(lambda ledger: paused(ledger, siblings=40, asked=[MARA]))
+    done = invoke("policy", "diff")
+    assert "and 35 more" in done.stdout
+    assert "40 pending: 40 would have other terms, 0 the same." in done.stdout
+    assert len(done.stdout.splitlines()) < 20
+
+
+async def _harmless(ledger: Ledger) -> list[Approval]:
+    """Open three calls that may be approved together, and one that may not."""
+    _, made = await paused(ledger, siblings=4)
+    for one in made[:3]:
+        assert one.terms is not None
+        terms = one.terms.model_copy(update={"batch": True})
+        await ledger.commit(Change().put(one.model_copy(update={"terms": terms}), was=one))
+    return await ledger.approvals([one.id for one in made])
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_exactly_what_is_shown_is_approved(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Each stands there with its arguments and digest; the others are left alone."""
+    made = on_ledger(_harmless)
+    done = invoke("approvals", "review", "--as", "mara", input="3\n")
+    assert done.exit_code == 0, done.output
+    for one in made[:3]:
+        assert one.digest in done.stdout
+        assert f"{one.id}: approved by Mara Lind." in done.stdout
+    assert made[3].id not in done.stdout
+    after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
+    assert [one.state for one in after] == [State.APPROVED] * 3 + [State.PENDING]
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize("said", ["", "y", "yes", "2", "33"])
+def test_anything_else_approves_nothing(invoke: Invoke, on_ledger: OnLedger, said: str) -> None:
+    """Only the number of what was shown is a yes to all of it."""
+    made = on_ledger(_harmless)
+    done = invoke("approvals", "review", "--as", "mara", input=f"{said}\n")
+    assert done.exit_code == 1
+    assert "Nothing was decided." in done.stdout
+    after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
+    assert {one.state for one in after} == {State.PENDING}
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """What somebody else has decided, or nobody may approve with others, is left out."""
+    made = on_ledger(_harmless)
+    for one in made[:3]:
+        on_ledger(
+            lambda ledger, one=one: Desk(ledger, people()).reject(one.id, MARA, channel="email")
+        )
+    done = invoke("approvals", "review", "--as", "mara")
+    assert "Nothing that waits for you may be approved with others." in done.stdout
