@@ -240,7 +240,7 @@ def test_a_reply_to_the_card_finds_its_token():
     """The Reply-To of our mail is what the reading of answers looks for."""
     mail = parsed(make_message())
     answer = f"From: mara@example.com\r\nTo: {mail['Reply-To']}\r\n\r\napprove\r\n".encode()
-    assert tokens_in(read_mail(answer), MAILBOX) == (TOKEN,)
+    assert tokens_in(read_mail(answer).recipients, MAILBOX) == (TOKEN,)
 
 
 def test_a_notice_shows_an_answer_that_works():

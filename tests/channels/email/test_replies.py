@@ -146,7 +146,7 @@ def test_the_token_leads_to_the_request_and_no_subject_does(message, subject) ->
     quote = f"On Mon, 2 Mar 2026 at 10:00, Signoff wrote:\r\n{marked(MAILS['notice'])}"
     read = read_mail(f"{head}approve 3\r\n\r\n{quote}".encode())
     settings: EmailSettings = SETTINGS
-    assert tokens_in(read, settings.mailbox) == (message.token,)
+    assert tokens_in(read.recipients, settings.mailbox) == (message.token,)
     assert (read.own_text, read.automatic) == ("approve 3", "")
 
 
