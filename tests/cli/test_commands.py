@@ -211,7 +211,7 @@ def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting:
     """By id or by address; Riley, who asked, has nothing to decide."""
     for who in ("mara", "Mara@example.com"):
         assert waiting.id in invoke("approvals", "list", "--mine", who).output
-    assert "Nothing waits" in invoke("approvals", "list", "--mine", "riley").output
+    assert "No pending approvals" in invoke("approvals", "list", "--mine", "riley").output
     assert invoke("approvals", "list", "--mine", "zoe").exit_code == 2
     assert invoke("approvals", "list", "--mine", "mara", "--all").exit_code == 2
 
@@ -219,7 +219,7 @@ def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting:
 @pytest.mark.usefixtures("settings_file")
 def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
     """No approvals: a sentence for people, an empty list for machines."""
-    assert "Nothing waits" in invoke("approvals", "list").output
+    assert "No pending approvals" in invoke("approvals", "list").output
     assert json.loads(invoke("approvals", "list", "--json").output) == []
 
 
