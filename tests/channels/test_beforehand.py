@@ -22,7 +22,7 @@ SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
 RULES = GrantRules.model_validate(
     {"who": ["mara"], "longest": "8h", "vary": ["amount"], "limit": "args.amount <= 5000"}
 )
-WISH = "Approve and calls like it for 4 hours, at most 2 times.\n\nMara"
+WISH = "Approve and calls like it for 4 hours, at most 2 times."
 
 
 @pytest.fixture

@@ -273,7 +273,7 @@ def test_a_refusal_at_the_terminal_is_audited(
     assert invoke("approvals", "claim", evil.id, "--as", "cleo").exit_code == 1
     history = on_ledger(lambda ledger: ledger.history(evil.id))
     refused = [(one.by, one.more.get("channel")) for one in history if one.what == "refused_answer"]
-    assert refused == [("riley", "cli"), ("cleo", "cli"), ("cleo", None)]
+    assert refused == [("riley", "cli"), ("cleo", "cli"), ("cleo", "cli")]
 
 
 @pytest.mark.parametrize("form", ["console", "json"])
