@@ -391,3 +391,52 @@ def test_diff_of_levels(invoke: Invoke, settings_file: Path, redis_url: str, pre
         ("levels[1]", None)
     ]
     assert made["differences"][0]["new"]["ask"] == ["cleo"]
+
+
+EFFECTS = """\
+[[policies]]
+name = "never"
+when = "tool == 'wipe'"
+effect = "deny"
+reason = "Nothing is wiped here."
+[[policies]]
+name = "by night"
+when = "tool == 'scan' && now.hour < 6"
+time_zone = "Europe/Berlin"
+effect = "allow"
+at_most = "5/h"
+ask = ["mara"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "at", "said"),
+    [
+        ("wipe", "2026-11-20 12:00", "end: it is denied at once, and the agent reads the reason"),
+        ("wipe", "2026-11-20 12:00", "Nothing is wiped here."),
+        (
+            "scan",
+            "2026-11-20 05:59",
+            "end: it is allowed at once; above 5/h Mara Lind would be asked",
+        ),
+        ("scan", "2026-11-20 06:00", "now.hour is 6"),
+    ],
+)
+def test_explain_what_is_allowed_or_denied(
+    invoke: Invoke, settings_file: Path, tool: str, at: str, said: str
+) -> None:
+    """Nobody is asked, and the clock is that of the policy."""
+    settings_file.write_text(settings_file.read_text() + EFFECTS)
+    done = invoke("policy", "explain", "--tool", tool, "--user", "riley", *ZONE, "--at", at)
+    assert done.exit_code == 0, done.output
+    assert said in " ".join(done.stdout.split())
+
+
+def test_the_clock_of_a_policy_needs_a_zone(invoke: Invoke, settings_file: Path) -> None:
+    """`config check` warns where the hours would be those of UTC, and names a day that is none."""
+    rule = EFFECTS.replace('time_zone = "Europe/Berlin"\n', "")
+    settings_file.write_text(settings_file.read_text() + rule)
+    assert "counted in UTC" in invoke("config", "check").output
+    wrong = EFFECTS.replace("now.hour < 6", "now.weekday == 'Sunday'")
+    settings_file.write_text(settings_file.read_text() + wrong)
+    assert "which is no day" in invoke("config", "check").output

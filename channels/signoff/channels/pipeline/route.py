@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import structlog
 from pydantic import JsonValue
 
 from signoff.broker import stages
+from signoff.broker.allowances import Allowances
 from signoff.broker.decisions import Desk
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
@@ -26,7 +28,7 @@ from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordU
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
-from signoff.core.policies.policy import Edits, Fallback, Policy, Terms
+from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
 from signoff.core.policies.selection import Choice, again, choose, owners_of
 from signoff.core.routing.escalation import is_due, move_on
 
@@ -59,6 +61,8 @@ class Router:
         self._ledger = ledger
         self._desk = Desk(ledger, directory)
         self._grants = Grants(self._desk)
+        self._allowances = Allowances(self._desk)
+        self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
@@ -79,32 +83,26 @@ class Router:
             item
             for item in items
             if not (
-                await self._is_refused(item)
+                await self._decided_by_policy(item)
                 or await self._taken_by_edit(item)
                 or await self._taken_by_grant(item)
             )
         ]
         await commit_each(self._ledger, rest, self._route, self._give_up)
 
-    async def _is_refused(self, item: Item) -> bool:
-        """Reject a call that the settings refuse, whoever could be asked about it."""
-        if self._desk.directory.strangers or item.body.keys() & {"fallback", "turn", "moved"}:
+    async def _decided_by_policy(self, item: Item) -> bool:
+        """Allow or reject a call about which the settings ask nobody; if not, people are asked."""
+        never = self._desk.directory.strangers and not self._may_decide
+        if never or item.body.keys() & {"fallback", "edit", "turn", "moved"}:
             return False
         try:
-            approval = await self._ledger.approval(str(item.body["approval"]))
-            why = self._desk.directory.why_refused(approval.origin.user)
-            if not why or approval.state is not State.PENDING or approval.terms is not None:
-                return False
-            await self._desk.move(
-                approval.id,
-                lambda one, now: one.refuse(reason=why, now=now),
-                also=Change().ack(item),
+            done = await self._allowances.decide(
+                str(item.body["approval"]), self._choose, also=Change().ack(item)
             )
-        except (ApprovalError, LeaseLost) as error:
-            log.info("approval.not_refused", item=item.id, why=str(error))
+        except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
+            log.info("approval.not_decided_by_policy", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
-        log.warning("approval.refused", approval=approval.id, why=why)
-        return True
+        return done is not None
 
     async def _taken_by_edit(self, item: Item) -> bool:
         """Approve a call that its approver has written himself, where the policy lets that do.
@@ -163,7 +161,7 @@ class Router:
 
     def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         """Return how a call would be asked about now, and the ids of those asked first."""
-        choice = self._choose(approval, now)
+        choice = self._asks(approval, now)
         seats = choice.start.seats if choice.start is not None else ()
         if choice.start and choice.terms.asking(choice.start.level).order is Order.SEQUENCE:
             seats = seats[:1]
@@ -182,10 +180,26 @@ class Router:
             return send_cards(Change().ack(item), approval, now=now)
         if approval.terms is not None:
             return Change().ack(item)
-        choice, barred = self._choose(approval, now), owners_of(self._owned, approval.facts)
+        choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
         return self._ask(item, approval, choice, choice.notes, now, barred=barred)
 
-    def _choose(self, approval: Approval, now: datetime, *, default: bool = False) -> Choice:
+    def _asks(self, approval: Approval, now: datetime) -> Choice:
+        """Choose whom to ask about a call that could not be allowed at once."""
+        choice = self._choose(approval, now)
+        if choice.allowed is None:
+            return choice
+        over = f"it has allowed as many calls as it may, {choice.allowed}"
+        why = {choice.terms.policy: approval.why_not_allowed or over}
+        return self._choose(approval, now, not_allowed=why)
+
+    def _choose(
+        self,
+        approval: Approval,
+        now: datetime,
+        *,
+        default: bool = False,
+        not_allowed: Mapping[str, str] = MappingProxyType({}),
+    ) -> Choice:
         """Choose whom to ask, by the policies or by the default alone."""
         return choose(
             () if default else self._policies,
@@ -196,6 +210,7 @@ class Router:
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
             turns=self._desk.turns.known,
             second_step=approval.in_two_steps,
+            not_allowed=not_allowed,
         )
 
     def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:

@@ -19,6 +19,7 @@ from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
 from signoff.core.policies.matching import Verdict
+from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
@@ -52,7 +53,12 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
             add(steps, "", "", "", line)
     out.print(steps)
     words, colour = _ENDS[timeline.end]
-    if timeline.end is End.APPROVE and not timeline.rungs:
+    if timeline.allowed is not None:
+        above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
+        words = f"it is allowed at once; above {timeline.allowed} {above} would be asked"
+    elif timeline.terms.effect is Effect.DENY:
+        words = "it is denied at once, and the agent reads the reason"
+    elif timeline.end is End.APPROVE and not timeline.rungs:
         words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
     if len(stages := timeline.terms.stages) > 1:

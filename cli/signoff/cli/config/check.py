@@ -22,7 +22,7 @@ from signoff.core.directory.people import normal_address
 from signoff.core.payloads import input_rules
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Level
-from signoff.core.policies.policy import EmailProof, Rules
+from signoff.core.policies.policy import EmailProof, Policy, Rules
 
 Found = tuple[Loc, Fault]
 
@@ -124,6 +124,7 @@ def _policies(settings: Settings) -> Iterator[Found]:
             yield ("policies", index), _error(message, remedy)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _condition(("policies", index, "second_step"), policy.second_step)
+        yield from _clock(("policies", index), policy)
         yield from _asked(settings, ("policies", index, "ask"), policy.ask)
         yield from _levels(settings, ("policies", index), policy.levels)
         yield from _provable(settings, ("policies", index, "email"), policy.email)
@@ -135,10 +136,17 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
     if not source:
         return
     try:
-        conditions.check(source)
+        conditions.check(source, conditions.POLICY_NAMES)
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
         yield loc, _error(str(error).rstrip("."), remedy)
+
+
+def _clock(loc: Loc, policy: Policy) -> Iterator[Found]:
+    sources = (policy.when, policy.ceiling, policy.second_step)
+    if any(map(conditions.reads_clock, sources)) and "time_zone" not in policy.model_fields_set:
+        message = "it reads `now`, which is counted in UTC"
+        yield loc, _warning(message, 'Add time_zone = "Europe/Berlin", or another one.')
 
 
 def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:

@@ -57,7 +57,7 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         yield (*loc, "on_timeout"), _warning(message, "Such a call is rejected at the end.")
     if rule.ceiling:
         try:
-            conditions.check(rule.ceiling)
+            conditions.check(rule.ceiling, conditions.POLICY_NAMES)
         except ConditionError as error:
             remedy = "For instance: args.amount <= 200."
             yield (*loc, "ceiling"), _error(str(error).rstrip("."), remedy)

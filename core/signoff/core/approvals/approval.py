@@ -36,6 +36,7 @@ from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.answer import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.payloads.digest import digest, require_canonical
+from signoff.core.payloads.payload import missing_fields
 from signoff.core.policies.levels import Outcome, Start
 from signoff.core.policies.policy import Terms
 
@@ -374,8 +375,15 @@ class Approval(Counted):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
-    def refuse(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+    def refuse(
+        self, *, reason: str, now: datetime, terms: Terms | None = None
+    ) -> tuple[Self, tuple[Event, ...]]:
         """Reject it because the settings do, without asking anybody.
+
+        Args:
+            reason: Why; the model reads it.
+            now: The present.
+            terms: Those of the policy that denies it.
 
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
@@ -383,7 +391,36 @@ class Approval(Counted):
         self._must_be_pending("be refused")
         if self.terms is not None:
             raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
-        return self._end(Move.REJECT, Decision(at=now, channel="settings", reason=reason))
+        approval, events = self._end(
+            Move.REJECT, Decision(at=now, channel="settings", reason=reason)
+        )
+        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
+
+    @property
+    def why_not_allowed(self) -> str:
+        """Why no policy can allow it without asking anybody, "" where one can."""
+        if self.kind is Kind.INPUT or missing_fields(self.template, None):
+            return "what has to be filled in is asked about"
+        return "a call that is in doubt is asked about" if self.origin.again else ""
+
+    def allow(self, terms: Terms, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Approve it because its policy allows such calls, without asking anybody.
+
+        Args:
+            terms: Those of the policy.
+            now: The present.
+
+        Raises:
+            IllegalMove: It is not pending any more, somebody is asked already, or it cannot be
+                allowed; see `why_not_allowed`.
+        """
+        self._must_be_pending("be allowed")
+        if self.terms is not None or self.why_not_allowed:
+            why = self.why_not_allowed or "it is asked already"
+            raise IllegalMove(f"Approval {self.id} cannot be allowed: {why}.")
+        why = f"the policy {terms.policy} allows it"
+        approval, events = self._end(Move.APPROVE, Decision(at=now, channel="settings", reason=why))
+        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         """Take the question back, because the requester did or because the run ended."""
@@ -499,6 +536,12 @@ class Approval(Counted):
         )
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
+
+
+def _by_policy(events: tuple[Event, ...], terms: Terms | None) -> tuple[Event, ...]:
+    """Return events with the policy that has decided."""
+    policy: dict[str, JsonValue] = {} if terms is None else {"policy": terms.policy}
+    return tuple(one.model_copy(update={"more": {**one.more, **policy}}) for one in events)
 
 
 _HANDOFF_EVENTS = {

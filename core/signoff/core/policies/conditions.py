@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,20 @@ import cel
 from pydantic import JsonValue
 
 from signoff.core.base.errors import ConditionError
+from signoff.core.directory.hours import zone
 from signoff.core.policies.condition_cost import MOST, cost
 
 if TYPE_CHECKING:
     from cel import Program
 
 NAMES = ("app", "agent", "tool", "args", "user")
-"""The names that the `when` of a policy can use: four strings, and `args`, a map."""
+"""The names that are known of a call: four strings, and `args`, a map."""
+
+POLICY_NAMES = (*NAMES, "now")
+"""The names that `when`, `ceiling` and `second_step` of a policy can use; see `clock`."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+"""What `now.weekday` can be."""
 
 _MAPS = frozenset({"args", "result", "values", "proposal"})
 _FLAGS = frozenset({"approved"})
@@ -33,6 +41,29 @@ _TYPES = frozenset(
 """Names that CEL itself gives a meaning, as in ``type(args.amount) == int``."""
 
 _BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
+_OF_NOW = re.compile(r"\bnow\s*\.\s*([A-Za-z_]\w*)")
+_WEEKDAY = re.compile(r"\bnow\s*\.\s*weekday\s*(?:==|!=|in)\s*(\[[^\]]*\]|\"[^\"]*\"|'[^']*')")
+_SOME_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+_TEXT = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+
+
+def clock(moment: datetime, time_zone: str) -> dict[str, JsonValue]:
+    """Return what `now` stands for in conditions: a moment as clocks in a time zone show it.
+
+    Returns:
+        ``weekday`` ("Mon" … "Sun"), ``date`` ("2026-11-20"), ``hour`` (0 to 23), ``minute``,
+        ``day`` of the month and ``month`` (from 1), ``year``.
+    """
+    here = moment.astimezone(zone(time_zone))
+    return {
+        "weekday": WEEKDAYS[here.weekday()],
+        "date": here.date().isoformat(),
+        "hour": here.hour,
+        "minute": here.minute,
+        "day": here.day,
+        "month": here.month,
+        "year": here.year,
+    }
 
 
 @lru_cache(maxsize=1024)
@@ -42,6 +73,14 @@ def _compiled(source: str) -> Program:
     except ValueError as error:
         first = str(error).splitlines()[0]
         raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
+
+
+def reads_clock(source: str) -> bool:
+    """Say whether an expression depends on the time of day or the day."""
+    try:
+        return bool(source) and "now" in _compiled(source).variables()
+    except ConditionError:
+        return False
 
 
 def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> None:
@@ -61,9 +100,12 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
         raise ConditionError(
             f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(names)}."
         )
+    _check_now(source)
     sample: dict[str, JsonValue] = {
         name: {} if name in _MAPS else name in _FLAGS or "" for name in names
     }
+    if "now" in names:
+        sample["now"] = clock(_SOME_MOMENT, "UTC")
     try:
         result = program.execute(sample)
     except KeyError:
@@ -79,6 +121,24 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
     if not isinstance(result, gives):
         wanted = "true or false" if gives is bool else "a map"
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not {wanted}.")
+
+
+def _check_now(source: str) -> None:
+    """Refuse what can never be true of `now`."""
+    known = clock(_SOME_MOMENT, "UTC")
+    for name in _OF_NOW.findall(source):
+        if name not in known:
+            raise ConditionError(
+                f"{source!r} uses now.{name}, which is not there. There are "
+                f"{', '.join(f'now.{one}' for one in known)}."
+            )
+    for compared in _WEEKDAY.findall(source):
+        for double, single in _TEXT.findall(compared):
+            if (day := double or single) not in WEEKDAYS:
+                raise ConditionError(
+                    f"{source!r} compares now.weekday with {day!r}, which is no day. The days are "
+                    f"{', '.join(WEEKDAYS)}."
+                )
 
 
 def _unknown_names(source: str, program: Program, names: Sequence[str]) -> list[str]:

@@ -12,12 +12,25 @@ from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
+from signoff.core.directory.hours import TimeZone
 from signoff.core.policies import conditions
+from signoff.core.policies.allowance import RateText
 from signoff.core.policies.grant_rules import GrantRules
 from signoff.core.policies.levels import Asking, Earlier, Level
 
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
+
+
+class Effect(StrEnum):
+    """What a policy does with the calls that it matches."""
+
+    ASK = "ask"
+    """People are asked."""
+    ALLOW = "allow"
+    """The call runs at once, as often as `at_most` says; any further call is asked about."""
+    DENY = "deny"
+    """The call is rejected at once, and the model reads the `reason`."""
 
 
 class OnTimeout(StrEnum):
@@ -93,6 +106,7 @@ class Rules(Asking):
     """What policies, the default and the snapshot of an approval have in common.
 
     Attributes:
+        effect: Whether people are asked, or the call is allowed or denied at once.
         on_timeout: What it means when nobody has answered to the end.
         repeat: How often the levels are gone through again.
         on_out_of_office: What an out-of-office reply of somebody who is asked means.
@@ -108,6 +122,7 @@ class Rules(Asking):
         grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
     """
 
+    effect: Effect = Effect.ASK
     on_timeout: OnTimeout = OnTimeout.REJECT
     repeat: int = Field(default=0, ge=0, le=10)
     on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
@@ -132,6 +147,8 @@ class Routing(Rules):
         second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
             or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is
             always, empty is never; what cannot be evaluated is true.
+        time_zone: Where the clock stands that `now` shows in `when`, `ceiling` and `second_step`:
+            ``Europe/Berlin``.
     """
 
     must_ask: ClassVar[bool] = False
@@ -140,6 +157,7 @@ class Routing(Rules):
     ask: tuple[str, ...] = Field(default=(), validate_default=True)
     ceiling: str = ""
     second_step: str = ""
+    time_zone: TimeZone = "UTC"
 
     @field_validator("ask", mode="after")
     @classmethod
@@ -147,7 +165,8 @@ class Routing(Rules):
         levels = info.data.get("levels", ())
         if value and levels:
             raise ValueError("it stands beside levels: ask for these people in a level")
-        if cls.must_ask and not value and not levels and "levels" in info.data:
+        asks = info.data.get("effect", Effect.ASK) is Effect.ASK
+        if cls.must_ask and asks and not value and not levels and "levels" in info.data:
             raise PydanticCustomError("missing", "nobody is asked")
         return value
 
@@ -282,7 +301,11 @@ class Policy(Routing):
 
     Attributes:
         name: Shown on the card and in the audit.
-        when: A CEL expression over app, agent, tool, args and user; empty matches every call.
+        when: A CEL expression over app, agent, tool, args, user and now; empty matches every call.
+        at_most: With ``effect = "allow"``: how many calls run without being asked about, in any
+            period of this length, ``"20/h"``. Above it the people of the policy are asked, or the
+            default where it names nobody.
+        reason: With ``effect = "deny"``: why, in words that the model reads.
         batch: Whether these calls are so harmless that people may approve several of them at once
             on the inbox page. Not together with a second step, or with ``risk = "high"``.
     """
@@ -291,7 +314,33 @@ class Policy(Routing):
 
     name: str = Field(min_length=1, max_length=64)
     when: str = ""
+    at_most: RateText | None = None
+    reason: str = Field(default="", max_length=1000)
     batch: bool = False
+
+    @model_validator(mode="after")
+    def _one_effect(self) -> Self:
+        effect = self.effect
+        if effect is Effect.ALLOW and self.at_most is None:
+            raise ValueError(
+                'effect = "allow" needs a ceiling: add at_most = "20/h", the most calls that may '
+                "run without being asked about"
+            )
+        if effect is Effect.ALLOW and self.second_step not in {"", "false"}:
+            raise ValueError(
+                'effect = "allow" asks nobody, and second_step asks twice: take one of them out'
+            )
+        if effect is Effect.DENY and not self.reason.strip():
+            raise ValueError(
+                'effect = "deny" needs a reason, which the model reads: add reason = "…"'
+            )
+        if effect is Effect.DENY and (self.ask or self.levels):
+            raise ValueError('effect = "deny" asks nobody: take ask and levels out')
+        if effect is not Effect.ALLOW and self.at_most is not None:
+            raise ValueError('at_most goes with effect = "allow": set that, or take it out')
+        if effect is not Effect.DENY and self.reason:
+            raise ValueError('reason goes with effect = "deny": set that, or take it out')
+        return self
 
     @model_validator(mode="after")
     def _harmless(self) -> Self:
@@ -311,6 +360,15 @@ class Policy(Routing):
 
 class Fallback(Routing):
     """Who is asked when no policy matches, or when nobody of the policy can be asked."""
+
+    @model_validator(mode="after")
+    def _asks(self) -> Self:
+        if self.effect is not Effect.ASK:
+            raise ValueError(
+                f'the default asks people. Add a policy with effect = "{self.effect.value}" and '
+                "without `when` as the last one"
+            )
+        return self
 
     def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""

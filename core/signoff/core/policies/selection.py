@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.question import Question
@@ -11,9 +12,10 @@ from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.directory.working_time import after
+from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Seat, Start
-from signoff.core.policies.matching import Verdict, weigh
-from signoff.core.policies.policy import Facts, Fallback, Policy, Terms
+from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.resolve import find
 
 NO_TURNS: Final[Turns] = {}
@@ -29,6 +31,7 @@ class Choice(Value):
         notes: In words: policies that could not be evaluated, people who were left out.
         stranded: Whether a policy matched and has nobody at any level.
         refused: Why the call is refused without asking anybody, "" where somebody is asked.
+        allowed: How many such calls run without asking anybody, None where somebody is asked.
     """
 
     terms: Terms
@@ -37,6 +40,7 @@ class Choice(Value):
     notes: tuple[str, ...] = ()
     stranded: bool = False
     refused: str = ""
+    allowed: RateText | None = None
 
 
 def choose(
@@ -49,6 +53,7 @@ def choose(
     barred: Collection[str] = (),
     turns: Turns = NO_TURNS,
     second_step: bool = False,
+    not_allowed: Mapping[str, str] = MappingProxyType({}),
 ) -> Choice:
     """Choose whom to ask about one call.
 
@@ -67,24 +72,25 @@ def choose(
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
         second_step: Whether the call takes a second step in any case, as it did before.
+        not_allowed: Policies with ``effect = "allow"`` that have to ask about this call all the
+            same, by name, and why.
     """
     if why := directory.why_refused(str(facts.get("user", ""))):
-        terms = fallback.terms(facts)
+        terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
         return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
     notes: list[str] = []
     stranded = False
-    barrier: Terms | None = None
-    chosen: Terms | None = None
-    for policy in policies:
-        verdict, problem = weigh(policy, facts)
-        if verdict is Verdict.ERROR:
-            notes.append(f"policy {policy.name}: {problem}; the default is asked")
-            barrier = policy.terms(facts)
-            break
-        if verdict is Verdict.MATCHES:
-            chosen = barrier = policy.terms(facts)
-            break
-    if chosen is not None:
+    policy, barrier = _matching(policies, facts, now, notes)
+    chosen = barrier if policy is not None else None
+    if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
+        why_not = not_allowed.get(policy.name, "")
+        if policy.effect is Effect.DENY or not why_not:
+            return _at_once(policy, chosen)
+        notes.append(f"policy {policy.name}: {why_not}")
+        chosen = chosen.model_copy(update={"effect": Effect.ASK})
+    if chosen is not None and not chosen.ladder:
+        notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
+    elif chosen is not None:
         start = first(chosen, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
         if start is not None:
             return Choice(
@@ -94,7 +100,7 @@ def choose(
         stranded = True
     elif not notes:
         notes.append("no policy matches; the default is asked")
-    terms = fallback.terms(facts)
+    terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
     if barrier is not None:
@@ -113,6 +119,33 @@ def choose(
         people=_people(start, directory),
         notes=tuple(dict.fromkeys(notes)),
         stranded=stranded,
+    )
+
+
+def _matching(
+    policies: Sequence[Policy], facts: Facts, now: datetime, notes: list[str]
+) -> tuple[Policy | None, Terms | None]:
+    """Return the policy that rules a call, None for none, and its terms.
+
+    Without a policy the terms are those of one that could not be evaluated, which ends the search.
+    """
+    for policy in policies:
+        seen = facts_at(facts, now, policy.time_zone)
+        verdict, problem = weigh(policy, seen)
+        if verdict is Verdict.ERROR:
+            notes.append(f"policy {policy.name}: {problem}; the default is asked")
+            return None, policy.terms(seen)
+        if verdict is Verdict.MATCHES:
+            return policy, policy.terms(seen)
+    return None, None
+
+
+def _at_once(policy: Policy, terms: Terms) -> Choice:
+    """Return what a policy says that asks nobody."""
+    why = policy.reason.strip()
+    notes = (why,) if why else ()
+    return Choice(
+        terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
 
 

@@ -7,7 +7,7 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -78,23 +78,42 @@ def foresee(
         NotCanonical: The arguments have no digest.
     """
     known = _turns(directory, turns)
-    choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
+
+    def chosen(not_allowed: Mapping[str, str]) -> Choice:
+        return choose(
+            policies,
+            fallback,
+            directory,
+            facts,
+            now=start,
+            barred=barred,
+            turns=known,
+            not_allowed=not_allowed,
+        )
+
+    choice = chosen({})
+    policy, at_most = choice.terms.policy, choice.allowed
+    above = chosen({policy: "it has allowed enough"}).people if at_most is not None else ()
     approval, steps = _opened(facts, start), list[Step]()
     world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
     granted = _granted(approval, choice, directory, grants, start)
     if choice.refused:
-        granted = [approval.refuse(reason=choice.refused, now=start)]
+        granted = [approval.refuse(reason=choice.refused, now=start, terms=choice.terms)]
+    elif choice.allowed is not None:
+        granted = [approval.allow(choice.terms, now=start)]
     for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
         approval = after
     return Timeline(
         facts=dict(facts),
         start=start,
-        considered=consider(policies, facts),
+        considered=consider(policies, facts, start),
         terms=choice.terms,
         steps=tuple(steps),
         end=_END.get(approval.state, End.STAY),
         end_at=approval.decision.at if approval.decision is not None else None,
+        allowed=choice.allowed,
+        above=tuple(one.id for one in above),
     )
 
 
