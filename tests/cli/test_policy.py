@@ -440,3 +440,70 @@ def test_the_clock_of_a_policy_needs_a_zone(invoke: Invoke, settings_file: Path)
     wrong = EFFECTS.replace("now.hour < 6", "now.weekday == 'Sunday'")
     settings_file.write_text(settings_file.read_text() + wrong)
     assert "which is no day" in invoke("config", "check").output
+
+
+LIMITS = """\
+[[people]]
+id = "nora"
+email = "nora@example.com"
+manager = "dana"
+[[people]]
+id = "dana"
+name = "Dana Ito"
+email = "dana@example.com"
+manager = "mara"
+limits = { expenses = 500 }
+[[queues]]
+name = "heads"
+members = ["mara"]
+limits = { expenses = 5000 }
+[[policies]]
+name = "trips"
+when = "tool == 'trip'"
+ask = ["requester.manager"]
+until = "limit.expenses >= args.amount"
+[[policies]]
+name = "contracts"
+when = "tool == 'sign'"
+[[policies.levels]]
+stage = "legal"
+ask = ["mara"]
+[[policies.levels]]
+stage = "gone"
+ask = ["requester.manager"]
+"""
+
+
+def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path) -> None:
+    """One row for each amount; above all limits it is the default's."""
+    settings_file.write_text(settings_file.read_text() + LIMITS)
+    call = ("policy", "explain", "--tool", "trip", "--user", "nora")
+    vary = ("--vary", "amount=400,4000,40000")
+    done = invoke(*call, *vary)
+    assert done.exit_code == 0, done.output
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()][1:]
+    assert rows == [
+        "400 trips Dana Ito approve",
+        "4000 trips Dana Ito, then Mara Lind approve",
+        "40000 default Cleo Park approve",
+    ]
+    found = json.loads(invoke(*call, *vary, "--json").stdout)
+    assert [one["policy"] for one in found] == ["trips", "trips", "default"]
+    assert invoke(*call, "--vary", "amount").exit_code == 2
+    settings_file.write_text(settings_file.read_text().replace("limit.exp", "limit.exb"))
+    assert "nobody has a limit called 'exbenses'" in invoke("config", "check").output
+
+
+def test_explain_walks_all_stages_and_a_stage_without_people_asks_the_default(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """As the router does: what is explained is not a rejection where it gets an approval."""
+    settings_file.write_text(settings_file.read_text() + LIMITS)
+    call = ("policy", "explain", "--tool", "sign", "--user", "riley")
+    done = invoke(*call, "--approve", "--json")
+    assert done.exit_code == 0, done.output
+    made = json.loads(done.stdout)
+    whats = [one["what"] for one in made["steps"]]
+    assert (made["end"], whats[-1]) == ("approve", "approved")
+    assert any("nobody of the next stage" in one.get("why", "") for one in made["steps"])
+    assert "if everybody approves" in invoke(*call, "--approve").stdout

@@ -187,3 +187,42 @@ def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: st
         conditions.check(source, conditions.POLICY_NAMES)
     with pytest.raises(ConditionError, match="'now', which is not there"):
         conditions.check("now.hour > 5")
+
+
+@pytest.mark.parametrize(
+    ("source", "args", "said"),
+    [
+        ("args.amount > 1000", {"amount": "2500"}, "args.amount is text, a number is wanted"),
+        ("1000 < args.amount", {"amount": None}, "args.amount is empty, a number is wanted"),
+        (
+            "args.amount > args.most",
+            {"amount": [1], "most": 5},
+            "args.amount is a list, a number is wanted",
+        ),
+        (
+            "args.amount > 10.5",
+            {"amount": float("nan")},
+            "args.amount is not a number, a number is wanted",
+        ),
+        (
+            "size(args.to) > 3",
+            {"to": 5},
+            "'size(args.to) > 3' cannot be evaluated on this call, where args.to is a number",
+        ),
+        (
+            "args.a / args.b > 1",
+            {"a": 1, "b": 0},
+            (
+                "'args.a / args.b > 1' cannot be evaluated on this call, where args.a is a number, "
+                "args.b is a number (division by zero in CEL expression)"
+            ),
+        ),
+    ],
+)
+def test_why_a_condition_cannot_be_evaluated_is_one_line_of_plain_words(
+    source: str, args: dict[str, JsonValue], said: str
+) -> None:
+    """Nothing of the words of CEL for programmers."""
+    with pytest.raises(ConditionError) as caught:
+        conditions.holds(source, {"args": args})
+    assert str(caught.value) == said

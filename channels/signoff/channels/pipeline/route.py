@@ -29,7 +29,14 @@ from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
-from signoff.core.policies.selection import Choice, again, choose, owners_of
+from signoff.core.policies.selection import (
+    UNMANNED,
+    Choice,
+    again,
+    choose,
+    instead,
+    owners_of,
+)
 from signoff.core.routing.escalation import is_due, move_on
 
 log = structlog.get_logger(__name__)
@@ -306,17 +313,23 @@ class Router:
         if problem := item.body.get("stuck"):
             needed, why = is_due(approval, now), f"what was due could not be done: {problem}"
         else:
-            needed, why = approval.passed, "nobody of the next stage can be asked"
+            needed, why = approval.passed, UNMANNED
         if not needed or approval.terms is None:
             return Change().ack(item)
-        choice = self._choose(approval, now, default=True)
+        choice = instead(
+            approval,
+            self._fallback,
+            self._desk.directory,
+            now=now,
+            why=why,
+            barred=owners_of(self._owned, approval.facts),
+            turns=self._desk.turns.known,
+        )
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
-        start = choice.start.in_round(approval.round + 1)
-        choice = choice.model_copy(update={"start": start, "stranded": True})
-        return self._ask(item, approval, choice, (f"{why}; the default is asked",), now)
+        return self._ask(item, approval, choice, choice.notes, now)
 
     def _ask(
         self,

@@ -34,6 +34,9 @@ class Counted(HandedOn):
     ) -> tuple[Self, tuple[Event, ...]]:
         """Go on to the next stage, because this one has approved; see `escalation.pass_on`.
 
+        The yes of those who have approved at an earlier stage counts there as well, unless the
+        policy asks them twice.
+
         Raises:
             IllegalMove: Its stage has not approved it, or is the last.
         """
@@ -47,7 +50,32 @@ class Counted(HandedOn):
         event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
         # Nobody of a stage that is over may answer at the next, unless they are asked there.
         seats = [one for one in self.seats if one.level != STAYS]
-        return self._begin(start, seats, now=now), (event,)
+        begun, carried = self._begin(start, seats, now=now).count_earlier(now=now)
+        return begun, (event, *carried)
+
+    def count_earlier(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+        """Count the yeses of earlier stages that people of this level have given."""
+        if self.terms is None or self.terms.ask_twice:
+            return self, ()
+        said, events, after = {one.by: one for one in self.given}, list[Event](), self
+        for person in self.ballot.own:
+            vote = said.get(person)
+            if vote is None or (self.needs_reason(Outcome.APPROVE) and not vote.reason.strip()):
+                continue
+            place = {"level": self.level, "round": self.round, "stands_for": person}
+            votes = (*after.votes, vote.model_copy(update=place))
+            after = after.model_copy(update={"votes": votes})
+            why = "has approved it at an earlier stage, which counts here as well"
+            yes, of = len(after.ballot.yes), after.ballot.need
+            more: dict[str, JsonValue] = {"verdict": "approve", "yes": yes, "of": of}
+            events.append(self.note(What.VOTED, now=now, by=person, why=why, more=more))
+        if events and after.ballot.reached and not after.passed:
+            *others, last = after.votes
+            fields = last.model_dump(include={*Decision.model_fields})
+            decision = Decision(**(fields | {"at": now}))
+            ended, ends = self._end(Move.APPROVE, decision, votes=tuple(others))
+            return ended, (*events, *ends)
+        return after, tuple(events)
 
     def needs_reason(self, verdict: Outcome) -> bool:
         """Say whether the policy wants a reason for an answer at this level."""

@@ -21,6 +21,7 @@ from signoff.core.approvals.two_step import Assurance
 from signoff.core.base.errors import MoveRefused, NotAnApprover, SecondFactorNeeded
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Seat
 
 REMIND_EVERY: Final = timedelta(hours=1)
@@ -123,7 +124,7 @@ class HandedOn(Handled):
         after = self.model_copy(
             update={
                 "comments": (*self.comments, said)[-MOST_COMMENTS:],
-                "seats": self._seats_after(of.id, to.id),
+                "seats": self._seats_after(of.id, to.id, directory),
                 "handovers": (*self.handovers, step),
                 "steps": tuple(one for one in self.steps if one.by != of.id),
                 "claimed": None if self.claimed and self.claimed.by == of.id else self.claimed,
@@ -233,14 +234,16 @@ class HandedOn(Handled):
         event = self.note(What.REMINDED, now=now, by=who.id, more={"people": list(awaited)})
         return self.model_copy(update={"reminded_at": now}), (event,)
 
-    def _seats_after(self, of: str, to: str) -> tuple[Seat, ...]:
+    def _seats_after(self, of: str, to: str, directory: Directory) -> tuple[Seat, ...]:
         here = (self.level, self.round)
         # What was routed before there were seats has none until somebody moves.
         seats = self.seats or tuple(
             Seat(level=self.level, round=self.round, person=one) for one in self.ballot.own
         )
+        until = self.terms.asking(self.level).until if self.terms is not None else ""
+        reach = covers(until, self.facts, directory.limits(to))
         return tuple(
-            one.model_copy(update={"person": to, "instead_of": ""})
+            one.model_copy(update={"person": to, "instead_of": "", "covers": one.covers and reach})
             if one.person == of and (one.level, one.round) == here
             else one
             for one in seats

@@ -273,14 +273,38 @@ class Question(Value):
         """Whether its stage has approved it, and the next one is to be asked."""
         if self.state is not State.PENDING or self.terms is None:
             return False
-        return self.ballot.reached and any(self.terms.behind(self.level, self.round))
+        return self.ballot.reached and (not self._covered or bool(self.behind))
+
+    @property
+    def behind(self) -> tuple[tuple[int, int], ...]:
+        """The levels of which one is asked when its stage has approved."""
+        if self.terms is None:
+            return ()
+        return tuple(self.terms.behind(self.level, self.round, covered=self._covered))
+
+    @property
+    def _covered(self) -> bool:
+        """Whether the limit of somebody who has approved at this level covers it."""
+        if self.terms is None or self.terms.chain_of(self.level) is None:
+            return True
+        here, yes = (self.level, self.round), self.ballot.yes
+        return any(
+            one.covers for one in self.seats if one.person in yes and (one.level, one.round) == here
+        )
+
+    @property
+    def asked_here(self) -> tuple[str, ...]:
+        """The ids of those whose seats those of the present level are."""
+        here = (self.level, self.round)
+        seats = [one for one in self.seats if (one.level, one.round) == here]
+        return tuple(dict.fromkeys(one.stands_for for one in seats)) or self.ballot.own
 
     @property
     def still_needed(self) -> int:
         """How many yeses it takes at the least from here on, as far as the terms say."""
         if self.terms is None:
             return 1
-        behind = self.terms.behind(self.level, self.round) if self.passed else ()
+        behind = self.behind if self.passed else ()
         return self.terms.fewest_from(next(iter(behind), (self.level, 0))[0])
 
     @property

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Seat, Vote
+from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Quorum, Seat, Vote
 from signoff.core.policies.policy import Terms
 
 _NOBODY = Asking()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A group that has to approve.
+
+    Attributes:
+        people: The ids of those who are in it.
+        quorum: How many of them have to approve.
+    """
+
+    people: tuple[str, ...]
+    quorum: Quorum
+
+    @property
+    def need(self) -> int:
+        """How many yeses it takes."""
+        people, quorum = len(self.people), self.quorum
+        match quorum:
+            case "all":
+                wanted = people
+            case "majority":
+                wanted = people // 2 + 1
+            case str():
+                # Rounded up: 50% of three are two.
+                wanted = -(-people * int(quorum.removesuffix("%")) // 100)
+            case _:
+                wanted = quorum
+        return max(1, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +50,8 @@ class Ballot:
         stay: The ids of those of earlier levels who may still answer here.
         votes: The answers that count here, at most one of each person.
         at_least: How many yeses it takes in any case.
+        groups: The groups that all have to approve, where there are any. Who is in several counts
+            in each; who may still answer from an earlier level counts in none.
     """
 
     rules: Asking
@@ -28,26 +59,20 @@ class Ballot:
     stay: tuple[str, ...]
     votes: tuple[Vote, ...]
     at_least: int = 1
+    groups: tuple[Panel, ...] = ()
 
     @property
     def need(self) -> int:
-        """How many yeses it takes.
+        """How many yeses it takes; with groups, those that there are and those that are missing.
 
         A number stays what it is where there are fewer people: two wanted yeses are never one
         because somebody is away.
         """
-        people, quorum = len(self.own), self.rules.quorum
-        match quorum:
-            case "all":
-                wanted = people
-            case "majority":
-                wanted = people // 2 + 1
-            case str():
-                # Rounded up: 50% of three are two.
-                wanted = -(-people * int(quorum.removesuffix("%")) // 100)
-            case _:
-                wanted = quorum
-        return max(1, wanted, self.at_least)
+        if self.groups:
+            yes = self.yes
+            missing = (one.need - len({*yes} & {*one.people}) for one in self.groups)
+            return max(len(yes) + sum(max(one, 0) for one in missing), self.at_least)
+        return max(Panel(self.own, self.rules.quorum).need, self.at_least)
 
     @property
     def yes(self) -> tuple[str, ...]:
@@ -70,8 +95,18 @@ class Ballot:
         against = set(self.no)
         if self.rules.veto:
             return bool(against)
-        # One of an earlier level may still help, and never stands in the way.
-        return len([one for one in (*self.own, *self.stay) if one not in against]) < self.need
+        return not self.can_reach(one for one in (*self.own, *self.stay) if one not in against)
+
+    def can_reach(self, people: Iterable[str]) -> bool:
+        """Say whether it would be approved if all of these said yes.
+
+        One of an earlier level may still help, and never stands in the way.
+        """
+        able = {*people}
+        if any(len(able & {*one.people}) < one.need for one in self.groups):
+            return False
+        wanted = self.at_least if self.groups else self.need
+        return len(able) >= wanted
 
     @property
     def answering(self) -> tuple[str, ...]:
@@ -119,7 +154,13 @@ def count(
     def counts(other: int) -> bool:
         return stays and terms is not None and terms.same_stage(other, level)
 
-    mine = [one.person for one in seats if (one.level, one.round) == here] or list(own)
+    ours = [one for one in seats if (one.level, one.round) == here]
+    mine = [one.person for one in ours] or list(own)
+    wanted = terms.ladder[level].all_of if terms and level < len(terms.ladder) else ()
+    groups = tuple(
+        Panel(tuple(dict.fromkeys(one.person for one in ours if at in one.groups)), group.quorum)
+        for at, group in enumerate(wanted)
+    )
     others = [one for one in seats if (one.level, one.round) != here]
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
     found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
@@ -130,4 +171,5 @@ def count(
         stay=stay,
         votes=tuple(vote for vote in found if vote.by in able),
         at_least=terms.at_least if terms is not None else 1,
+        groups=groups,
     )

@@ -7,6 +7,7 @@ core may use it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,10 +30,13 @@ NAMES = ("app", "agent", "tool", "args", "user")
 POLICY_NAMES = (*NAMES, "now")
 """The names that `when`, `ceiling` and `second_step` of a policy can use; see `clock`."""
 
+LIMIT_NAMES = (*NAMES, "limit")
+"""The names that `until` can use: `limit` is a map of the limits of whoever approves."""
+
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 """What `now.weekday` can be."""
 
-_MAPS = frozenset({"args", "result", "values", "proposal"})
+_MAPS = frozenset({"args", "result", "values", "proposal", "limit"})
 _FLAGS = frozenset({"approved"})
 
 _TYPES = frozenset(
@@ -41,6 +45,19 @@ _TYPES = frozenset(
 """Names that CEL itself gives a meaning, as in ``type(args.amount) == int``."""
 
 _BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
+_QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+_NAME_OR_NUMBER = r"(?:args|now|limit)(?:\.[A-Za-z_]\w*)+|\b[0-9][0-9.]*"
+_COMPARED = re.compile(rf"({_NAME_OR_NUMBER})\s*(?:[<>]=?|[-+*/%])\s*({_NAME_OR_NUMBER})")
+_PATH = re.compile(r"\bargs(?:\.[A-Za-z_]\w*)+")
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    type(None): "empty",
+    list: "a list",
+}
+_OF_LIMIT = re.compile(r"\blimit\s*\.\s*([A-Za-z_]\w*)")
 _OF_NOW = re.compile(r"\bnow\s*\.\s*([A-Za-z_]\w*)")
 _WEEKDAY = re.compile(r"\bnow\s*\.\s*weekday\s*(?:==|!=|in)\s*(\[[^\]]*\]|\"[^\"]*\"|'[^']*')")
 _SOME_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,6 +90,11 @@ def _compiled(source: str) -> Program:
     except ValueError as error:
         first = str(error).splitlines()[0]
         raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
+
+
+def limits_in(source: str) -> tuple[str, ...]:
+    """Return the names of the limits that an expression reads."""
+    return tuple(dict.fromkeys(_OF_LIMIT.findall(source)))
 
 
 def reads_clock(source: str) -> bool:
@@ -169,6 +191,17 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
     return result
 
 
+def covers(until: str, facts: Mapping[str, JsonValue], limits: Mapping[str, float]) -> bool:
+    """Say whether limits reach as far as the `until` of a level wants.
+
+    What cannot be evaluated is not covered.
+    """
+    try:
+        return not until or holds(until, {**facts, "limit": dict(limits)})
+    except ConditionError:
+        return False
+
+
 def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
     """Return what an expression gives.
 
@@ -185,5 +218,38 @@ def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
     except KeyError:
         raise
     except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:
-        raise ConditionError(f"{source!r} cannot be evaluated on this call: {error}") from error
+        raise ConditionError(_why(source, facts, error)) from error
     return result
+
+
+def _why(source: str, facts: Mapping[str, JsonValue], error: Exception) -> str:
+    """Say in one line of plain words why an expression cannot be evaluated on a call."""
+    text = _QUOTED.sub('""', source)
+    for left, right in _COMPARED.findall(text):
+        kinds = [_kind(one, facts) for one in (left, right)]
+        for name, kind, other in ((left, *kinds), (right, *reversed(kinds))):
+            if other == "a number" and kind not in {"", "a number"}:
+                return f"{name} is {kind}, a number is wanted"
+    told = [
+        f"{name} is {kind}"
+        for name in dict.fromkeys(_PATH.findall(text))
+        if (kind := _kind(name, facts))
+    ]
+    first = re.split(r"[:.] ", str(error).splitlines()[0], maxsplit=1)[0].rstrip(".")
+    because = "" if isinstance(error, TypeError | RuntimeError | NameError) else f" ({first})"
+    seen = f", where {', '.join(told)}" if told else ""
+    return f"{source!r} cannot be evaluated on this call{seen}{because}"
+
+
+def _kind(name: str, facts: Mapping[str, JsonValue]) -> str:
+    """Say what sort of value a name stands for, "" where it stands for none."""
+    if name[0].isdigit():
+        return "a number"
+    found: JsonValue = dict(facts)
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return ""
+        found = found[part]
+    if isinstance(found, float) and math.isnan(found):
+        return "not a number"
+    return _KINDS.get(type(found), "an object")
