@@ -34,7 +34,7 @@ from signoff.channels.pipeline.port import (
     Rewriting,
 )
 from signoff.channels.pipeline.route import route_again
-from signoff.channels.pipeline.targets import address_of
+from signoff.channels.pipeline.targets import EMAIL, address_of
 from signoff.channels.words import levels, phrases
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.cards.card import Row, card
@@ -310,11 +310,16 @@ def refuse(
 ) -> None:
     """Add to a change that a card can never reach a person.
 
-    When that leaves nobody who may see the question, the default is asked.
+    Whoever got no other card is asked by mail. When those who can still answer are too few, the
+    next level is asked, or the default.
     """
     after, events = approval.undelivered(person, channel, reason, now=now)
     change.put(after, was=approval).note(events)
-    if after.state is State.PENDING and not after.reachable:
+    if after.state is not State.PENDING:
+        return
+    mailed = any((one.person, one.channel) == (person, EMAIL) for one in after.asked)
+    by_mail = person in after.unreached and not mailed
+    if by_mail or not (after.reachable and after.can_be_met):
         route_again(change, after)
 
 

@@ -228,8 +228,7 @@ class Router:
         if item.body.keys() & {"stuck", "unmanned"}:
             return self._ask_default(item, approval, now)
         if item.body.get("fallback"):
-            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
-            return change if approval.reachable else self._ask_others(item, approval, now)
+            return self._reach(item, approval, now)
         if item.body.get("remind"):
             nth = str(item.body["remind"])
             return remind(change, approval, self._desk.directory, nth=nth, now=now)
@@ -271,14 +270,26 @@ class Router:
         ]
         return ways(people, ballot.rules, self._channels)
 
+    def _reach(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask those by mail whom another channel has refused, or others where too few are left."""
+        if not approval.reachable:
+            return self._ask_others(item, approval, now)
+        change = Change().ack(item)
+        if mails := self._not_mailed(approval, approval.unreached):
+            after, events = approval.asked_too(mails, now=now)
+            send_cards(change.put(after, was=approval).note(events), after, only=mails, now=now)
+            return change
+        # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+        return change if approval.can_be_met else self._ask_others(item, approval, now)
+
     def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask by mail, at the next level, or the default: nobody can be reached as it stands."""
-        terms = approval.terms
-        if terms is not None and (mails := self._not_mailed(approval)):
+        """Ask by mail, at the next level, or the default: too few can be reached as it stands."""
+        terms, none = approval.terms, not approval.reachable
+        if none and terms is not None and (mails := self._not_mailed(approval)):
             start = again(approval, self._desk.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
-        why = "nobody who was asked can be reached"
+        why = "nobody who was asked can be reached" if none else self._too_few(approval)
         moved = move_on(
             approval,
             self._desk.directory,
@@ -289,20 +300,26 @@ class Router:
         )
         if moved is not None:
             after, events = moved
+            if not none:
+                log.error("approval.too_few", approval=approval.id, why=why)
+                alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+                events = (alarm, *events)
             change = Change().put(after, was=approval).note(events).ack(item)
             return follow(change, approval, after, turns=self._desk.turns)
         choice = self._choose(approval, now, default=True)
         before = approval.approvers
         if choice.start is None or not {one.id for one in choice.people} - before:
-            why = "nobody who can be asked can be reached; the deadline will end it"
+            why = "nobody who can be asked can be reached" if none else why
+            why = f"{why}; the deadline will end it"
             log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
         # Without policies the first note only says that none of them matches.
-        notes = ("nobody who was asked can be reached; the default is asked", *choice.notes[1:])
+        notes = (f"{why}; the default is asked", *choice.notes[1:])
         fresh = choice.start.without(before).in_round(approval.round + 1)
         people = tuple(one for one in choice.people if one.id not in before)
-        choice = choice.model_copy(update={"people": people, "start": fresh})
+        update = {"people": people, "start": fresh, "stranded": choice.stranded or not none}
+        choice = choice.model_copy(update=update)
         return self._ask(item, approval, choice, notes, now)
 
     def _ask_default(self, item: Item, approval: Approval, now: datetime) -> Change:
@@ -357,13 +374,24 @@ class Router:
             stranded=choice.stranded,
         )
 
-    def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
+    def _too_few(self, approval: Approval) -> str:
+        """Say that those who can still answer cannot approve it."""
+        people = [self._desk.directory.get(one) for one in approval.unreached]
+        names = ", ".join(one.shown for one in people if one is not None)
+        return (
+            f"too few can still answer: {approval.ballot.need} have to, and no card reaches {names}"
+        )
+
+    def _not_mailed(
+        self, approval: Approval, only: Collection[str] | None = None
+    ) -> tuple[Asked, ...]:
         """Return the mails that can still be sent to those whom no other channel has reached."""
         here = [one for one in approval.asked if one.turn == approval.turn]
         if here and all(one.channel == EMAIL for one in here):
             return ()
         # In the order of the policy; those who may not decide are never among them.
-        people = (self._desk.directory.get(one) for one in approval.ballot.awaited)
+        awaited = approval.ballot.awaited if only is None else only
+        people = (self._desk.directory.get(one) for one in awaited)
         requester, directory = approval.origin.user, self._desk.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_ways(here, able)

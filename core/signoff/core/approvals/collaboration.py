@@ -17,6 +17,8 @@ QUEUE: Final = "queue:"
 """What a reference to a queue begins with."""
 
 LONGEST_CLAIM: Final = timedelta(hours=24)
+"""How long one person keeps a decision at most, however often they renew the claim."""
+
 LONGEST_TEXT: Final = 2_000
 MOST_COMMENTS: Final = 50
 
@@ -51,11 +53,18 @@ class Claim(Value):
         by: The id of the person.
         at: Since when (UTC).
         until: When it ends by itself (UTC).
+        since: When it was claimed first (UTC), where it was renewed since.
     """
 
     by: str
     at: datetime
     until: datetime
+    since: datetime | None = None
+
+    @property
+    def first(self) -> datetime:
+        """When it was claimed first (UTC)."""
+        return self.since or self.at
 
 
 class Sort(StrEnum):

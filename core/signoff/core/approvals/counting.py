@@ -202,6 +202,7 @@ class Counted(HandedOn):
                 "reminders": start.reminders,
                 "reminded": 0,
                 "claimed": None,
+                "paused": None,
             }
         )
 

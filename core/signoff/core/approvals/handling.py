@@ -28,6 +28,7 @@ from signoff.core.approvals.question import Question
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import AlreadyDecided, Claimed, MoveRefused, TooLate
 from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.policy import Clock
 
 
 class Handled(Question):
@@ -37,11 +38,13 @@ class Handled(Question):
         claimed: Who has reserved the decision; see `claim_at` for whether it still counts.
         comments: What was said, the oldest first.
         extensions: What was added to the deadlines.
+        paused: Since when a question to the requester stops the clock of this level (UTC).
     """
 
     claimed: Claim | None = None
     comments: tuple[Comment, ...] = ()
     extensions: tuple[Extension, ...] = ()
+    paused: datetime | None = None
 
     def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
         """Refuse whoever may not decide, or may not any more, or not now.
@@ -87,8 +90,8 @@ class Handled(Question):
             person: Who.
             directory: The people.
             now: The present.
-            length: For how long; None is as the queue says in which the person is asked. A day is
-                the most, and it ends at the deadline.
+            length: For how long; None is as the queue says in which the person is asked. It ends
+                at the deadline, and a day after the first claim, however often it is renewed.
 
         Raises:
             DecisionRefused: The person may not decide, or somebody else has claimed it.
@@ -100,10 +103,14 @@ class Handled(Question):
         length = self._usual_claim(person, directory) if length is None else length
         if length <= timedelta():
             raise MoveRefused("A claim needs a length, such as 30m.")
-        until = now + min(length, LONGEST_CLAIM)
+        held = self.claim_at(now)
+        first = held.first if held is not None else now
+        until = min(now + length, first + LONGEST_CLAIM)
         if self.deadline is not None and now < self.deadline:
             until = min(until, self.deadline)
-        after = self.model_copy(update={"claimed": Claim(by=person.id, at=now, until=until)})
+        since = None if first == now else first
+        claim = Claim(by=person.id, at=now, until=until, since=since)
+        after = self.model_copy(update={"claimed": claim})
         more: dict[str, JsonValue] = {"until": until.isoformat()}
         return after, (self.note(What.CLAIMED, now=now, by=person.id, more=more),)
 
@@ -161,7 +168,10 @@ class Handled(Question):
     def ask_back(
         self, person: Person, directory: Directory, *, text: str, now: datetime
     ) -> tuple[Self, tuple[Event, ...]]:
-        """Put a question to the requester; whoever may decide may ask. No deadline moves.
+        """Put a question to the requester; whoever may decide may ask.
+
+        With ``clock = "pause"`` the deadline and the reminders move on by the time until the
+        answer, at most by as long as the level is.
 
         Raises:
             DecisionRefused: The person may not decide.
@@ -173,7 +183,8 @@ class Handled(Question):
                 f"The requester {self.origin.user!r} is not in [[people]], so nobody can be asked. "
                 "Ask them yourself, or reject with a reason."
             )
-        return self._with_comment(person.id, text, Sort.QUESTION, now=now)
+        paused = self._pause(now)
+        return paused._with_comment(person.id, text, Sort.QUESTION, now=now)  # noqa: SLF001 -- itself
 
     def may_be_asked_back(self, directory: Directory) -> bool:
         """Say whether the requester can be asked something: they are known, and there is room."""
@@ -192,7 +203,8 @@ class Handled(Question):
         """
         self.may_answer_back(person, directory, now=now)
         sort = Sort.COMMENT if self.open_question is None else Sort.ANSWER
-        return self._with_comment(person.id, text, sort, now=now)
+        resumed = self._resume(now)
+        return resumed._with_comment(person.id, text, sort, now=now)  # noqa: SLF001 -- itself
 
     def may_answer_back(self, person: Person, directory: Directory, *, now: datetime) -> None:
         """Refuse whoever does not answer for the requester; see `answer_back`.
@@ -205,6 +217,35 @@ class Handled(Question):
         self._must_be_open(directory)
         self._must_be_in_time(now)
         self._must_be_requester(person, directory, "answer for them")
+
+    def _pause(self, now: datetime) -> Self:
+        """Stop the clock for the requester, where the policy lets a question do so."""
+        if self.terms is None or self.terms.clock is not Clock.PAUSE or self.paused is not None:
+            return self
+        most = self._given
+        return self._later(most).model_copy(update={"paused": now}) if most else self
+
+    def _resume(self, now: datetime) -> Self:
+        """Let the clock go on: what is left of the longest pause is taken away again."""
+        if self.paused is None:
+            return self
+        unused = min(now - self.paused, self._given) - self._given
+        return self._later(unused).model_copy(update={"paused": None})
+
+    def _later(self, more: timedelta) -> Self:
+        """Return it with the deadline, and the reminders that are to come, moved."""
+        come, left = self.reminders[: self.reminded], self.reminders[self.reminded :]
+        update = {
+            "deadline": None if self.deadline is None else self.deadline + more,
+            "reminders": (*come, *(one + more for one in left)),
+        }
+        return self.model_copy(update=update)
+
+    @property
+    def _given(self) -> timedelta:
+        """How long the present level is, by the clock."""
+        ladder = self.terms.ladder if self.terms is not None else ()
+        return ladder[self.level].within.by_the_clock if self.level < len(ladder) else timedelta()
 
     @property
     def next_due(self) -> datetime | None:
@@ -309,11 +350,9 @@ class Handled(Question):
     @property
     def time_to_add(self) -> timedelta:
         """How much may still be added to the end of this level."""
-        ladder = self.terms.ladder if self.terms is not None else ()
-        given = ladder[self.level].within.by_the_clock if self.level < len(ladder) else timedelta()
         here = (self.level, self.round)
         added = (one.more for one in self.extensions if (one.level, one.round) == here)
-        return max(given - sum(added, timedelta()), timedelta())
+        return max(self._given - sum(added, timedelta()), timedelta())
 
     def _released(self, *, by: str, why: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
         more: dict[str, JsonValue] = {"of": self.claimed.by if self.claimed else ""}

@@ -366,6 +366,28 @@ class Question(Value):
             if (asked.person in awaited if asked.person else asked.turn == self.turn)
         )
 
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """The ids of those whose answer is awaited and who got no card: every one was refused.
+
+        By the policy's word a person with an out-of-office reply got none either.
+        """
+        moves_on = self.terms is not None and (self.terms.on_out_of_office is OnOutOfOffice.DEFAULT)
+        place = [one for one in self.asked if not one.person and one.turn == self.turn]
+        found = []
+        for person in self.ballot.awaited:
+            cards = [*(one for one in self.asked if one.person == person), *place]
+            if cards and all(one.problem or (moves_on and one.away) for one in cards):
+                found.append(person)
+        return tuple(found)
+
+    @property
+    def can_be_met(self) -> bool:
+        """Whether those who can still answer at this level are enough to approve it."""
+        ballot = self.ballot
+        gone = {*self.unreached, *ballot.no}
+        return ballot.can_reach(one for one in (*ballot.own, *ballot.stay) if one not in gone)
+
     def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
         """Refuse whoever may not decide, or may not any more.
 

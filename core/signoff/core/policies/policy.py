@@ -61,6 +61,15 @@ class OnOutOfOffice(StrEnum):
     """The person counts as not reached: when that leaves nobody, the default is asked at once."""
 
 
+class Clock(StrEnum):
+    """What becomes of the deadline while the requester is asked something."""
+
+    RUN = "run"
+    """It stays where it is."""
+    PAUSE = "pause"
+    """It moves on by the time until the answer, at most by as long as the level is."""
+
+
 class InDoubt(StrEnum):
     """What happens to a call whose worker died while the tool ran."""
 
@@ -118,6 +127,7 @@ class Rules(Asking):
         on_timeout: What it means when nobody has answered to the end.
         repeat: How often the levels are gone through again.
         on_out_of_office: What an out-of-office reply of somebody who is asked means.
+        clock: What becomes of the deadline while the requester is asked something.
         in_doubt: What happens when a worker died while the tool ran.
         edits: What an approval with other values is worth.
         resume: When a pause that waits for several approvals goes on.
@@ -136,6 +146,7 @@ class Rules(Asking):
     on_timeout: OnTimeout = OnTimeout.REJECT
     repeat: int = Field(default=0, ge=0, le=10)
     on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
+    clock: Clock = Clock.RUN
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER

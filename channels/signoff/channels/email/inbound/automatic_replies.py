@@ -124,7 +124,7 @@ def _change(
                     person, channel, mail.subject[:_LONGEST_WHY] or mail.automatic, now=now
                 )
                 change.put(after, was=approval).note(events)
-                if not after.reachable:
+                if not (after.reachable and after.can_be_met):
                     route_again(change, after)
                 return change
     why = f"no person wrote it: {mail.automatic}"
