@@ -138,10 +138,11 @@ class Approval(Counted):
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
             terms = terms.model_copy(update={"at_least": at_least})
-        more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
+        begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
+        here = [one.key for one in asked if one.turn == begun.turn]
+        more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
         if terms.second_step:
             more["second_step"] = True
-        begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         if called := terms.called(begun.level):
             more["level"] = called
         approval = self._begin(begun, seats if start else (), now=now).model_copy(
