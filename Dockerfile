@@ -7,7 +7,7 @@ WORKDIR /src
 RUN python -m venv /opt/signoff && /opt/signoff/bin/pip install --upgrade pip
 # What it needs comes first, in a layer of its own: it changes less often than the code.
 COPY pyproject.toml constraints.txt ./
-RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = project['optional-dependencies']; print(*project['dependencies'], *(one for extra in extras.values() for one in extra if not one.startswith('signoff[')), sep='\n')" > requirements.txt \
     && /opt/signoff/bin/pip install --constraint constraints.txt --requirement requirements.txt
 COPY README.md LICENSE NOTICE ./
 COPY core core

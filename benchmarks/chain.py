@@ -14,9 +14,10 @@ from benchmarks.fleet import Child
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import LINKS
 from signoff.broker.celery import CeleryBell, make_celery
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.core.approvals.moves import Actor, Approve
 
 AT_ONCE = 32
 """How many requests the benchmark opens or answers at the same time."""
@@ -130,18 +131,18 @@ class Client:
     channels: Child
     bell: TimedBell = field(init=False)
     ledger: Ledger = field(init=False)
-    desk: Desk = field(init=False)
+    decisions: Decisions = field(init=False)
     cards: asyncio.Queue[str] = field(init=False, default_factory=asyncio.Queue)
 
     def __post_init__(self) -> None:
         self.bell = TimedBell(make_celery(self.url))
         self.ledger = Ledger(Store.open(self.url), self.bell)
-        self.desk = Desk(self.ledger, DIRECTORY)
+        self.decisions = Decisions(self.ledger, DIRECTORY)
         self.channels.hear = lambda words: self.cards.put_nowait(words[1])
 
     async def approve(self, approval: str) -> None:
         """Answer a card with yes."""
-        await self.desk.approve(approval, MARA, channel="email")
+        await self.decisions.take(approval, Approve(), Actor(MARA, "email"))
 
     async def answer_all(self, count: int, beside: Coroutine[Any, Any, object]) -> None:
         """Approve so many cards as they come, while something else goes on beside."""

@@ -27,11 +27,13 @@ from rich.console import Console
 from benchmarks.office import DIRECTORY, MARA, USER
 from benchmarks.process import quieten
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.submit import submit
+from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import Fallback
@@ -67,7 +69,7 @@ class Shop:
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         guard = GuardPlugin(ledger)
         self.ledger = ledger
-        self.desk = Desk(ledger, DIRECTORY)
+        self.decisions = Decisions(ledger, DIRECTORY)
         self.apps = Apps(AGENTS, session_service(f"sqlite:///{folder}/s.db", AGENTS), lambda: guard)
         self.crew = Crew(ledger, AdkRuntime(self.apps, guard))
 
@@ -84,7 +86,7 @@ class Shop:
 
     async def begin(self, side: str) -> Run:
         """Submit a run, and take it to its pause or its end."""
-        run = await self.desk.submit(APP, side, user=USER)
+        run = await submit(self.decisions.ledger, APP, side, user=USER)
         await self.crew.drain(stages.run(APP))
         return await self.ledger.run(run.id)
 
@@ -95,7 +97,7 @@ class Shop:
             terms = Fallback(ask=(MARA.id,)).terms({})
             asked, events = was.ask(terms, (card,), now=await self.ledger.now())
             await self.ledger.commit(Change().put(asked, was=was).note(events))
-            await self.desk.approve(asked.id, MARA, channel="email")
+            await self.decisions.take(asked.id, Approve(), Actor(MARA, "email"))
         await self.crew.drain(stages.resume(APP))
         return await self.ledger.run(run.id)
 

@@ -24,7 +24,7 @@ from benchmarks.office import DIRECTORY, MARA
 from benchmarks.pending import Pile
 from benchmarks.process import quieten
 from benchmarks.report import percentile
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.channels.gateway import make_gateway
@@ -58,9 +58,9 @@ class Visitors:
 
     def __init__(self, pile: Pile) -> None:
         self._ledger = pile.ledger
-        desk = Desk(pile.ledger, Directory([*DIRECTORY, _BOSS]))
+        decisions = Decisions(pile.ledger, Directory([*DIRECTORY, _BOSS]))
         self._app = make_gateway(pile.ledger)
-        self._app.include_router(make_inbox_router(desk, _SETTINGS))
+        self._app.include_router(make_inbox_router(decisions, _SETTINGS))
 
     async def fetch(self, person: Person, path: str, times: int) -> tuple[list[float], int]:
         """Return the milliseconds of each fetch of a page, and its bytes.

@@ -2,7 +2,7 @@
 
 In one process with its readers, on a Redis of its own; each side does the same answers:
 
-- decide: `Desk.approve`, one after the other: what the ledger alone can do;
+- decide: `Decisions.take`, one after the other: what the ledger alone can do;
 - read: mails stored, read in the readers, and decided, with nothing proven about their authors;
 - proven: the same with signatures (RSA, 2048 bits) verified here, the DNS answering at once;
 - bombs: as read, with mails of 1 MiB among them; only the others are counted.
@@ -34,7 +34,7 @@ from rich.console import Console
 
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -47,6 +47,7 @@ from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
 from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.core.approvals.approval import State
+from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.policies.policy import EmailProof, Fallback
 
@@ -129,10 +130,10 @@ class Office:
     ledger: Ledger
     readers: Readers
     author: Author
-    desk: Desk = field(init=False)
+    decisions: Decisions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.desk = Desk(self.ledger, DIRECTORY)
+        self.decisions = Decisions(self.ledger, DIRECTORY)
 
     async def round(self, side: str, count: int) -> float:
         """Answer so many requests in one of the ways, and return how many a second.
@@ -153,7 +154,7 @@ class Office:
     async def _decide(self, approvals: Sequence[str]) -> float:
         started = time.perf_counter()
         for one in approvals:
-            await self.desk.approve(one, MARA, channel="email", reason="fine by me")
+            await self.decisions.take(one, Approve(reason="fine by me"), Actor(MARA, "email"))
         return time.perf_counter() - started
 
     async def _answer(self, side: str, opened: Sequence[tuple[str, str]]) -> float:
@@ -166,7 +167,7 @@ class Office:
             raw = self.author.answer(token, date=date, signed=proven)
             await store(self.ledger, raw, sender=None, recipients=[])
         intake = Intake(
-            self.desk,
+            self.decisions,
             mailbox=MAILBOX,
             read=self.readers.read,
             authenticator=Authenticator(dkim=proven, txt=Published(self.author.records)),

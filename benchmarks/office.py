@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import Kind, Origin, ToolCall
 from signoff.core.approvals.run import Run
@@ -86,5 +86,5 @@ def open_pause(now: datetime, *, route: bool = True) -> Opened:
     change = Change().put(run, was=None).note(submitted.submitted())
     change.put(approval, was=None).note(events)
     if route:
-        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        change.send(RouteApproval(approval=approval.id))
     return Opened(run, approval, change)

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.copies import Template
 from benchmarks.office import DEFAULT, DIRECTORY, MARA, POLICIES, Opened, open_pause
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -21,8 +21,10 @@ from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.channels.pipeline.route import Router
 from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.approvals import deliveries
+from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 from signoff.testing import FakeChannel
 
 PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")
@@ -58,12 +60,12 @@ class Pile:
 
     url: str
     ledger: Ledger = field(init=False)
-    desk: Desk = field(init=False)
+    decisions: Decisions = field(init=False)
     ids: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(Store.open(self.url))
-        self.desk = Desk(self.ledger, DIRECTORY)
+        self.decisions = Decisions(self.ledger, DIRECTORY)
 
     async def grow(self, count: int) -> None:
         """Put in copies of one routed and delivered approval until so many wait."""
@@ -107,7 +109,7 @@ class Pile:
         self.ids[place] = self.ids[-1]
         self.ids.pop()
         started = time.perf_counter()
-        await self.desk.approve(chosen, MARA, channel=EMAIL)
+        await self.decisions.take(chosen, Approve(), Actor(MARA, EMAIL))
         took = (time.perf_counter() - started) * 1000
         await self.grow(len(self.ids) + 1)
         return took
@@ -154,6 +156,6 @@ def _delivered(opened: Opened) -> Change:
     for person in choice.people:
         issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length)
         receipt = f"fake:card:{approval.id}:{person.id}"
-        approval, events = approval.delivered(person.id, EMAIL, receipt, now=now)
+        approval, events = deliveries.delivered(approval, person.id, EMAIL, receipt, now=now)
         change.note(events)
     return change.put(approval, was=None)

@@ -22,16 +22,16 @@ from celery.apps.worker import Worker
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
 from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
+from signoff.broker.roster import Roster
 from signoff.broker.timers.reconciler import Reconciler
-from signoff.channels.pipeline import tasks as channel_tasks
+from signoff.broker.work import SendCard
+from signoff.channels import tasks as channel_tasks
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
-from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
@@ -138,14 +138,14 @@ def channels(url: str) -> None:
         channel.delivered.clear()
         # After the commit, as a person would: nobody answers a mail in the millisecond it leaves.
         for item in items:
-            if item.body["kind"] == Kind.CARD:
-                tell("card", item.body["approval"])
+            if isinstance(item.work, SendCard):
+                tell("card", item.work.approval)
 
     loop = LoopThread()
     channel_tasks.register(
         app, loop, {stages.ROUTE: router.drain, stage: lambda: drain(ledger, stage, work)}
     )
-    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, [stages.ROUTE, stage])
 
 
@@ -158,9 +158,9 @@ def timers(url: str, lease: str) -> None:
 
     def begin() -> None:
         sys.stdin.readline()
-        desk = Desk(ledger, DIRECTORY)
-        desk.cards = router.cards
-        loop.spawn(Reconciler(desk, lease=float(lease)).run_forever())
+        roster = Roster(ledger, DIRECTORY)
+        reconciler = Reconciler(roster, cards=router.cards, lease=float(lease))
+        loop.spawn(reconciler.run_forever())
 
     threading.Thread(target=begin, daemon=True).start()
     consume(app, [stages.ROUTE])
@@ -202,7 +202,7 @@ def _parts(url: str) -> tuple[Celery, Ledger]:
 def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
     loop = LoopThread()
     worker_tasks.register(app, loop, Crew(ledger, runtime, slots=THREADS))
-    loop.spawn(Reconciler(Desk(ledger, DIRECTORY)).run_forever())
+    loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, worker_tasks.stages_of(apps))
 
 

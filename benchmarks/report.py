@@ -124,8 +124,8 @@ def _idle(results: Results) -> Table:
     for name, values in (
         ("a  one hop: send called → task started", results.hops),
         ("e  answer committed → resume started", [one.from_commit for one in idles]),
-        ("e  Desk.approve called → resume started", [one.from_call for one in idles]),
-        ("e  Desk.approve returned → resume started", [one.from_return for one in idles]),
+        ("e  Decisions.take called → resume started", [one.from_call for one in idles]),
+        ("e  Decisions.take returned → resume started", [one.from_return for one in idles]),
     ):
         table.add_row(name, f"{median(values):.2f}", f"{percentile(values, 0.99):.2f}")
     return table

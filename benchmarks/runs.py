@@ -9,6 +9,7 @@ from benchmarks.chain import Client, Meter, Round
 from benchmarks.fleet import Child
 from benchmarks.office import APP, MESSAGE, USER
 from benchmarks.process import THREADS
+from signoff.broker.submit import submit
 from signoff.core.approvals.run import Run, RunState
 
 
@@ -56,7 +57,7 @@ class WholeRuns:
 
         async def submit_all() -> None:
             for _ in range(count):
-                runs.append(await client.desk.submit(APP, MESSAGE, user=USER))  # noqa: PERF401 -- one after the other
+                runs.append(await submit(client.decisions.ledger, APP, MESSAGE, user=USER))  # noqa: PERF401 -- one after the other
 
         cpu, started = self._meter.read(), time.perf_counter()
         await client.answer_all(count, submit_all())

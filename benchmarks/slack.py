@@ -3,7 +3,7 @@
 In one process, on a Redis of its own, with so many approvals pending; each side in turn:
 
 - commit: ``SET`` of as many bytes as an approval has, one after the other: what the disk allows;
-- decide: `Desk.approve`, without Slack;
+- decide: `Decisions.take`, without Slack;
 - click: the signed request of a click by HTTP, until its answer: by then the decision is stored;
 - hands: as many clicks on one card within a second; one decides, the others are answered.
 
@@ -31,7 +31,7 @@ from slack_sdk.signature import SignatureVerifier
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
 from benchmarks.report import percentile
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -44,6 +44,7 @@ from signoff.channels.slack.references import APPROVE, Reference, short
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback
@@ -70,11 +71,11 @@ class Office:
 
     ledger: Ledger
     http: httpx.AsyncClient
-    desk: Desk = field(init=False)
+    decisions: Decisions = field(init=False)
     waiting: list[Approval] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.desk = Desk(self.ledger, _PEOPLE)
+        self.decisions = Decisions(self.ledger, _PEOPLE)
 
     async def open(self, count: int) -> None:
         """Open so many, as asked in Slack."""
@@ -95,7 +96,7 @@ class Office:
 
     async def decide(self) -> None:
         """Approve one without Slack."""
-        await self.desk.approve(self.waiting.pop().id, MARA, channel="cli")
+        await self.decisions.take(self.waiting.pop().id, Approve(), Actor(MARA, "cli"))
 
     async def click(self) -> None:
         """Press the button of one."""
@@ -147,7 +148,7 @@ async def measure(
     """Measure everything and print it."""
     with EmbeddedRedis(folder / "redis", fsync=fsync) as server:
         ledger, web = Ledger(Store.open(server.url)), SlackWeb(_SETTINGS)
-        handler = SlackHandler(Desk(ledger, _PEOPLE), web, Identities(web, _PEOPLE))
+        handler = SlackHandler(Decisions(ledger, _PEOPLE), web, Identities(web, _PEOPLE))
         app = make_gateway(ledger)
         app.include_router(make_slack_router(_SETTINGS, handler))
         transport = httpx.ASGITransport(app)

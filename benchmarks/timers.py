@@ -92,7 +92,7 @@ class Crowd:
         await router.drain()
         delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
         await drain(self.ledger, stages.deliver(EMAIL), delivery.work)
-        approval, run = await self.ledger.pair(opened.approval.id)
+        approval, run, _ = await self.ledger.standing(opened.approval.id)
         template = Template.of(
             Change().put(run, was=None).put(approval, was=None),
             run=run.id.partition("_")[2],

@@ -53,16 +53,15 @@ _SYNCHRONOUS = (
 _SETTINGS_INTRO = """\
 # Settings
 
-Signoff reads `signoff.toml` from the working directory, or the file that `--config` or
-`SIGNOFF_CONFIG` names. An environment variable goes over the file. Its name is `SIGNOFF_`, the
-section, two underscores and the key, in capitals: `SIGNOFF_REDIS__URL`. Lists and tables are
-written as JSON there. Secrets belong into the environment.
+Signoff reads `signoff.toml` from the working directory, or the file in `--config` or
+`SIGNOFF_CONFIG`. Environment variables override the file. Their names are `SIGNOFF_`, the section,
+two underscores and the key, in capitals: `SIGNOFF_REDIS__URL`. Lists and tables are JSON there. Put
+secrets into the environment.
 
-`signoff config check` says what is wrong, where, and what to do. `signoff config schema` prints a
-JSON schema, for editors. An unknown key is an error.
+`signoff config check` reports errors and how to fix them. `signoff config schema` prints a JSON
+schema for editors. Unknown keys are errors.
 
-Durations are written like `30m`, `4h`, `2d` or `1h30m`. Relative paths start at the folder of the
-settings file.
+Durations look like `30m`, `4h`, `2d` or `1h30m`. Relative paths are relative to the settings file.
 
 This page is generated from the code by `make docs`.
 """
@@ -70,8 +69,8 @@ This page is generated from the code by `make docs`.
 _CLI_INTRO = """\
 # The command line
 
-`signoff --help` and `signoff COMMAND --help` say the same as this page, which is generated from
-the code by `make docs`.
+`signoff --help` and `signoff COMMAND --help` print the same information. This page is generated
+from the code by `make docs`.
 """
 
 
@@ -120,7 +119,8 @@ def settings_page() -> str:
     """Return the reference of the settings."""
     from signoff.cli.config.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
-    sections = (_section(*one) for one in _tables("", Settings))
+    shared: dict[tuple[str, str], str] = {}
+    sections = (_section(*one, shared) for one in _tables("", Settings))
     return "\n".join([_SETTINGS_INTRO, *sections])
 
 
@@ -151,20 +151,47 @@ def _plain_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {key: field for key, field in fields if _model_of(field.annotation)[0] is None}
 
 
-def _section(name: str, model: type[BaseModel], many: bool) -> str:
+def _section(
+    name: str, model: type[BaseModel], many: bool, shared: dict[tuple[str, str], str]
+) -> str:
+    """Return the table of a section; rows that an earlier section has are only named.
+
+    Args:
+        name: The section.
+        model: Its model.
+        many: Whether there may be several.
+        shared: By the owner and the row of a key, the section that has it; added to.
+    """
     title = f"[[{name}]]" if many else f"[{name}]"
     lines = [f"## `{title}`", "", _summary(model), ""]
     if many:
         variable = f"SIGNOFF_{name.upper().replace('.', '__')}"
-        lines += [f"As often as needed. In the environment: `{variable}`, as JSON.", ""]
-    lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += [f"Repeat it as needed. In the environment: `{variable}`, as JSON.", ""]
+    rows, same = [], dict[str, list[str]]()
     # The default has the same keys as a policy, and says of them only what is different.
     notes = _attributes(Policy) | _attributes(model)
     for key, field in _own_first(model):
         meaning = " ".join((field.description or notes.get(key, "")).replace("``", "`").split())
         row = (f"`{field.alias or key}`", _kind(field.annotation), _default(field), _cell(meaning))
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join([*lines, ""])
+        line = f"| {' | '.join(row)} |"
+        first = shared.setdefault((_owner(model, key), line), title)
+        if first == title:
+            rows.append(line)
+        else:
+            same.setdefault(first, []).append(row[0])
+    if rows:
+        lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows, ""]
+    for first, keys in same.items():
+        lines += [
+            f"As in [`{first}`](#{first.strip('[]').replace('.', '').lower()}): {', '.join(keys)}.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _owner(model: type[BaseModel], key: str) -> str:
+    """Return the class that declares a key."""
+    return next(one.__qualname__ for one in model.__mro__ if key in one.__annotations__)
 
 
 def _summary(model: type[BaseModel]) -> str:

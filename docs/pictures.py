@@ -264,4 +264,4 @@ def shoot(found: Mapping[str, tuple[str, int, int]], *, scale: float = 1) -> Non
 
 if __name__ == "__main__":
     shoot(pictures())
-    shoot(mail_pictures(), scale=1.5)
+    shoot(mail_pictures(), scale=1.3)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall

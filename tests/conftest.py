@@ -13,7 +13,7 @@ import redis
 import structlog
 
 from builders import NOON, Snapshot, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store

@@ -18,9 +18,9 @@ from pydantic import SecretStr
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
+from deciding import Desk
 from served import listening
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from builders import people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway

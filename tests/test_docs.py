@@ -174,15 +174,17 @@ def test_what_is_generated_is_up_to_date(name: str) -> None:
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    """No setting is left out, and each one says what it is for."""
-    rows = re.findall(
-        r"^\| `(\w+)` \|.*\| (.*) \|$",
-        (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    keys = [key.rpartition(".")[2] for key in generator().settings_keys()]
-    assert [name for name, _ in rows] == keys
-    assert [name for name, meaning in rows if not meaning] == []
+    """No setting is left out of its section, and each has a meaning there or in a section above."""
+    text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    listed: list[str] = []
+    for section in text.split("\n## `")[1:]:
+        name = section.partition("`")[0].strip("[]")
+        rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", section, re.MULTILINE)
+        assert [key for key, meaning in rows if not meaning] == []
+        same = re.findall(r"^As in \[`[^`]+`\]\(\S+\): (.*)\.$", section, re.MULTILINE)
+        keys = [key for key, _ in rows] + re.findall(r"`(\w+)`", " ".join(same))
+        listed += [f"{name}.{key}" for key in keys]
+    assert sorted(listed) == sorted(generator().settings_keys())
 
 
 def test_every_event_is_in_the_reference() -> None:
@@ -218,3 +220,17 @@ def test_every_make_target_that_is_mentioned_exists() -> None:
             r"(?:^|`)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE
         ):
             assert code in targets, f"{page.name}: make {code}"
+
+
+def test_every_attack_of_the_security_model_has_its_tests() -> None:
+    """Each row of the tables of attacks names tests that there are."""
+    page = (ROOT / "docs/explanation/security.md").read_text(encoding="utf-8")
+    tried = page.partition("## Attacks that were tried")[2].partition("## What Signoff cannot")[0]
+    rows = [
+        line for line in tried.splitlines() if line.startswith("| ") and "| tests |" not in line
+    ]
+    assert len(rows) > 40
+    for row in rows:
+        named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
+        assert named, row
+        assert [name for name in named if not list((ROOT / "tests").glob(name))] == []

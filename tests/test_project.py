@@ -142,7 +142,7 @@ PUBLIC = {
         "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
         "approval_id"
     ),
-    "signoff.core.policies.selection": "Choice choose",
+    "signoff.core.routing.selection": "Choice choose",
     "signoff.core.policies.policy": "Fallback OnTimeout Policy Terms",
     "signoff.core.directory.people": "Directory Person",
     "signoff.core.approvals.run": "RUN_TRANSITIONS Run RunState",
@@ -150,7 +150,7 @@ PUBLIC = {
     "signoff.core.cards.card": "Card Row card",
     "signoff.broker.ledger.change": "Change Item",
     "signoff.broker.effects": "settle",
-    "signoff.broker.decisions": "Desk",
+    "signoff.broker.decisions": "Decisions",
     "signoff.broker.ledger.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
     "signoff.broker.ledger.store": "Clock Store",
     "signoff.broker.celery": "CeleryBell make_celery queues",

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import httpx
 from fastapi import APIRouter, HTTPException, Request
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.text_channel import shown_in, take_text, text_of
 from signoff.channels.web.problems import read_body
@@ -50,7 +50,7 @@ class Mattermost:
             later = status == 429 or status >= 500 or isinstance(error, httpx.TransportError)
             return Retry(0, repr(error)) if later else Refused(repr(error))
 
-    def routes(self, desk: Desk) -> APIRouter:
+    def routes(self, decisions: Decisions) -> APIRouter:
         """Return what the gateway serves: the address of the slash command."""
         router = APIRouter()
 
@@ -60,6 +60,6 @@ class Mattermost:
             if not hmac.compare_digest(form.get("token", "").encode(), self.secret.encode()):
                 raise HTTPException(401)
             who, text, source = (form.get(key, "") for key in ("user_id", "text", "trigger_id"))
-            return {"text": await take_text(desk, self.name, who, text, source=source)}
+            return {"text": await take_text(decisions, self.name, who, text, source=source)}
 
         return router

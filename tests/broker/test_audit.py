@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store

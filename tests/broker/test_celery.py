@@ -106,9 +106,9 @@ async def test_a_worker_hears_the_bell(
     ledger.bell = CeleryBell(celery)
     with run_worker():
         assert await done(ledger, 1) == {"ready"}
-        await ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+        await ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
         assert await done(ledger, 2) == {"a", "b"}
-        await ledger.commit(Change().send("route", "c", {"text": "x" * 100_000}))
+        await ledger.commit(Change().send_raw("route", "c", {"text": "x" * 100_000}))
         assert await done(ledger, 1) == {"c"}
     assert (await ledger.backlog()) == {"route": 0}
     assert purge(celery) == 0
@@ -122,7 +122,7 @@ async def test_doorbells_that_are_lost_cost_nothing(
 ) -> None:
     """With every message thrown away, the work is in the ledger, and the reconciler rings again."""
     still_ledger.bell = CeleryBell(celery)
-    await still_ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+    await still_ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
     assert purge(celery) == 1
     with run_worker():
         assert await done(still_ledger, 1) == {"ready"}
@@ -137,7 +137,7 @@ async def test_doorbells_that_are_doubled_cost_nothing(
 ) -> None:
     """However often it rings, an item is handed out once."""
     bell = CeleryBell(celery)
-    await ledger.commit(Change().send("route", "a", {}))
+    await ledger.commit(Change().send_raw("route", "a", {}))
     for _ in range(20):
         bell.ring_now("route")
     with run_worker():
@@ -234,13 +234,13 @@ async def test_what_others_put_into_a_queue_ends_nothing(
         assert await done(ledger, 1) == {"ready"}
         for name, (body, options) in FOREIGN.items():
             publish(celery, body, **options)
-            await ledger.commit(Change().send("route", name, {}))
+            await ledger.commit(Change().send_raw("route", name, {}))
             assert await done(ledger, 1) == {name}
         if broker_url.startswith("redis:"):
             with redis.Redis.from_url(broker_url) as client:
                 for raw in RAW:
                     client.lpush(stages.queue(stages.ROUTE), raw)
-            await ledger.commit(Change().send("route", "raw", {}))
+            await ledger.commit(Change().send_raw("route", "raw", {}))
             assert await done(ledger, 1) == {"raw"}
     assert purge(celery) == 0
     if broker_url.startswith("redis:"):
@@ -255,10 +255,10 @@ async def test_a_broker_that_is_away(
     """The commit stands, nothing is raised, and the next commits do not try in vain."""
     app = make_celery(scheme.format(free_port()))
     ledger.bell = CeleryBell(app)
-    await ledger.commit(Change().send("route", "a", {}))
+    await ledger.commit(Change().send_raw("route", "a", {}))
     sent: list[str] = []
     monkeypatch.setattr(app, "send_task", lambda name, **_: sent.append(name))
-    await ledger.commit(Change().send("other", "a", {}))
+    await ledger.commit(Change().send_raw("other", "a", {}))
     assert sent == []
     assert await ledger.backlog() == {"other": 1, "route": 1}
     app.close()

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger

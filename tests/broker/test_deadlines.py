@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, make_call, make_origin, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger, Standing
 from signoff.core.approvals.approval import Approval, Asked, State
@@ -17,7 +17,7 @@ from signoff.core.base.durations import Span
 from signoff.core.base.errors import Escalated, SignoffError, TooLate
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused, people
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.reconciler import Reconciler
@@ -66,7 +66,7 @@ async def test_the_reconciler_ends_what_is_due(
 ) -> None:
     """The call is rejected by the deadline, its run goes on, and the cards are told."""
     run, (approval,) = await paused(still_ledger, within=HOUR)
-    reconciler = Reconciler(still_desk)
+    reconciler = Reconciler(still_desk.roster)
     assert await reconciler.once() == 0
     clock.advance(HOUR)
     assert await reconciler.once() == 1
@@ -84,9 +84,9 @@ async def test_what_stays_open_is_marked_once(
     """It is overdue in the history, waits without a deadline, and can be approved."""
     _, (approval,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
     clock.advance(HOUR)
-    assert await Reconciler(still_desk).once() == 1
+    assert await Reconciler(still_desk.roster).once() == 1
     clock.advance(HOUR)
-    assert await Reconciler(still_desk).once() == 0
+    assert await Reconciler(still_desk.roster).once() == 0
     whats = [event.what for event in await still_ledger.history(approval.id)]
     assert whats.count(What.OVERDUE) == 1
     assert [one.id for one in await still_ledger.pending()] == [approval.id]
@@ -102,7 +102,7 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others(
     store = still_ledger.store
     await store.client.set(f"{store.prefix}approval:{bad.id}", "9 x {}")
     clock.advance(HOUR * 2)
-    assert await Reconciler(still_desk).once() == 2
+    assert await Reconciler(still_desk.roster).once() == 2
     assert (await still_ledger.approval(good.id)).state is State.TIMED_OUT
     clock.advance(timedelta(seconds=10))
     assert await still_ledger.due() == [bad.id]
@@ -139,7 +139,7 @@ async def test_a_ledger_that_is_away_is_waited_for(
     run, _ = await paused(still_ledger, within=HOUR)
     clock.advance(HOUR)
     running = asyncio.create_task(
-        Reconciler(Desk(FlakyLedger(still_ledger.store), people()), cycle=0).run_forever()
+        Reconciler(Desk(FlakyLedger(still_ledger.store), people()).roster, cycle=0).run_forever()
     )
     async for event in follow(still_ledger.store, subject=run.id):
         if event.what is What.TIMED_OUT:

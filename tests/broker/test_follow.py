@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from builders import paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger import follow as module
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger

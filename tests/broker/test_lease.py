@@ -21,7 +21,7 @@ LEASE = 0.3
 @pytest.fixture
 async def item(ledger: Ledger) -> Item:
     """An item that is leased to us for a minute, and the lease of its session with it."""
-    await ledger.commit(Change().send("run.finance", "r", {}))
+    await ledger.commit(Change().send_raw("run.finance", "r", {}))
     item = (await ledger.claim("run.finance")).items[0]
     await ledger.take_lease(KEY, item.token, lease=60)
     return item

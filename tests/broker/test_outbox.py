@@ -34,7 +34,9 @@ def bell(still_ledger: Ledger) -> CountingBell:
 
 async def put(ledger: Ledger, *ids: str, after: float = 0) -> None:
     """Put items into the stage `route`, each by a commit of its own."""
-    await ledger.commit_all([Change().send("route", one, {"id": one}, after=after) for one in ids])
+    await ledger.commit_all(
+        [Change().send_raw("route", one, {"id": one}, after=after) for one in ids]
+    )
 
 
 async def take(ledger: Ledger, **how: object) -> list[Item]:
@@ -138,8 +140,8 @@ async def test_one_commit_rings_each_of_its_stages(
     still_ledger: Ledger, bell: CountingBell
 ) -> None:
     """Stages have bells of their own."""
-    change = Change().send("a", "1", {}).send("b", "1", {}).send("a", "2", {})
-    await still_ledger.commit(change.send("later", "1", {}, after=60))
+    change = Change().send_raw("a", "1", {}).send_raw("b", "1", {}).send_raw("a", "2", {})
+    await still_ledger.commit(change.send_raw("later", "1", {}, after=60))
     assert bell.rung == ["a", "b"]
 
 

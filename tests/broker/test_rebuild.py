@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
+from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.run import RunState
 
 INDEXES = ("approvals", "waiting", "decided", "runs", "sessions", "inbox:mara", "inbox:cleo")
@@ -90,8 +91,8 @@ async def test_work_that_has_vanished_comes_back(ledger: Ledger, desk: Desk) -> 
     await rebuild(ledger)
     (run_item,) = (await ledger.claim("run.finance")).items
     (resume_item,) = (await ledger.claim("resume.finance")).items
-    assert run_item.body == {"run": queued.id}
-    assert resume_item.body == {"run": answered.id, "pause": 1}
+    assert run_item.work == StartRun(app="finance", run=queued.id)
+    assert resume_item.work == ResumeRun(app="finance", run=answered.id, pause=1)
 
 
 async def test_it_gives_way_to_those_who_work(ledger: Ledger, desk: Desk) -> None:

@@ -15,9 +15,9 @@ import redis.asyncio
 import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
+from deciding import Desk
 from services import plain_redis
 from signoff.broker import health, heartbeat
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis, find_server, free_port, running_url
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -101,7 +101,7 @@ async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:
     """They are loaded again, and those of a batch that were carried out are not done twice."""
-    await ledger.commit(Change().send("route", "a", {}).send("route", "b", {}))
+    await ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
     await ledger.store.client.script_flush()
     problems = await ledger.commit_all([Change().put_raw("x", "1"), Change().put_raw("y", "1")])
     assert problems == [None, None]

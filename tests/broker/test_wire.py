@@ -29,7 +29,6 @@ async def client(server: EmbeddedRedis) -> AsyncIterator[redis.asyncio.Redis]:
     """A client on an empty database."""
     async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as one:
         await one.flushall()
-        await one.config_resetstat()
         yield one
 
 

@@ -26,10 +26,10 @@ from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin
 from channels.writing import Post
-from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.channels.inbox.settings import InboxSettings
@@ -261,7 +261,7 @@ class Channels:
         submitted = await self.ledger.run(run.id)
         change = Change().put(approval, was=None).note(events).ack(claim.items[0])
         change.put(submitted.paused([approval.id]), was=submitted)
-        change.send(stages.ROUTE, approval.id, {"approval": approval.id})
+        change.send(RouteApproval(approval=approval.id))
         await self.ledger.commit(change)
         return await self.ledger.approval(approval.id)
 

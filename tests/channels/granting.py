@@ -7,16 +7,15 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from builders import MARA, make_call, make_origin, people
-from signoff.broker.decisions import Desk
-from signoff.broker.grants import Grants
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.grants.grant import Grant
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 
 RULES = GrantRules(
     who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"
@@ -45,7 +44,7 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
         submitted_at=now,
     ).paused([approval.id])
     change = Change().put(run, was=None).put(approval, was=None).note(events)
-    change.send("route", f"route:{approval.id}", {"approval": approval.id})
+    change.send(RouteApproval(approval=approval.id))
     await ledger.commit(change)
     return approval
 
@@ -60,5 +59,4 @@ async def asked(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
 async def given(ledger: Ledger, *, uses: int = 10, span: timedelta = timedelta(hours=4)) -> Grant:
     """Return a grant of Mara's for reimbursements like one of 100."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
-    return await grants.give(first.id, MARA, channel="cli", span=span, uses=uses)
+    return await Desk(ledger, people()).give(first.id, MARA, channel="cli", span=span, uses=uses)

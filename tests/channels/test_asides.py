@@ -8,13 +8,13 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.writing import subject_of
-from signoff.broker.collaboration import Handling
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.text_channel import text_of
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.events import What
@@ -234,9 +234,9 @@ async def test_what_is_not_handed_on(office, text, problem):
 async def test_the_operator_hands_on_and_reminds(office):
     """Whoever had the place is told; those who are awaited get a reminder with a fresh token."""
     approval, _ = await cards(office)
-    handling, root = Handling(office.desk), Operator(name="root (cli)")
-    await handling.reassign(approval.id, root, of=MARA, to=DAN, reason="ill")
-    await handling.remind(approval.id, root)
+    root = Operator(name="root (cli)")
+    await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="ill"), root)
+    await office.desk.made(approval.id, moves.Remind(), root)
     office.channel.delivered.clear()
     await office.router.drain()
     await office.delivery.drain()
@@ -252,9 +252,9 @@ async def test_the_operator_hands_on_and_reminds(office):
 async def test_a_claim_that_ran_out_is_released_by_the_clockwork(still_channels, clock):
     """Half an hour later anybody may decide again, and the audit says why."""
     approval, _ = await still_channels.ask()
-    await Handling(still_channels.desk).claim(approval.id, MARA)
+    await still_channels.desk.made(approval.id, moves.Claim(), MARA)
     clock.advance(timedelta(minutes=29))
-    reconciler = Reconciler(still_channels.desk)
+    reconciler = Reconciler(still_channels.desk.roster)
     assert await reconciler.once() == 0
     clock.advance(timedelta(minutes=1))
     await reconciler.once()

@@ -7,17 +7,15 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import CLEO, MARA, people
+from builders import CLEO, MARA
 from channels.writing import subject_of
-from signoff.broker.decisions import Desk
 from signoff.broker.grants import Grants
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import GrantRules, Policy
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
@@ -156,7 +154,7 @@ async def test_what_is_unclear_or_too_far_is_asked_about(office, words: str, why
     assert (await office.ledger.approval(first.id)).state is State.PENDING
     await says(office, MARA, told.token, "approve")
     assert (await office.ledger.approval(first.id)).state is State.APPROVED
-    assert await Grants(Desk(office.ledger, people())).all() == []
+    assert await Grants(office.ledger).all() == []
 
 
 async def test_who_may_decide_and_not_grant_is_told(office) -> None:
@@ -197,5 +195,5 @@ async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(off
     assert "Cleo Park" in told.headline
     assert (await office.ledger.approval(second.id)).decision.by == "cleo"
     assert first.id.removeprefix("ap_") == (
-        (await Grants(Desk(office.ledger, people())).all())[0].id.removeprefix("gr_")
+        (await Grants(office.ledger).all())[0].id.removeprefix("gr_")
     )

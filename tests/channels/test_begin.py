@@ -8,8 +8,9 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.conftest import Channels
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.timers.due import Due
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.events import What
 from signoff.core.base.durations import Span
@@ -37,7 +38,7 @@ async def test_the_cards_are_the_same(
     opened = await still_channels.open()
     await router.drain()
     desk = Desk(ledger, people())
-    desk.cards = router.cards if here else None
+    desk.due = Due(desk.roster, router.cards if here else None)
     clock.advance(HOUR)
     await desk.time_out(opened.id)
     assert bool((await ledger.backlog())[stages.ROUTE]) is not here

@@ -233,9 +233,9 @@ async def test_one_bad_item_stops_nobody(channels):
     await channels.router.drain()
     change = Change()
     body = {"approval": approval.id, "person": "mara"}
-    change.send(stages.deliver("email"), "bad-1", {**body, "kind": "poem"})
-    change.send(stages.deliver("email"), "bad-2", {**body, "kind": "notice"})
-    change.send(stages.deliver("email"), "bad-3", {"kind": "card", "approval": "ap_ghost"})
+    change.send_raw(stages.deliver("email"), "bad-1", {**body, "kind": "poem"})
+    change.send_raw(stages.deliver("email"), "bad-2", {**body, "kind": "notice"})
+    change.send_raw(stages.deliver("email"), "bad-3", {"kind": "card", "approval": "ap_ghost"})
     await channels.ledger.commit(change)
 
     await channels.delivery.drain()
@@ -287,7 +287,7 @@ async def test_twenty_people_asked_about_one_approval_are_all_noted(channels, di
 
 async def test_a_slow_delivery_keeps_its_lease(ledger):
     """While a batch is being worked on, nobody else is given its items."""
-    await ledger.commit(Change().send("slow", "one", {}).send("slow", "two", {}))
+    await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     claim = await ledger.claim("slow", lease=0.3)
     prolonged = asyncio.Event()
     extend, seen = ledger.extend, []
@@ -307,7 +307,7 @@ async def test_a_slow_delivery_keeps_its_lease(ledger):
 @pytest.mark.parametrize("done", ["ack", "retry"])
 async def test_what_is_done_is_not_kept(ledger, done):
     """The lease of an item that was acknowledged or put back is not prolonged."""
-    await ledger.commit(Change().send("slow", "one", {}).send("slow", "two", {}))
+    await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     one, two = (await ledger.claim("slow", lease=0.3)).items
     change = Change().ack(one) if done == "ack" else Change().retry(one, after=0)
     await ledger.commit(change)

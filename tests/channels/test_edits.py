@@ -9,14 +9,15 @@ import pytest
 from builders import CLEO, MARA, NOON, make_approval, people
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.channels.words.phrases import outcome
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.reply_context import context_of
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import Edits, Fallback
-from signoff.core.replies.context import context_of
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 
@@ -107,7 +108,7 @@ async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
         submitted_at=NOON,
     ).paused([approval.id])
     change = Change().put(run, was=None).put(approval, was=None)
-    change.send("route", f"route:{approval.id}", {"approval": approval.id})
+    change.send(RouteApproval(approval=approval.id))
     await ledger.commit(change)
     router = Router(
         ledger,

@@ -14,10 +14,10 @@ from signoff.broker.absences import People
 from signoff.broker.api_tokens import create
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.two_step import Assurance
-from signoff.core.directory.access import Scope
+from signoff.core.approvals.parts import Assurance
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.policies.policy import Policy

@@ -9,10 +9,11 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
+from signoff.broker.work import SendNotice
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -32,10 +33,10 @@ async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger)
     assert (done.decision.by, done.decision.channel) == ("mara", "grant")
     assert (await ledger.run("run_second")).state is RunState.ANSWERED
     sent = (await ledger.claim("deliver.email")).items
-    assert [(one.body["kind"], one.body["person"]) for one in sent] == [("notice", "mara")]
+    assert [(type(one.work), one.work.person) for one in sent] == [(SendNotice, "mara")]
     kinds = [event.what for event in await ledger.history(done.id)]
     assert kinds == [What.OPENED, What.APPROVED, What.GRANT_USED]
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     assert [one.id for one in await grants.uses(grant)] == [done.id]
     assert (await grants.get(done.decision.grant)).left == 9
 
@@ -65,10 +66,10 @@ async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
     """Whoever routes them, and however many at once: ten are decided by it, forty are asked."""
     grant = await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
-    grants = [Grants(Desk(ledger, people())) for _ in calls]
+    grants = [Grants(ledger) for _ in calls]
     rules = router(ledger)._rules_of
     done = await asyncio.gather(
-        *(one.decide(call.id, rules) for one, call in zip(grants, calls, strict=True))
+        *(one.decide(call.id, rules, people()) for one, call in zip(grants, calls, strict=True))
     )
     assert sum(one is not None for one in done) == 10
     assert (await grants[0].get(grant.id)).state(await ledger.now()) == "used up"
@@ -91,20 +92,20 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
     """Uses that race with the revocation come before it, or are asked about."""
     grant = await given(ledger, uses=20)
     calls = [await opened(ledger, str(number)) for number in range(20)]
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     rules = router(ledger)._rules_of
     *done, revoked = await asyncio.gather(
-        *(grants.decide(call.id, rules) for call in calls[:10]),
-        grants.revoke(grant.id, by="olga", why="enough"),
+        *(grants.decide(call.id, rules, people()) for call in calls[:10]),
+        Desk(ledger, people()).take_back(grant.id, by="olga", why="enough"),
     )
     assert revoked.revoked_by == "olga"
     assert sum(one is not None for one in done) == revoked.used
     assert (await grants.get(grant.id)).used == revoked.used
-    assert not any([await grants.decide(call.id, rules) for call in calls[10:]])
+    assert not any([await grants.decide(call.id, rules, people()) for call in calls[10:]])
     trail = [event.what for event in await ledger.history(grant.approval)]
     assert trail[-1] is What.GRANT_REVOKED
     with pytest.raises(GrantRefused, match="revoked already"):
-        await grants.revoke(grant.id, by="olga", why="twice")
+        await Desk(ledger, people()).take_back(grant.id, by="olga", why="twice")
 
 
 async def test_it_ends_by_the_clock_of_the_commit(
@@ -113,14 +114,14 @@ async def test_it_ends_by_the_clock_of_the_commit(
     """A grant that was good when it was looked up, and has ended since, decides nothing."""
     await given(still_ledger, span=HOUR)
     call = await opened(still_ledger, "second")
-    grants = Grants(Desk(still_ledger, people()))
+    grants = Grants(still_ledger)
     rules = router(still_ledger)._rules_of
 
     def slowly(approval, now):  # type: ignore[no-untyped-def]
         clock.advance(HOUR)
         return rules(approval, now)
 
-    assert await grants.decide(call.id, slowly) is None
+    assert await grants.decide(call.id, slowly, people()) is None
     assert (await still_ledger.approval(call.id)).state is State.PENDING
 
 
@@ -137,13 +138,13 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
 async def test_nobody_else_gives_one(ledger: Ledger) -> None:
     """Not asked, not named, too far: nothing is done, and the call still waits."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
+    desk, grants = Desk(ledger, people()), Grants(ledger)
     with pytest.raises(NotAnApprover):
-        await grants.give(first.id, CLEO, channel="cli", span=HOUR)
+        await desk.give(first.id, CLEO, channel="cli", span=HOUR)
     with pytest.raises(GrantRefused, match="8h at most"):
-        await grants.give(first.id, MARA, channel="cli", span=9 * HOUR)
+        await desk.give(first.id, MARA, channel="cli", span=9 * HOUR)
     with pytest.raises(GrantRefused, match="limit"):
-        await grants.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
+        await desk.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
     assert (await ledger.approval(first.id)).state is State.PENDING
     assert await grants.all() == []
     with pytest.raises(GrantNotFound):
@@ -153,9 +154,9 @@ async def test_nobody_else_gives_one(ledger: Ledger) -> None:
 async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
     """However often it is asked for, also at the same time: the count is not doubled."""
     first = await asked(ledger, "first")
-    grants = Grants(Desk(ledger, people()))
+    grants = Grants(ledger)
     tries = await asyncio.gather(
-        *(grants.give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
+        *(Desk(ledger, people()).give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
         return_exceptions=True,
     )
     assert len([one for one in tries if not isinstance(one, Exception)]) == 1
@@ -166,13 +167,13 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
     """Whoever approved may say so later; a call that was rejected gives none."""
-    desk, grants = Desk(ledger, people()), Grants(Desk(ledger, people()))
+    desk = Desk(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
     await desk.approve(yes.id, MARA, channel="email")
     await desk.reject(no.id, MARA, channel="email", reason="too dear")
-    assert (await grants.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
-    with pytest.raises(GrantRefused, match="rejected by"):
-        await grants.give(no.id, MARA, channel="cli", span=HOUR)
+    assert (await desk.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
+    with pytest.raises(AlreadyDecided, match="rejected by"):
+        await desk.give(no.id, MARA, channel="cli", span=HOUR)
 
 
 async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:

@@ -130,7 +130,8 @@ async def test_what_is_not_understood_is_asked_again(channels, template, text, p
     (told,) = await take(channels, reply(token, text))
 
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert What.NOT_UNDERSTOOD in await channels.whats(approval)
+    (*_, noted) = await channels.whats(approval)
+    assert noted in {What.NOT_UNDERSTOOD, What.REFUSED_ANSWER}
     assert told.kind is Kind.NOTICE
     assert told.headline.startswith("Nothing is decided yet")
     assert problem in told.text
@@ -271,7 +272,7 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
 
 async def test_the_requester_cannot_decide_by_mail(channels, directory):
     """Somebody who turns out to be the requester is told that it is not theirs to decide."""
-    from signoff.broker.decisions import Desk
+    from deciding import Desk
     from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
@@ -284,7 +285,7 @@ async def test_the_requester_cannot_decide_by_mail(channels, directory):
 
 async def test_a_person_who_left_decides_nothing(channels):
     """Who is no longer in the settings cannot decide, whatever token there is."""
-    from signoff.broker.decisions import Desk
+    from deciding import Desk
     from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
@@ -435,3 +436,24 @@ async def test_no_text_breaks_the_intake(channels, text):
     await take(channels, raw)
     async with channels.ledger.store.translated_client() as client:
         assert not await client.keys(f"{channels.ledger.store.prefix}quarantine:*")
+
+
+async def test_a_mail_is_read_once(channels):
+    """Which card it answers stands in its header; the lines of that card are then asked for."""
+    approval, token = await channels.ask()
+    reads: list[bytes] = []
+
+    async def read(raw, sent_to, /):
+        reads.append(raw)
+        return await intake_module.read_here(raw, sent_to)
+
+    def lines(one, person):
+        assert (one.id, person) == (approval.id, MARA.id)
+        return {"Please answer this card."}
+
+    intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines, read=read)
+    raw = reply(token, "approve\nPlease answer this card.")
+    await store(channels.ledger, raw, sender="mara@example.com", recipients=())
+    await intake.drain()
+    assert len(reads) == 1
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED

@@ -98,7 +98,7 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels):
     """In a channel of one's own it is the platform that says who writes."""
     approval, _ = await channels.ask()
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
-    channels.desk.directory = Directory(
+    channels.desk.roster.directory = Directory(
         [mara, *(one for one in channels.directory if one.id != "mara")]
     )
     await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")

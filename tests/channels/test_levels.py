@@ -10,7 +10,7 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_intake import reply, take
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
 from signoff.channels.pipeline.route import Router
@@ -51,7 +51,7 @@ class Floor:
     async def wait(self, time: timedelta) -> None:
         """Let time go by, and the clockwork run."""
         self.clock.advance(time)
-        await Reconciler(self.channels.desk).once()
+        await Reconciler(self.channels.desk.roster).once()
         await self.settle()
 
     async def settle(self) -> None:

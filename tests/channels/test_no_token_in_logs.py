@@ -1,6 +1,5 @@
 """Whoever reads the logs cannot answer for others: no way of a mail writes a token into them."""
 
-import asyncio
 import base64
 import hmac
 import json
@@ -11,12 +10,11 @@ import aiosmtplib
 import httpx
 
 from channels.test_intake import MAILBOX, reply
-from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.intake import Intake, read_here
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.inbound.quarantine import list_quarantine
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.webhook import PATH, make_mail_router
-from signoff.channels.email.parsing.reading import read_mail
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
 from signoff.channels.email.settings import WebhookSettings as Webhook
 from signoff.channels.gateway import make_gateway
@@ -70,12 +68,12 @@ async def test_no_way_of_a_mail_writes_a_token(channels, log_output, caplog):
     local, _, domain = MAILBOX.partition("@")
     address = f"{local}+{token}@{domain}"
 
-    async def read(raw, sent_lines=(), /):
+    async def read(raw, sent_to, /):
         if b"unreadable" in raw:
             raise UnreadableMail(f"A field holds {address}.")
         if b"broken" in raw:
             raise KeyError(address)
-        return await asyncio.to_thread(read_mail, raw, sent_lines)
+        return await read_here(raw, sent_to)
 
     limits = LimitSettings(per_token=5)
     texts = ("banana", "unreadable", "broken", "approve", "too much", "refused", "refused")

@@ -65,8 +65,8 @@ async def test_a_question_is_put_as_a_question(channels, directory) -> None:
         assert "17" in shown
         assert "with the number" in shown
         assert "one of NO, SE" in shown
-        assert "You may add in the same way: note" in shown
-        assert "A no ends what the agent is doing." in shown
+        assert "Optional fields: note" in shown
+        assert "A no ends the agent's run." in shown
         assert "What you see is what will run" not in shown
         assert "properties" not in shown
     assert "\n  street: …\n      (with the number)\n  floor: 0\n" in text
@@ -96,7 +96,7 @@ async def test_a_long_running_call_says_what_it_waits_for(channels, directory) -
         assert "waits for your decision on ask_for_approval" in shown
         assert "t-17" in shown
         assert "What you see is what will run" not in shown
-        assert "The agent is told your decision, and goes on." in shown
+        assert "The agent gets your decision and continues." in shown
 
 
 async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels) -> None:

@@ -6,15 +6,16 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Refused
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
 from signoff.core.approvals.approval import State
+from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
-from signoff.core.policies import selection
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing import selection
 from signoff.testing import FakeChannel
 
 
@@ -74,7 +75,7 @@ async def test_routing_twice_asks_once(channels):
     """A second item about an approval that has been routed does nothing."""
     approval = await channels.open()
     await channels.router.drain()
-    change = Change().send(stages.ROUTE, "again", {"approval": approval.id})
+    change = Change().send(RouteApproval(approval=approval.id))
     await channels.ledger.commit(change)
 
     await channels.router.drain()
@@ -178,12 +179,12 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock,
     async with channels.ledger.store.translated_client() as client:
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
         record = json.loads((await client.get(key)).split(" ", 2)[2])
-    assert record["body"] == {"approval": approval.id}
+    assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
 async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels):
     """An item about nothing does not come back, and stops nobody."""
-    change = Change().send(stages.ROUTE, "ghost", {"approval": "ap_ghost"})
+    change = Change().send(RouteApproval(approval="ap_ghost"))
     await channels.ledger.commit(change)
     approval = await channels.open()
 
@@ -232,7 +233,7 @@ async def test_when_the_default_is_not_reached_either_it_is_said_once(channels):
 
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.PENDING
-    assert not after.reachable
+    assert not is_reachable(after)
     assert (await channels.whats(approval))[-1] is What.UNROUTABLE
     assert set((await channels.ledger.backlog()).values()) == {0}
 

@@ -6,6 +6,7 @@ import pytest
 
 from builders import MARA
 from channels.writing import subject_of
+from signoff.broker.work import RouteApproval
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
@@ -13,8 +14,8 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.two_step import mark_of
 from signoff.core.policies.policy import Edits, Fallback, Policy
 
 MAILBOX = "approvals@signoff.example"
@@ -147,7 +148,6 @@ async def test_what_was_proposed_by_mail_is_asked_about(office):
     assert rejected.decision.proposal == {"amount": 4000}
     office.policies = (free.model_copy(update={"second_step": "true"}),)
     from builders import make_call, make_origin
-    from signoff.broker import stages
     from signoff.broker.ledger.change import Change
     from signoff.core.approvals.approval import Approval
 
@@ -163,7 +163,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office):
     change = Change().put(opened, was=None).note(events)
     submitted = await office.ledger.run(run.id)
     change.put(submitted.paused([opened.id]), was=submitted)
-    change.send(stages.ROUTE, opened.id, {"approval": opened.id})
+    change.send(RouteApproval(approval=opened.id))
     await office.ledger.commit(change)
 
     office.channel.delivered.clear()
@@ -182,7 +182,7 @@ async def test_the_card_says_beforehand_what_it_takes(office, amount):
     settings = EmailSettings(mailbox=MAILBOX)
     for text in (plain_text(card, settings), html(card, settings)):
         assert card.link in text
-        assert ("A yes by mail is not enough for this." in text) is (amount > 100)
+        assert ("A reply alone does not approve this request." in text) is (amount > 100)
         assert card.token not in card.link
     office.inbox = InboxSettings()
     await office.ask(amount=50)

@@ -9,17 +9,16 @@ import pytest
 
 from builders import MARA
 from channels.conftest import MAILBOX, Channels, Sink
-from signoff.broker.batch import approve_together
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import NotShownInFull
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import GrantRules, Policy
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 RULES = GrantRules(who=("mara",), longest="8h", vary=("amount",))
@@ -85,7 +84,7 @@ async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office):
     page = f"https://approvals.example.com/inbox/approvals/{approval.id}"
     plain, html = parts(mail)
     for text in (plain, html):
-        assert "This mail does not show all of it" in text
+        assert "This mail does not show the whole request" in text
         assert page in text
         assert "reject: the reason" in text
     assert "To say yes" not in plain
@@ -142,10 +141,11 @@ async def test_a_yes_to_the_same_call_on_the_page_counts(office):
 async def test_calls_that_are_approved_together_are_shown_too(office):
     """A channel that cut one of them cannot take it among others."""
     approval, _ = await office.ask(purpose=LONG)
+    together = moves.Approve(together=True)
     with pytest.raises(NotShownInFull):
-        await approve_together(office.desk, approval.id, MARA, channel="email")
+        await office.desk.made(approval.id, together, MARA, channel="email")
     assert (await office.channels.whats(approval)).count(What.REFUSED_ANSWER) == 1
-    await approve_together(office.desk, approval.id, MARA, channel="inbox")
+    await office.desk.made(approval.id, together, MARA, channel="inbox")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 

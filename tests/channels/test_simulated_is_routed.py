@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import NOON, make_call, make_origin
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.work import RouteApproval
 from signoff.channels.forecast import timeline_of
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
@@ -188,7 +189,7 @@ class Office:
             submitted_at=NOON,
         ).paused([approval.id])
         change = Change().put(run, was=None).put(approval, was=None).note(events)
-        await self.ledger.commit(change.send("route", "route", {"approval": approval.id}))
+        await self.ledger.commit(change.send(RouteApproval(approval=approval.id)))
         await self.router.drain()
         return approval
 

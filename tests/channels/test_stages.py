@@ -97,5 +97,5 @@ async def test_a_stage_that_has_nobody_is_asked_of_the_default(
     after = await desk.approve(approval.id, CLEO, channel="cli")
     assert after.state is State.PENDING
     clock.advance(25 * HOUR)
-    await Reconciler(desk).once()
+    await Reconciler(desk.roster).once()
     assert (await floor.now(approval)).state is State.TIMED_OUT

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from builders import MARA
+from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.celery import make_celery
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
-from signoff.channels.pipeline.tasks import Services, drains, register
+from signoff.channels.tasks import Services, drains, make_router, register
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
@@ -22,7 +22,7 @@ def services(ledger, directory, channel=None):
     """Return what the stages need, on a ledger."""
     return Services(
         ledger=ledger,
-        desk=Desk(ledger, directory),
+        decisions=Desk(ledger, directory),
         policies=[Policy(name="expenses", ask=("mara",))],
         fallback=Fallback(),
         directory=directory,
@@ -44,7 +44,8 @@ async def test_every_stage_has_a_task_of_its_name(loop_thread, redis_url, prefix
     store = loop_thread.run(_made(redis_url, prefix))
     ledger = Ledger(store)
     app, channel = make_celery("memory://"), FakeChannel()
-    found = drains(services(ledger, directory, channel))
+    wanted = services(ledger, directory, channel)
+    found = drains(wanted, make_router(wanted))
     register(app, loop_thread, found)
 
     assert set(found) == {"route", "intake", "deliver.email"}
@@ -64,7 +65,8 @@ def test_a_ledger_that_is_away_is_waited_for(loop_thread, log_output):
     """A task does not fail because Redis is away: the work stays where it is."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     app = make_celery("memory://")
-    register(app, loop_thread, drains(services(ledger, Directory([MARA]))))
+    wanted = services(ledger, Directory([MARA]))
+    register(app, loop_thread, drains(wanted, make_router(wanted)))
 
     app.tasks["signoff.route"].run("route")
 

@@ -25,7 +25,7 @@ def test_a_card_says_all_that_a_decision_needs(sent: Message):
         "amount: 2500",
         "purpose: conference",
         "How many?",
-        "Asked for by: Riley Voss",
+        "Requested by: Riley Voss",
         "Answer until: Mon 2 Mar 2026, 16:00 UTC",
         "To be filled in: approved_days",
         f"Digest: {sent.card.digest}",
@@ -57,7 +57,9 @@ def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message):
     assert "to: ACME" in text
     assert "memo: xxx" in text
     assert "why: yyy" in text
-    assert text.endswith("approve it there: https://approvals.example.com/inbox/approvals/ap_1")
+    assert text.endswith(
+        "approve it on its page: https://approvals.example.com/inbox/approvals/ap_1"
+    )
     assert shown_in(long, 3_000) is Shown.CUT
     assert shown_in(long, 100_000) is Shown.COMPLETE
     assert text_of(long, most=100_000) == text_of(long)

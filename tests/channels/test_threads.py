@@ -12,7 +12,6 @@ from builders import MARA, RILEY
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from channels.writing import subject_of
-from signoff.broker.collaboration import Handling
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.message_ids import (
@@ -26,6 +25,7 @@ from signoff.channels.email.message_ids import (
 from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Delivered, Kind
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from zone import Zone, serving
@@ -169,7 +169,7 @@ async def test_a_button_in_the_mail_has_the_tag(office, says):
 async def test_the_requester_does_nothing_by_an_answer_to_something_else(office):
     """Their token withdraws, and nobody makes them do so by asking about lunch."""
     approval, _ = await office.ask()
-    await Handling(office.desk).ask_back(approval.id, MARA, text="Which team?")
+    await office.desk.made(approval.id, moves.AskBack(text="Which team?"), MARA)
     await office.router.drain()
     await office.delivery.drain()
     question = office.channel.find(approval.id, Kind.QUESTION)

@@ -21,7 +21,7 @@ async def decided(channels, *, yes: bool = True, result: str = "", **parts):
         await channels.desk.reject(approval.id, MARA, channel="email", reason="too much")
     await channels.delivery.drain()
     approval = await channels.ledger.approval(approval.id)
-    for step in (Handoff.STARTED, Handoff.FINISHED) if result else ():
+    for step in (Handoff.STARTED, Handoff.FINISHED) if yes else ():
         after, _ = approval.hand_on(step, now=await channels.ledger.now(), result=result)
         await channels.ledger.commit(Change().put(after, was=approval))
         approval = await channels.ledger.approval(approval.id)
@@ -61,7 +61,7 @@ async def test_a_rejection_has_an_end_as_well(channels):
 
 
 async def test_where_there_is_nothing_to_tell_nobody_is_told(channels):
-    """A turn without a word, after a call of which nothing is known, ends silently."""
+    """A turn without a word, after a call that gave nothing, ends silently."""
     approval, run = await decided(channels)
     assert await told_at_the_end(channels, approval, run, "") == []
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_levels import Floor, level
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -57,7 +58,11 @@ async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channel
     """The other one keeps their card and their time, and both decide it together."""
     approval, mail = await both_channels(still_channels)
     assert [(one.person, one.kind) for one in mail.delivered] == [("cleo", Kind.CARD)]
-    assert (approval.unreached, approval.can_be_met, approval.level) == ((), True, 0)
+    assert (deliveries.unreached(approval), deliveries.can_be_met(approval), approval.level) == (
+        (),
+        True,
+        0,
+    )
     desk = Desk(still_channels.ledger, still_channels.directory)
     await desk.approve(approval.id, MARA, channel="cli")
     done = await desk.approve(approval.id, CLEO, channel="cli")
@@ -67,7 +72,7 @@ async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channel
 async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Channels) -> None:
     """Nobody else can be asked here: it is said who is missing, before the deadline."""
     approval, _ = await both_channels(still_channels, "cleo")
-    assert (approval.unreached, approval.can_be_met) == (("cleo",), False)
+    assert (deliveries.unreached(approval), deliveries.can_be_met(approval)) == (("cleo",), False)
     events = await still_channels.events(approval)
     alarm = next(one for one in events if one.what is What.UNROUTABLE)
     assert "2 have to, and no card reaches Cleo Park" in alarm.why

@@ -26,7 +26,7 @@ ANN, BEN = (
 
 def office(channels, *ask, within="4h", people=(), **groups):
     """Set the policy to one that asks these, among these people."""
-    channels.directory = channels.desk.directory = Directory(
+    channels.directory = channels.desk.roster.directory = Directory(
         people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN), **groups
     )
     level = {"ask": ask, "within": within}

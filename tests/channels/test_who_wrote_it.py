@@ -304,7 +304,7 @@ async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(channels, 
 async def test_a_domain_may_be_written_in_its_own_letters(channels):
     """An address of the directory is compared in the ASCII form that mail programs use."""
     mara = Person(id="mara", email="mara@bücher.example", aliases=("m@straße.example",))
-    channels.desk.directory = channels.directory = Directory([mara])
+    channels.desk.roster.directory = channels.directory = Directory([mara])
     approval, token = await channels.ask(user="somebody")
     await take(channels, answer(token, sender="m@strasse.example"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING

@@ -10,13 +10,13 @@ import pytest
 from lxml import html as lxml_html
 
 from builders import CLEO, MARA, NOON, ask, make_approval, people
-from signoff.broker.collaboration import Handling
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.slack import blocks
 from signoff.channels.text_channel import text_of
 from signoff.channels.words import phrases
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.shown_text import visible
 from signoff.core.cards.card import card
@@ -56,7 +56,7 @@ def sent(approval: Approval, kind: Kind = Kind.CARD, **parts: Any) -> Message:
 def remarked(text: str) -> Approval:
     """Return an approval with a remark of Cleo's."""
     approval = ask(make_approval())
-    return approval.comment(CLEO, people(), text=text, now=NOON)[0]
+    return collaboration.comment(approval, CLEO, people(), text=text, now=NOON)[0]
 
 
 def rejected(text: str) -> Approval:
@@ -142,7 +142,7 @@ def _lines_of(page: str) -> str:
 async def test_the_same_words_come_by_every_door(channels) -> None:
     """A remark by the desk and a reason are kept as they are, and control characters are not."""
     approval, _ = await channels.ask()
-    await Handling(channels.desk).comment(approval.id, MARA, text="a<b>\x1b[31m\r\nc\x00")
+    await channels.desk.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)
     await channels.desk.reject(approval.id, MARA, channel="api", reason="x<y>\x07\x9bz")
     after = await channels.ledger.approval(approval.id)
     assert [one.text for one in after.comments] == ["a<b>[31m\nc"]

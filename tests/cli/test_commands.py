@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from builders import paused
 from cli.conftest import Invoke
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval, State
@@ -209,7 +209,7 @@ def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting:
     """By id or by address; Riley, who asked, has nothing to decide."""
     for who in ("mara", "Mara@example.com"):
         assert waiting.id in invoke("approvals", "list", "--mine", who).output
-    assert "Nothing waits" in invoke("approvals", "list", "--mine", "riley").output
+    assert "No pending approvals" in invoke("approvals", "list", "--mine", "riley").output
     assert invoke("approvals", "list", "--mine", "zoe").exit_code == 2
     assert invoke("approvals", "list", "--mine", "mara", "--all").exit_code == 2
 
@@ -217,7 +217,7 @@ def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting:
 @pytest.mark.usefixtures("settings_file")
 def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
     """No approvals: a sentence for people, an empty list for machines."""
-    assert "Nothing waits" in invoke("approvals", "list").output
+    assert "No pending approvals" in invoke("approvals", "list").output
     assert json.loads(invoke("approvals", "list", "--json").output) == []
 
 
@@ -265,7 +265,7 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     result = invoke("approvals", "approve", waiting.id, "--as", "mara", "--reason", "fine by me")
     assert result.exit_code == 0
     assert "approved by Mara Lind" in result.output
-    after, run = on_ledger(lambda ledger: ledger.pair(waiting.id))
+    after, run, _ = on_ledger(lambda ledger: ledger.standing(waiting.id))
     assert after.state is State.APPROVED
     assert (after.decision.by, after.decision.channel) == ("mara", "cli")
     assert after.decision.reason == "fine by me"

@@ -166,7 +166,7 @@ async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
     """Whoever looks for the slow stage sees it."""
     from builders import people
-    from signoff.broker.decisions import Desk
+    from deciding import Desk
 
     desk = Desk(ledger, people())
     for _ in range(3):

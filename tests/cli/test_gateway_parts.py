@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import load_settings
-from signoff.cli.processes import build
 
 INBOX = """
 [inbox]

@@ -75,7 +75,7 @@ async def test_the_whole_way_at_the_command_line(ledger: Ledger, run: Command) -
     assert "grant used" in await run("approvals", "show", done.id)
     assert "1 of 5" in await run("grants", "revoke", grant, "--reason", "trip is over")
     assert (await asked(ledger, "third")).state is State.PENDING
-    assert "No grant is open" in await run("grants", "list")
+    assert "no open grants" in await run("grants", "list")
     (one,) = json.loads(await run("grants", "list", "--all", "--json"))
     assert (one["state"], one["revoked_why"]) == ("revoked", "trip is over")
     assert "revoked already" in await run("grants", "revoke", grant, "--reason", "again", code=1)

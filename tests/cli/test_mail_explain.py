@@ -47,14 +47,14 @@ def lines(output: str) -> list[dict[str, Any]]:
 def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
     """Everything that is read in a message stands in its line."""
     file = saved("Genehmigt, danke\ndays: 3\n\n-- \nMara")
-    result = invoke("mail", "explain", file, "--json")
+    result = invoke("mail", "explain", file, "--json", "--template", '{"days": 0}')
     assert result.exit_code == 0
     (told,) = lines(result.output)
     assert told.pop("sender") == {
         "addresses": ["mara@example.com"],
         "address": "mara@example.com",
         "proven": [],
-        "why": "Nobody has looked: name your mail server, or verify signatures (--dns).",
+        "why": "Not checked: name your mail server, or verify signatures (--dns).",
     }
     assert told == {
         "file": file,
@@ -64,9 +64,16 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
         "first_line": "Genehmigt, danke",
         "verdict": "approve",
         "reason": "",
-        "values": {"days": "3"},
+        "note": "",
+        "values": {"days": 3},
         "problem": "",
+        "left_over": [],
         "example": "",
+        "parts": [
+            {"text": "Genehmigt", "role": "yes"},
+            {"text": "danke", "role": "thanks"},
+            {"text": "days: 3", "role": "value"},
+        ],
     }
 
 
@@ -167,7 +174,7 @@ def test_people_are_told_the_problem_and_an_example(invoke: Invoke, saved: Any) 
     """Without --json the report says why it was not understood and what would have been."""
     result = invoke("mail", "explain", saved("yes, but only half"))
     assert result.exit_code == 0
-    for words in ("unclear", "I cannot act on a condition", "Would work: approve", "nothing."):
+    for words in ("unclear", "“but only half”", "Would work: approve", "nothing.", "Left over:"):
         assert words in result.output
 
 

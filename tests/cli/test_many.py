@@ -9,7 +9,7 @@ import pytest
 from builders import MARA, paused, people
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.core.approvals.approval import State
 
 __all__ = ["on_ledger"]

@@ -24,9 +24,9 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.cli.composition.adk_api import serve_adk
 from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.http import Server
+from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import load_settings
-from signoff.cli.processes import build
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 
 ORIGIN = "https://approvals.example.com"
 SECRET = "whsec_" + "YWJj" * 10

@@ -13,16 +13,17 @@ import pytest
 
 from builders import make_call, make_origin
 from channels.town import FILE, Town, town
-from signoff.broker import stages
+from deciding import over
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.gateway import assemble
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels
 from signoff.cli.config.check import check
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import own_channels
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ConfigError
 
@@ -71,7 +72,7 @@ class Firm:
 
     async def open(self, **args: Any) -> Approval:
         """Open a request, and post its card."""
-        desk, ledger = self.parts.desk, self.parts.ledger
+        desk, ledger = over(self.parts.decisions), self.parts.ledger
         run = await desk.submit("finance", "go", user="riley@example.com")
         claim = await ledger.claim("run.finance", limit=1)
         origin = make_origin(run=run.id, session=run.session, user="riley@example.com")
@@ -80,7 +81,7 @@ class Firm:
         submitted = await ledger.run(run.id)
         change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
         change.put(approval, was=None).note(events)
-        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        change.send(RouteApproval(approval=approval.id))
         await ledger.commit(change)
         await self.work()
         return await ledger.approval(approval.id)
@@ -93,11 +94,11 @@ class Firm:
             parts.ledger,
             policies=settings.policies,
             fallback=settings.default,
-            directory=parts.desk.directory,
+            directory=parts.decisions.directory,
             channels=["email", *(one.name for one in channels)],
         ).drain()
         for one in channels:
-            await Delivery(parts.ledger, one, directory=parts.desk.directory).drain()
+            await Delivery(parts.ledger, one, directory=parts.decisions.directory).drain()
 
     async def say(self, text: str, *, user: str = "user-mara", **more: str) -> httpx.Response:
         """Send a slash command as Mattermost does, and do what it causes."""
@@ -170,7 +171,7 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm):
     forged = await firm.say(f"{approval.id} approve", token="guessed")
     assert forged.status_code == 401
     stranger = await firm.say(f"{approval.id} approve", user="user-eve")
-    assert "Nobody here is known" in stranger.json()["text"]
+    assert "Your account is not in the directory" in stranger.json()["text"]
     await firm.say(f"{approval.id} approve", user="user-cleo")
     assert "Not yours to decide" in firm.shown()[-1]
     unknown = await firm.say("ap_none approve")

@@ -13,19 +13,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from cli.conftest import SETTINGS
 from signoff.broker.celery import make_celery
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
+from signoff.broker.submit import submit
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
-from signoff.cli.main import app
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 
@@ -151,13 +150,19 @@ async def test_without_redis_a_process_ends_with_one_line(
     assert "Redis cannot be reached" in line
 
 
-@pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
-def test_with_faulty_settings_a_process_does_not_start(kind: str, file: Path) -> None:
-    """Faults of meaning count too: exit code 2, and each fault on a line."""
+@pytest.mark.parametrize("kind", ["channels", "gateway"])
+async def test_with_faulty_settings_a_process_does_not_start(
+    kind: str, file: Path, supervisor: Supervisor
+) -> None:
+    """Faults of meaning count too: exit code 2, and each fault on a line.
+
+    A worker asks nobody, and has not all that says whether people can be asked.
+    """
     _write(file, _read(file).replace('ask = ["cleo"]', 'ask = ["zoe", "kim"]'))
-    result = CliRunner().invoke(app, ["--config", str(file), kind], catch_exceptions=False)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 2
+    child = await supervisor.signoff(kind, "--config", str(file), kind)
+    await child.ended.wait()
+    assert child.code == 2
+    assert len(child.tail) == 2
 
 
 async def test_a_gateway_whose_port_is_taken_ends_with_one_line(
@@ -197,7 +202,7 @@ async def test_a_run_goes_the_whole_way_through_the_processes(
         await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
     await supervisor.ready(within=60)
     inbound = supervisor.children["gateway"].said["inbound"]
-    run = await parts.desk.submit("finance", "Reimburse me $2500 for a desk", user="riley")
+    run = await submit(parts.ledger, "finance", "Reimburse me $2500 for a desk", user="riley")
     card = await mailbox.wait_for(lambda one: one["To"] is not None, within=60)
     sender = "Mara Lind <mara@example.com>"
     if "mara@" not in str(card["To"]):

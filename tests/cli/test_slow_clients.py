@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
 from signoff.channels.gateway import make_gateway
@@ -59,7 +59,7 @@ async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[Fas
     from google.adk.sessions import InMemorySessionService
 
     from signoff.broker.api_tokens import create
-    from signoff.core.directory.access import Scope
+    from signoff.core.access.api_tokens import Scope
 
     app = make_gateway(desk.ledger, patience=patience)
     app.include_router(make_inbox_router(desk, INBOX))

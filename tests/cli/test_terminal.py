@@ -20,7 +20,7 @@ from rich.text import Text
 from builders import make_call, make_origin
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.cli import log

@@ -16,7 +16,7 @@ from signoff.core.base.errors import ConditionError, IllegalMove
 from signoff.core.policies import conditions
 from signoff.core.policies.allowance import Allowance, Rate, parse_rate
 from signoff.core.policies.policy import Effect, Fallback, Policy
-from signoff.core.policies.selection import Choice, choose
+from signoff.core.routing.selection import Choice, choose
 
 ALLOW = Policy(name="small", when="args.amount <= 50", effect="allow", at_most="2/h", ask=("mara",))
 DENY = Policy(name="never", when="args.amount > 9000", effect="deny", reason="Too much at once.")

@@ -14,9 +14,9 @@ from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Earlier, Level, Order, Outcome
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
-from signoff.core.policies.selection import choose
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.resolve import find
+from signoff.core.routing.selection import choose
 
 NAMES = ("ada", "bo", "cy", "dee", "eli")
 PEOPLE = st.builds(

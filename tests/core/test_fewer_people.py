@@ -11,7 +11,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, make_origin
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator, Sort
+from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import Sort
 from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalError,
@@ -24,7 +26,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.policy import OnTimeout
+from signoff.core.policies.policy import Clock, OnTimeout
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 EVERYBODY = (MARA, CLEO, RILEY, DAN)
@@ -35,7 +37,7 @@ HOUR = timedelta(hours=1)
 
 def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: object) -> Approval:
     """Return an approval that Mara and Cleo are asked about, claimed by one of them."""
-    return asked_approval().claim(by, DIRECTORY, now=now, **parts)[0]  # type: ignore[arg-type]
+    return collaboration.claim(asked_approval(), by, DIRECTORY, now=now, **parts)[0]  # type: ignore[arg-type]
 
 
 def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approval:
@@ -45,7 +47,9 @@ def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approva
 
 def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
     """They are told by whom and until when; the claimer decides; afterwards anybody does."""
-    approval, (event,) = asked_approval().claim(MARA, DIRECTORY, now=NOON, length=HOUR)
+    approval, (event,) = collaboration.claim(
+        asked_approval(), MARA, DIRECTORY, now=NOON, length=HOUR
+    )
     assert (event.what, event.by) == (What.CLAIMED, "mara")
     assert approval.deadline == asked_approval().deadline
     with pytest.raises(Claimed, match=r"Mara Lind has claimed .* until 2026-03-02 13:00 UTC"):
@@ -60,21 +64,23 @@ def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
     """It prolongs nothing, and nobody keeps a question that stays open for themselves."""
     assert claimed(length=9 * HOUR).claimed.until == NOON + 4 * HOUR  # type: ignore[union-attr]
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY)
-    long, _ = open_still.claim(MARA, DIRECTORY, now=NOON + 5 * HOUR, length=90 * HOUR)
+    long, _ = collaboration.claim(
+        open_still, MARA, DIRECTORY, now=NOON + 5 * HOUR, length=90 * HOUR
+    )
     assert long.claimed is not None
     assert long.claimed.until == NOON + 29 * HOUR
     with pytest.raises(MoveRefused, match="needs a length"):
-        asked_approval().claim(MARA, DIRECTORY, now=NOON, length=-HOUR)
+        collaboration.claim(asked_approval(), MARA, DIRECTORY, now=NOON, length=-HOUR)
 
 
 def test_a_claim_is_renewed_by_whoever_has_it_and_by_nobody_else() -> None:
     """A second claim of the same person counts from now; another's waits for the end."""
-    again, _ = claimed().claim(MARA, DIRECTORY, now=NOON + timedelta(minutes=20))
+    again, _ = collaboration.claim(claimed(), MARA, DIRECTORY, now=NOON + timedelta(minutes=20))
     assert again.claimed is not None
     assert again.claimed.until == NOON + timedelta(minutes=50)
     with pytest.raises(Claimed):
-        again.claim(CLEO, DIRECTORY, now=NOON + timedelta(minutes=49))
-    taken, _ = again.claim(CLEO, DIRECTORY, now=NOON + timedelta(minutes=50))
+        collaboration.claim(again, CLEO, DIRECTORY, now=NOON + timedelta(minutes=49))
+    taken, _ = collaboration.claim(again, CLEO, DIRECTORY, now=NOON + timedelta(minutes=50))
     assert taken.claimed is not None
     assert taken.claimed.by == "cleo"
 
@@ -82,25 +88,25 @@ def test_a_claim_is_renewed_by_whoever_has_it_and_by_nobody_else() -> None:
 def test_a_claim_is_given_back_by_its_owner_or_the_operator() -> None:
     """Nobody else can release it, and none is released that is not there."""
     with pytest.raises(MoveRefused, match="only they can release it"):
-        claimed().release(CLEO, DIRECTORY, now=NOON)
+        collaboration.release(claimed(), CLEO, DIRECTORY, now=NOON)
     for who in (MARA, ROOT):
-        free, (event,) = claimed().release(who, DIRECTORY, now=NOON, reason="ill")
+        free, (event,) = collaboration.release(claimed(), who, DIRECTORY, now=NOON, reason="ill")
         assert (event.what, event.by, event.why) == (What.RELEASED, who.id, "ill")
         assert event.more["of"] == "mara"
         assert approve(free, CLEO).state is State.APPROVED
     with pytest.raises(MoveRefused, match="Nobody has claimed"):
-        asked_approval().release(MARA, DIRECTORY, now=NOON)
+        collaboration.release(asked_approval(), MARA, DIRECTORY, now=NOON)
     with pytest.raises(MoveRefused, match="Nobody has claimed"):
-        claimed().release(MARA, DIRECTORY, now=NOON + HOUR)
+        collaboration.release(claimed(), MARA, DIRECTORY, now=NOON + HOUR)
 
 
 def test_a_claim_that_ran_out_is_taken_away_once() -> None:
     """While it holds nothing changes; afterwards there is one event, and no second."""
     approval = claimed()
-    assert approval.end_claim(now=NOON) == (approval, ())
-    free, (event,) = approval.end_claim(now=NOON + HOUR)
+    assert collaboration.end_claim(approval, now=NOON) == (approval, ())
+    free, (event,) = collaboration.end_claim(approval, now=NOON + HOUR)
     assert (free.claimed, event.what, event.why) == (None, What.RELEASED, "the claim ran out")
-    assert free.end_claim(now=NOON + HOUR) == (free, ())
+    assert collaboration.end_claim(free, now=NOON + HOUR) == (free, ())
 
 
 def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
@@ -114,19 +120,25 @@ def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
         (claimed(), CLEO, NOON, Claimed),
     ):
         with pytest.raises(error):
-            approval.claim(person, DIRECTORY, now=now)
+            collaboration.claim(approval, person, DIRECTORY, now=now)
         with pytest.raises(error):
-            approval.ask_back(person, DIRECTORY, text="why?", now=now)
+            collaboration.ask_back(approval, person, DIRECTORY, text="why?", now=now)
 
 
 def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
     """Question and answer stand in their order; what comes without a question is a comment."""
-    asked, (event,) = asked_approval().ask_back(MARA, DIRECTORY, text="Which team?", now=NOON)
+    asked, (event,) = collaboration.ask_back(
+        asked_approval(), MARA, DIRECTORY, text="Which team?", now=NOON
+    )
     assert (event.what, event.by, event.why) == (What.ASKED_BACK, "mara", "Which team?")
     assert asked.open_question == asked.comments[0]
-    answered, (event,) = asked.answer_back(RILEY, DIRECTORY, text=" Sales\x07 ", now=NOON)
+    answered, (event,) = collaboration.answer_back(
+        asked, RILEY, DIRECTORY, text=" Sales\x07 ", now=NOON
+    )
     assert (event.what, event.by, event.why) == (What.ANSWERED_BACK, "riley", "Sales")
-    more, (event,) = answered.answer_back(RILEY, DIRECTORY, text="and Support", now=NOON)
+    more, (event,) = collaboration.answer_back(
+        answered, RILEY, DIRECTORY, text="and Support", now=NOON
+    )
     assert event.what is What.COMMENTED
     assert [(one.by, one.text, one.sort) for one in more.comments] == [
         ("mara", "Which team?", Sort.QUESTION),
@@ -139,13 +151,15 @@ def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
 def test_only_the_requester_answers_and_withdraws() -> None:
     """Whoever is asked cannot speak for the requester, nor take the question back."""
     with pytest.raises(MoveRefused, match="only the requester can answer"):
-        asked_approval().answer_back(MARA, DIRECTORY, text="Sales", now=NOON)
+        collaboration.answer_back(asked_approval(), MARA, DIRECTORY, text="Sales", now=NOON)
     with pytest.raises(MoveRefused, match="only the requester can withdraw"):
         asked_approval().may_withdraw(MARA, DIRECTORY)
     with pytest.raises(AlreadyDecided):
         approve(asked_approval(), MARA).may_withdraw(RILEY, DIRECTORY)
     with pytest.raises(TooLate):
-        asked_approval().answer_back(RILEY, DIRECTORY, text="Sales", now=NOON + 4 * HOUR)
+        collaboration.answer_back(
+            asked_approval(), RILEY, DIRECTORY, text="Sales", now=NOON + 4 * HOUR
+        )
     asked_approval().may_withdraw(RILEY, DIRECTORY)
 
 
@@ -153,38 +167,38 @@ def test_a_requester_nobody_knows_cannot_be_asked() -> None:
     """The person learns at once that no answer would come, and what to do instead."""
     approval = ask(make_approval(origin=make_origin(user="u-17")))
     with pytest.raises(MoveRefused, match="'u-17' is not in"):
-        approval.ask_back(MARA, DIRECTORY, text="why?", now=NOON)
+        collaboration.ask_back(approval, MARA, DIRECTORY, text="why?", now=NOON)
 
 
 def test_comments_are_of_those_concerned_and_bounded() -> None:
     """A stranger says nothing on a card; one text is cut, and there is an end to their number."""
     approval = asked_approval()
     with pytest.raises(MoveRefused, match="nothing to do with"):
-        approval.comment(DAN, DIRECTORY, text="hello", now=NOON)
+        collaboration.comment(approval, DAN, DIRECTORY, text="hello", now=NOON)
     with pytest.raises(MoveRefused, match="no words"):
-        approval.comment(MARA, DIRECTORY, text=" \x00 ", now=NOON)
+        collaboration.comment(approval, MARA, DIRECTORY, text=" \x00 ", now=NOON)
     for who in (MARA, RILEY, ROOT):
-        approval, _ = approval.comment(who, DIRECTORY, text="x" * 5_000, now=NOON)
+        approval, _ = collaboration.comment(approval, who, DIRECTORY, text="x" * 5_000, now=NOON)
     assert {len(one.text) for one in approval.comments} == {2_000}
     for _ in range(MOST_COMMENTS - 3):
-        approval, _ = approval.comment(MARA, DIRECTORY, text="more", now=NOON)
+        approval, _ = collaboration.comment(approval, MARA, DIRECTORY, text="more", now=NOON)
     with pytest.raises(MoveRefused, match="no room"):
-        approval.comment(MARA, DIRECTORY, text="more", now=NOON)
+        collaboration.comment(approval, MARA, DIRECTORY, text="more", now=NOON)
 
 
 def test_a_deadline_moves_for_a_reason_and_at_most_by_what_the_policy_gave() -> None:
     """Whoever may decide, or runs Signoff, prolongs it; not the requester, not without a word."""
-    approval, (event,) = asked_approval().extend(
-        MARA, DIRECTORY, more=3 * HOUR, reason="vendor is slow", now=NOON
+    approval, (event,) = collaboration.extend(
+        asked_approval(), MARA, DIRECTORY, more=3 * HOUR, reason="vendor is slow", now=NOON
     )
     assert approval.deadline == NOON + 7 * HOUR
     assert (event.what, event.why, event.more["by"]) == (What.EXTENDED, "vendor is slow", "3h")
     assert approve(approval, CLEO, NOON + 6 * HOUR).state is State.APPROVED
     with pytest.raises(MoveRefused, match="1h is the most"):
-        approval.extend(ROOT, DIRECTORY, more=2 * HOUR, reason="more", now=NOON)
-    full, _ = approval.extend(ROOT, DIRECTORY, more=HOUR, reason="more", now=NOON)
+        collaboration.extend(approval, ROOT, DIRECTORY, more=2 * HOUR, reason="more", now=NOON)
+    full, _ = collaboration.extend(approval, ROOT, DIRECTORY, more=HOUR, reason="more", now=NOON)
     with pytest.raises(MoveRefused, match="prolonged enough"):
-        full.extend(MARA, DIRECTORY, more=HOUR, reason="more", now=NOON)
+        collaboration.extend(full, MARA, DIRECTORY, more=HOUR, reason="more", now=NOON)
     for person, reason, more, now, error in (
         (RILEY, "please", HOUR, NOON, OwnRequest),
         (DAN, "please", HOUR, NOON, NotAnApprover),
@@ -194,17 +208,25 @@ def test_a_deadline_moves_for_a_reason_and_at_most_by_what_the_policy_gave() -> 
         (ROOT, "late", HOUR, NOON + 4 * HOUR, TooLate),
     ):
         with pytest.raises(error):
-            asked_approval().extend(person, DIRECTORY, more=more, reason=reason, now=now)
+            collaboration.extend(
+                asked_approval(), person, DIRECTORY, more=more, reason=reason, now=now
+            )
 
 
 MOVES: dict[str, Callable[[Approval, Person, datetime], tuple[Approval, object]]] = {
-    "claim": lambda one, who, now: one.claim(who, DIRECTORY, now=now),
-    "release": lambda one, who, now: one.release(who, DIRECTORY, now=now),
-    "end_claim": lambda one, _, now: one.end_claim(now=now),
-    "comment": lambda one, who, now: one.comment(who, DIRECTORY, text="hm", now=now),
-    "ask_back": lambda one, who, now: one.ask_back(who, DIRECTORY, text="why?", now=now),
-    "answer_back": lambda one, who, now: one.answer_back(who, DIRECTORY, text="so", now=now),
-    "extend": lambda one, who, now: one.extend(who, DIRECTORY, more=HOUR, reason="busy", now=now),
+    "claim": lambda one, who, now: collaboration.claim(one, who, DIRECTORY, now=now),
+    "release": lambda one, who, now: collaboration.release(one, who, DIRECTORY, now=now),
+    "end_claim": lambda one, _, now: collaboration.end_claim(one, now=now),
+    "comment": lambda one, who, now: collaboration.comment(one, who, DIRECTORY, text="hm", now=now),
+    "ask_back": lambda one, who, now: collaboration.ask_back(
+        one, who, DIRECTORY, text="why?", now=now
+    ),
+    "answer_back": lambda one, who, now: collaboration.answer_back(
+        one, who, DIRECTORY, text="so", now=now
+    ),
+    "extend": lambda one, who, now: collaboration.extend(
+        one, who, DIRECTORY, more=HOUR, reason="busy", now=now
+    ),
 }
 
 
@@ -254,11 +276,15 @@ def test_no_sequence_of_moves_decides_or_lets_anybody_decide_who_might_not(
 def test_no_renewal_passes_the_end_of_a_claim() -> None:
     """A day after the first claim it is anybody's, who renews it or not."""
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=9))
-    approval, _ = open_still.claim(MARA, DIRECTORY, now=NOON, length=20 * HOUR)
-    approval, _ = approval.claim(MARA, DIRECTORY, now=NOON + 19 * HOUR, length=20 * HOUR)
+    approval, _ = collaboration.claim(open_still, MARA, DIRECTORY, now=NOON, length=20 * HOUR)
+    approval, _ = collaboration.claim(
+        approval, MARA, DIRECTORY, now=NOON + 19 * HOUR, length=20 * HOUR
+    )
     assert approval.claimed is not None
     assert approval.claimed.until == NOON + 24 * HOUR
-    approval, _ = approval.claim(MARA, DIRECTORY, now=NOON + 23 * HOUR, length=20 * HOUR)
+    approval, _ = collaboration.claim(
+        approval, MARA, DIRECTORY, now=NOON + 23 * HOUR, length=20 * HOUR
+    )
     with pytest.raises(Claimed):
         approve(approval, CLEO, NOON + 24 * HOUR - timedelta.resolution)
     assert approve(approval, CLEO, NOON + 24 * HOUR).state is State.APPROVED
@@ -269,12 +295,12 @@ def test_nobody_keeps_a_decision_for_more_than_a_day(pauses: list[int], length: 
     """However often and for however long somebody claims it, as long as they hold it."""
     approval = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=90))
     now, first = NOON, NOON
-    approval, _ = approval.claim(MARA, DIRECTORY, now=now, length=length * HOUR)
+    approval, _ = collaboration.claim(approval, MARA, DIRECTORY, now=now, length=length * HOUR)
     for pause in pauses:
         now += pause * HOUR
         if approval.claim_at(now) is None:
             first = now
-        approval, _ = approval.claim(MARA, DIRECTORY, now=now, length=length * HOUR)
+        approval, _ = collaboration.claim(approval, MARA, DIRECTORY, now=now, length=length * HOUR)
         assert approval.claimed is not None
         assert now < approval.claimed.until <= first + 24 * HOUR
 
@@ -283,21 +309,23 @@ def paused() -> Approval:
     """Return an approval whose policy lets questions stop the clock: four hours, from noon."""
     approval = asked_approval()
     assert approval.terms is not None
-    terms = approval.terms.model_copy(update={"clock": "pause"})
+    terms = approval.terms.model_copy(update={"clock": Clock.PAUSE})
     reminders = (NOON + HOUR, NOON + 3 * HOUR)
     return approval.model_copy(update={"terms": terms, "reminders": reminders, "reminded": 1})
 
 
 def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
     """Until the answer; the reminder that is to come moves too, the one that came does not."""
-    asked, _ = paused().ask_back(MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
+    asked, _ = collaboration.ask_back(paused(), MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
     assert asked.deadline == NOON + 8 * HOUR
-    again, _ = asked.ask_back(CLEO, DIRECTORY, text="And when?", now=NOON + 3 * HOUR)
+    again, _ = collaboration.ask_back(asked, CLEO, DIRECTORY, text="And when?", now=NOON + 3 * HOUR)
     assert again.deadline == NOON + 8 * HOUR
-    answered, _ = again.answer_back(RILEY, DIRECTORY, text="That.", now=NOON + 5 * HOUR)
+    answered, _ = collaboration.answer_back(
+        again, RILEY, DIRECTORY, text="That.", now=NOON + 5 * HOUR
+    )
     assert answered.deadline == NOON + 7 * HOUR
     assert answered.reminders == (NOON + HOUR, NOON + 6 * HOUR)
-    plain, _ = asked_approval().ask_back(MARA, DIRECTORY, text="Which?", now=NOON)
+    plain, _ = collaboration.ask_back(asked_approval(), MARA, DIRECTORY, text="Which?", now=NOON)
     assert plain.deadline == asked_approval().deadline
 
 
@@ -305,13 +333,15 @@ def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
 def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> None:
     """The time to decide is the same; who never answers wins the level's own time at most."""
     minute = timedelta(minutes=1)
-    asked, _ = paused().ask_back(MARA, DIRECTORY, text="Which?", now=NOON + at * minute)
+    asked, _ = collaboration.ask_back(
+        paused(), MARA, DIRECTORY, text="Which?", now=NOON + at * minute
+    )
     now = NOON + (at + waited) * minute
     assert asked.deadline == NOON + 8 * HOUR
     if asked.is_late(now):
         with pytest.raises(TooLate):
-            asked.answer_back(RILEY, DIRECTORY, text="That.", now=now)
+            collaboration.answer_back(asked, RILEY, DIRECTORY, text="That.", now=now)
         return
-    after, _ = asked.answer_back(RILEY, DIRECTORY, text="That.", now=now)
+    after, _ = collaboration.answer_back(asked, RILEY, DIRECTORY, text="That.", now=now)
     assert after.deadline == NOON + 4 * HOUR + min(waited * minute, 4 * HOUR)
     assert (after.paused, after.open_question) == (None, None)

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.events import What
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import (
     ApprovalError,
     Claimed,
@@ -59,14 +60,16 @@ def seated(quorum: int = 1) -> Approval:
 
 def hand_on(approval: Approval, to: Person = DAN, of: Person = MARA) -> Approval:
     """Return the approval after somebody has given their place away."""
-    return approval.reassign(of, DIRECTORY, of=of, to=to, reason="knows it", now=NOON)[0]
+    return collaboration.reassign(
+        approval, of, DIRECTORY, of=of, to=to, reason="knows it", now=NOON
+    )[0]
 
 
 @pytest.mark.parametrize("approval", [asked_approval(), seated()], ids=["plain", "seats"])
 def test_a_place_goes_to_another_person(approval: Approval) -> None:
     """The new one may answer, the old one not any more, and is told who does; the reason stays."""
-    after, (event,) = approval.reassign(
-        MARA, DIRECTORY, of=MARA, to=DAN, reason="he knows the vendor", now=NOON
+    after, (event,) = collaboration.reassign(
+        approval, MARA, DIRECTORY, of=MARA, to=DAN, reason="he knows the vendor", now=NOON
     )
     assert (event.what, event.by, event.why) == (What.REASSIGNED, "mara", "he knows the vendor")
     assert event.more == {"of": "mara", "to": "dan"}
@@ -84,8 +87,9 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
     """Otherwise the new one would wait for a claim of somebody who is not asked."""
     two = ask(make_approval(), second_step=True)
     two, _ = two.approve(MARA, DIRECTORY, channel="email", now=NOON)
-    two, _ = two.claim(MARA, DIRECTORY, now=NOON)
-    after, _ = two.reassign(
+    two, _ = collaboration.claim(two, MARA, DIRECTORY, now=NOON)
+    after, _ = collaboration.reassign(
+        two,
         MARA,
         DIRECTORY,
         of=MARA,
@@ -95,7 +99,7 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
         assurance=Assurance.SECOND_FACTOR,
     )
     assert (after.claimed, after.step_of("mara")) == (None, None)
-    kept = hand_on(seated().claim(MARA, DIRECTORY, now=NOON)[0], of=MARA)
+    kept = hand_on(collaboration.claim(seated(), MARA, DIRECTORY, now=NOON)[0], of=MARA)
     assert kept.claimed is None
 
 
@@ -115,7 +119,7 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
 def test_what_is_refused(who: object, of: Person, to: Person, reason: str, problem: str) -> None:
     """No place but one's own, to nobody who never decides or is asked already, for a reason."""
     with pytest.raises(DecisionRefused, match=problem):
-        seated().reassign(who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)  # type: ignore[arg-type]
+        collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)  # type: ignore[arg-type]
 
 
 def test_whoever_has_answered_keeps_the_place() -> None:
@@ -124,15 +128,17 @@ def test_whoever_has_answered_keeps_the_place() -> None:
     with pytest.raises(MoveRefused, match="has answered"):
         hand_on(voted)
     with pytest.raises(MoveRefused, match="has answered"):
-        voted.claim(MARA, DIRECTORY, now=NOON)
+        collaboration.claim(voted, MARA, DIRECTORY, now=NOON)
     late = NOON + 4 * HOUR
     with pytest.raises(TooLate):
-        asked_approval().reassign(ROOT, DIRECTORY, of=MARA, to=DAN, reason="x", now=late)
+        collaboration.reassign(
+            asked_approval(), ROOT, DIRECTORY, of=MARA, to=DAN, reason="x", now=late
+        )
 
 
 def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_level() -> None:
     """Nobody waits for a claim of somebody whose part is done."""
-    taken, _ = seated(quorum=2).claim(MARA, DIRECTORY, now=NOON)
+    taken, _ = collaboration.claim(seated(quorum=2), MARA, DIRECTORY, now=NOON)
     assert taken.claimed is not None
     assert taken.claimed.until == NOON + HOUR
     with pytest.raises(Claimed):
@@ -146,7 +152,7 @@ def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_le
 
 def test_the_end_of_a_claim_is_due_and_done_once() -> None:
     """The due index is scored by it, and afterwards by the deadline again."""
-    taken, _ = seated().claim(MARA, DIRECTORY, now=NOON)
+    taken, _ = collaboration.claim(seated(), MARA, DIRECTORY, now=NOON)
     assert taken.next_due == NOON + HOUR
     assert not is_due(taken, NOON + HOUR - timedelta.resolution)
     free, (event,) = advance(taken, DIRECTORY, now=NOON + HOUR)
@@ -157,14 +163,14 @@ def test_the_end_of_a_claim_is_due_and_done_once() -> None:
 def test_reminding_is_for_those_concerned_once_an_hour() -> None:
     """The requester, who is asked, and the operator may; the event says who was reminded."""
     with pytest.raises(MoveRefused, match="nothing to do with"):
-        seated().remind_now(DAN, DIRECTORY, now=NOON)
+        collaboration.remind_now(seated(), DAN, DIRECTORY, now=NOON)
     for who in (RILEY, MARA, ROOT):
-        after, (event,) = seated().remind_now(who, DIRECTORY, now=NOON)
+        after, (event,) = collaboration.remind_now(seated(), who, DIRECTORY, now=NOON)
         assert (event.what, event.by) == (What.REMINDED, who.id)
         assert event.more["people"] == ["mara", "cleo"]
         with pytest.raises(MoveRefused, match="were reminded at 2026-03-02 12:00"):
-            after.remind_now(ROOT, DIRECTORY, now=NOON + HOUR - timedelta.resolution)
-        assert after.remind_now(ROOT, DIRECTORY, now=NOON + HOUR)[1]
+            collaboration.remind_now(after, ROOT, DIRECTORY, now=NOON + HOUR - timedelta.resolution)
+        assert collaboration.remind_now(after, ROOT, DIRECTORY, now=NOON + HOUR)[1]
 
 
 @given(
@@ -184,7 +190,8 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
     approval = seated(quorum=2)
     for who, of, to in steps:
         try:
-            approval, _ = approval.reassign(
+            approval, _ = collaboration.reassign(
+                approval,
                 who,  # type: ignore[arg-type]
                 DIRECTORY,
                 of=of,
@@ -205,7 +212,8 @@ def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: obje
     two = ask(make_approval(), second_step=True)
 
     def given(assurance: Assurance) -> Approval:
-        return two.reassign(
+        return collaboration.reassign(
+            two,
             who,  # type: ignore[arg-type]
             DIRECTORY,
             of=MARA,
@@ -218,7 +226,7 @@ def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: obje
     with pytest.raises(SecondFactorNeeded):
         given(Assurance.ACCOUNT)
     with pytest.raises(SecondFactorNeeded):
-        two.may_reassign(who, DIRECTORY, of=MARA, now=NOON)  # type: ignore[arg-type]
+        collaboration.may_reassign(two, who, DIRECTORY, of=MARA, now=NOON)  # type: ignore[arg-type]
     for enough in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
         assert given(enough).approvers == {"dan", "cleo"}
         assert given(enough).in_two_steps

@@ -12,8 +12,8 @@ from signoff.core.directory.identity import folded, mailbox, may_be_same
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy, Terms
-from signoff.core.policies.selection import choose
 from signoff.core.routing.resolve import find
+from signoff.core.routing.selection import choose
 
 MARA = Person(
     id="mara",

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from signoff.core.approvals.input_rules import (
+    InputRule,
+    answer_of,
+    check,
+    rule_for,
+)
 from signoff.core.base.errors import ConditionError
-from signoff.core.payloads.input_rules import InputRule, answer_of, check, rule_for
 
 JSON = InputRule(
     app="shop",

@@ -13,11 +13,15 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 
 from builders import MARA, NOON, asked_approval, make_approval, make_call, make_origin, people
+from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, Kind, State, ToolCall
+from signoff.core.approvals.inputs import (
+    Form,
+    Said,
+    read_form,
+)
 from signoff.core.approvals.parts import INPUT, approval_id
 from signoff.core.base.errors import PayloadError
-from signoff.core.payloads.answer import example_of_yes
-from signoff.core.payloads.inputs import Form, Said, read_form
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject
 from signoff.core.replies.text import ReplyContext

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from builders import NOON, make_approval, make_origin
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.two_step import mark_of
+from signoff.core.approvals.parts import mark_of
 from signoff.core.base.durations import Span, parse_span
 from signoff.core.base.errors import (
     AlreadyDecided,
@@ -25,8 +25,8 @@ from signoff.core.base.errors import (
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level, Seat
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.policies.selection import choose
 from signoff.core.routing.escalation import advance, move_on
+from signoff.core.routing.selection import choose
 
 ADA, BO, CY, DEE = (
     Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))
@@ -144,7 +144,7 @@ def test_all_who_approve_say_the_same() -> None:
     done = yes(voted, BO, values={"days": 3})
     assert done.decision is not None
     assert done.decision.payload == {"days": 3}
-    assert yes(voted, ADA, values={"days": 5}).votes[0].payload == {"days": 5}
+    assert yes(voted, ADA, values={"days": 5}).votes[0].decision.payload == {"days": 5}
 
 
 def test_who_was_asked_before_is_told_where_it_went() -> None:

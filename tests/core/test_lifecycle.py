@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, people
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import (
     HANDOFFS,
     TRANSITIONS,
@@ -129,12 +130,14 @@ def test_what_has_ended_is_not_asked_again() -> None:
 
 def test_deliveries_are_noted_person_by_person() -> None:
     """A card that cannot be delivered to one does not make the other unreachable."""
-    approval, _ = asked_approval().undelivered("mara", "email", "no such mailbox", now=LATER)
-    assert approval.reachable
-    approval, _ = approval.undelivered("cleo", "email", "refused", now=LATER)
-    assert not approval.reachable
-    approval, (event,) = approval.delivered("cleo", "email", "<1@x>", now=LATER)
-    assert approval.reachable
+    approval, _ = deliveries.undelivered(
+        asked_approval(), "mara", "email", "no such mailbox", now=LATER
+    )
+    assert deliveries.is_reachable(approval)
+    approval, _ = deliveries.undelivered(approval, "cleo", "email", "refused", now=LATER)
+    assert not deliveries.is_reachable(approval)
+    approval, (event,) = deliveries.delivered(approval, "cleo", "email", "<1@x>", now=LATER)
+    assert deliveries.is_reachable(approval)
     assert approval.asked[1].receipt == "<1@x>"
     assert approval.asked[1].problem == ""
     assert (event.what, event.more) == (What.DELIVERED, {"to": "cleo"})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from builders import NOON, make_approval, make_call, make_origin
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import Escalated, GrantRefused, NotAnApprover
@@ -18,11 +19,10 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.grants.grant import may_grant
-from signoff.core.policies.grant_rules import GrantRules
 from signoff.core.policies.levels import Group, Level
-from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.policies.selection import Choice, choose
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.selection import Choice, choose
 
 HOUR = timedelta(hours=1)
 SOON = NOON + timedelta(minutes=5)
@@ -173,8 +173,8 @@ def test_a_place_that_is_handed_on_covers_no_more_than_the_new_holder_may() -> N
     """Bo hands his place to Dee, whose limit is lower: it goes on to Cy."""
     approval, bo = says(asked(UP, 2_000), "ada"), PEOPLE.get("bo")
     assert bo is not None
-    handed, _ = approval.reassign(
-        bo, PEOPLE, of=bo, to=person("dee", "", 1_000), reason="you know it", now=SOON
+    handed, _ = collaboration.reassign(
+        approval, bo, PEOPLE, of=bo, to=person("dee", "", 1_000), reason="you know it", now=SOON
     )
     assert says(handed, "dee").ballot.own == ("cy",)
 

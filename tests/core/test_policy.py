@@ -18,7 +18,7 @@ from signoff.core.policies.policy import (
     Policy,
     Terms,
 )
-from signoff.core.policies.selection import Choice, choose
+from signoff.core.routing.selection import Choice, choose
 
 FALLBACK = Fallback(ask=("cleo",))
 LARGE = Policy(name="large", when='tool == "reimburse" && args.amount > 1000', ask=("cleo",))

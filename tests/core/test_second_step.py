@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.two_step import FIRST, SECOND, mark_of
+from signoff.core.approvals.parts import (
+    FIRST,
+    SECOND,
+    mark_of,
+)
 from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalError,
@@ -23,7 +27,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Fallback, Policy, Terms
-from signoff.core.policies.selection import choose
+from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, ask, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
-from signoff.core.approvals.two_step import mark_of
+from signoff.core.approvals.parts import mark_of
 from signoff.core.base.errors import NotShownInFull, SecondStepNeeded
 from signoff.core.grants.grant import Grant
-from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import GrantRules
 
 LATER = NOON + timedelta(minutes=5)
 LONG = make_call("wire", to="ACME", memo="x" * 500)

@@ -15,11 +15,10 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import Escalated, GrantRefused, PayloadError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import may_grant
-from signoff.core.policies.grant_rules import GrantRules
 from signoff.core.policies.levels import Level
-from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.policies.selection import choose
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.selection import choose
 
 HOUR = timedelta(hours=1)
 ADA, BO, CY, DEE, EVE = (

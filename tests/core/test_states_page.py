@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from signoff.core.approvals.approval import HANDOFFS, TRANSITIONS, State
-from signoff.core.approvals.diagrams import approval_diagram, handoff_diagram, run_diagram
-from signoff.core.approvals.run import RUN_TRANSITIONS
+from signoff.core.approvals.lifecycle import approval_diagram, handoff_diagram
+from signoff.core.approvals.run import RUN_TRANSITIONS, run_diagram
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "states.md"
 REMEDY = (

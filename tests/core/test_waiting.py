@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, ask, make_approval, make_origin, people
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.backlog import Waiting
+from signoff.core.approvals.metrics import Waiting
 from signoff.core.policies.policy import OnTimeout
 
 HOUR = timedelta(hours=1)
@@ -24,9 +25,9 @@ def opened(hours: int, *, number: int = 0) -> Approval:
 
 def test_how_much_how_long_and_on_whom() -> None:
     """Counts, the oldest, the next due, those who may answer, the claims and the questions."""
-    first, _ = opened(0).claim(MARA, people(), now=NOON, length=3 * HOUR)
+    first, _ = collaboration.claim(opened(0), MARA, people(), now=NOON, length=3 * HOUR)
     second = ask(make_approval(origin=make_origin(confirmation="adk-1"), now=NOON + HOUR), CLEO)
-    second, _ = second.ask_back(CLEO, people(), text="why?", now=NOON)
+    second, _ = collaboration.ask_back(second, CLEO, people(), text="why?", now=NOON)
     found = Waiting.of("all", [second, first], now=NOON + 2 * HOUR)
     assert (found.waiting, found.oldest, found.next_due) == (2, NOON, NOON + 4 * HOUR)
     assert (found.on, found.questions, found.overdue) == (("cleo", "mara"), 1, 0)

@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval, make_origin, people
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Handoff, State
 from signoff.core.base.errors import ApprovalError
-from signoff.core.directory.people import Directory, Person, normal_address
+from signoff.core.directory.people import (
+    Directory,
+    Person,
+    identity_key,
+)
 from signoff.core.policies.policy import OnTimeout, Terms
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -86,7 +91,7 @@ def move(
         case "withdraw":
             return approval.withdraw(by="riley", reason="", now=now)[0]
         case "deliver":
-            return approval.delivered(person.id, "email", "<1>", now=now)[0]
+            return deliveries.delivered(approval, person.id, "email", "<1>", now=now)[0]
         case "hand_on":
             return approval.hand_on(Handoff.STARTED, now=now)[0]
         case _:
@@ -126,4 +131,4 @@ def test_a_look_alike_letter_is_another_address():
     assert directory.find("KIM@Example.com") is not None
     assert directory.find("\N{KELVIN SIGN}im@example.com") is None
     others = (chr(point) for point in range(0x80, 0x110000) if not chr(point).isspace())
-    assert [one for one in others if normal_address(f"x{one}").isascii()] == []
+    assert [one for one in others if identity_key(f"x{one}").isascii()] == []

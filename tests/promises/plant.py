@@ -15,10 +15,10 @@ from pathlib import Path
 
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
-from signoff.cli.processes import Parts, build
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import MailDeferred
 

@@ -18,6 +18,7 @@ from channels.slack.office import MARA_AT
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
 from promises.plant import MANAGER, Plant, plant
 from signoff.broker import stages
+from signoff.broker.submit import submit
 from signoff.channels.slack.http import PATH
 from signoff.core.approvals.approval import Approval
 
@@ -38,7 +39,7 @@ class SlackOffice:
     async def asks(self, app: str, message: str) -> tuple[str, str, Json]:
         """Say something to an agent; return the run, the approval and the card it asks with."""
         known = set(self.cards())
-        run = await self.plant.parts.desk.submit(app, message, user=RILEY)
+        run = await submit(self.plant.parts.ledger, app, message, user=RILEY)
         fresh = await self.slack.until(lambda: set(self.cards()) - known)
         return run.id, fresh.copy().pop(), self.cards()[next(iter(fresh))]
 

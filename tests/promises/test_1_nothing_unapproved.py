@@ -13,8 +13,8 @@ from google.adk.events.event_actions import EventActions
 from google.adk.runners import Runner
 from google.genai import types
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import ResumeRun
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from worker.office import AGENTS, MARA, Office
@@ -52,9 +52,7 @@ async def test_a_resume_before_the_decision_runs_nothing(office: Office) -> None
     """A resume that was rung for, or put into the outbox, by mistake finds nothing to resume."""
     run = await office.submit("finance", MESSAGE)
     await office.ask(run)
-    await office.ledger.commit(
-        Change().send(stages.resume("finance"), "stray", {"run": run.id, "pause": run.pause})
-    )
+    await office.ledger.commit(Change().send(ResumeRun(app="finance", run=run.id, pause=run.pause)))
     run = await office.resume(run)
     assert run.state is RunState.PAUSED
     assert office.executed() == []

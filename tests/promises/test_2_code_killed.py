@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from deciding import Desk
 from promises.test_2_killed_at_every_step import ROUNDS, Forge, forge, take_up
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change

@@ -11,6 +11,7 @@ import pytest
 
 from promises.plant import plant
 from signoff.broker.ledger import audit
+from signoff.broker.submit import submit
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff, State
 
@@ -30,8 +31,11 @@ async def test_kill_9_at_random_during_a_hundred_runs(tmp_path: Path) -> None:
     async with plant(tmp_path, *names, lease=2) as here:
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         runs = [
-            await here.parts.desk.submit(
-                "finance", f"Reimburse me $2500 for trip {n}", user=f"user{n}@example.com"
+            await submit(
+                here.parts.ledger,
+                "finance",
+                f"Reimburse me $2500 for trip {n}",
+                user=f"user{n}@example.com",
             )
             for n in range(RUNS)
         ]

@@ -16,6 +16,7 @@ from promises.plant import MANAGER, plant
 from signoff.broker import stages
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger import audit
+from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
@@ -43,8 +44,11 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
         runs = []
         for n in range(count):
             runs.append(
-                await here.parts.desk.submit(
-                    "finance", f"Reimburse me $2500 for trip {n}", user=f"user{n}@example.com"
+                await submit(
+                    here.parts.ledger,
+                    "finance",
+                    f"Reimburse me $2500 for trip {n}",
+                    user=f"user{n}@example.com",
                 )
             )
             if n % 25 == 0:
@@ -67,8 +71,11 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The gateway stores before it says 250: kill it then, with nobody there to decide."""
     async with plant(tmp_path, "worker", "channels", "gateway", lease=2) as here:
-        run = await here.parts.desk.submit(
-            "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
+        run = await submit(
+            here.parts.ledger,
+            "finance",
+            "Reimburse me $2500 for the trip",
+            user="riley@example.com",
         )
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
@@ -93,8 +100,11 @@ async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path:
     async with plant(tmp_path, "worker", "channels", lease=2, gateway=more) as here:
         here.environment["SIGNOFF_GATEWAY__PORT"] = str(port)
         await here.start("gateway")
-        run = await here.parts.desk.submit(
-            "finance", "Reimburse me $2500 for the trip", user="riley@example.com"
+        run = await submit(
+            here.parts.ledger,
+            "finance",
+            "Reimburse me $2500 for the trip",
+            user="riley@example.com",
         )
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         raw = dev_mailbox.build_reply(card, "approve", MANAGER).as_bytes()

@@ -10,6 +10,7 @@ import pytest
 
 from promises.plant import MANAGER, Plant, plant
 from signoff.broker.ledger.follow import follow
+from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
@@ -101,7 +102,7 @@ async def send(here: Plant, mail: EmailMessage) -> None:
 async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> None:
     """Ten mails that must not count, by real SMTP, and then the one that does."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
-        run = await here.parts.desk.submit("finance", "Reimburse me $2500", user=REQUESTER)
+        run = await submit(here.parts.ledger, "finance", "Reimburse me $2500", user=REQUESTER)
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         kinds = {What.REFUSED_ANSWER, What.IGNORED_MAIL, What.AWAY, What.NOT_UNDERSTOOD}
         events = follow(here.parts.ledger.store)

@@ -11,6 +11,7 @@ import pytest
 
 from promises.plant import MANAGER, Plant, plant
 from signoff.broker.ledger.follow import follow
+from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
@@ -132,7 +133,7 @@ async def test_no_mail_that_anybody_can_send_decides(tmp_path: Path) -> None:
         zone.publish(EVIL)
         settings = SETTINGS.format(server=zone.server)
         async with plant(tmp_path, "worker", "channels", "gateway", gateway=settings) as here:
-            run = await here.parts.desk.submit("finance", "Reimburse me $2500", user="riley")
+            run = await submit(here.parts.ledger, "finance", "Reimburse me $2500", user="riley")
             card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
             noted = {
                 *(What.REFUSED_ANSWER, What.IGNORED_MAIL, What.NOT_UNDERSTOOD, What.AWAY),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from deciding import over
 from promises.plant import MANAGER, plant
 from signoff.broker.ledger.follow import follow
+from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
@@ -20,8 +22,8 @@ from signoff.core.base.errors import DecisionRefused
 async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: Path) -> None:
     """The deadline passes, the run goes on without approval, and the reply changes nothing."""
     async with plant(tmp_path, "worker", "channels", "gateway", within="2s") as here:
-        run = await here.parts.desk.submit(
-            "finance", "Reimburse me $2500", user="riley@example.com"
+        run = await submit(
+            here.parts.ledger, "finance", "Reimburse me $2500", user="riley@example.com"
         )
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         ends = await here.ends([run.id])
@@ -41,12 +43,12 @@ async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: 
 async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path) -> None:
     """Mail and command line answer at once, eight times each: one counts, the others are told."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
-        run = await here.parts.desk.submit(
-            "finance", "Reimburse me $2500", user="riley@example.com"
+        run = await submit(
+            here.parts.ledger, "finance", "Reimburse me $2500", user="riley@example.com"
         )
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         (approval,) = await here.parts.ledger.pending()
-        mara = here.parts.desk.directory.get("mara")
+        mara = here.parts.decisions.directory.get("mara")
         assert mara is not None
 
         async def by_mail(word: str) -> None:
@@ -54,7 +56,7 @@ async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path
 
         async def by_hand(verb: str) -> str:
             try:
-                await getattr(here.parts.desk, verb)(approval.id, mara, channel="cli")
+                await getattr(over(here.parts.decisions), verb)(approval.id, mara, channel="cli")
             except DecisionRefused:
                 return "refused"
             return verb

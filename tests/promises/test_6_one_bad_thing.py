@@ -8,6 +8,7 @@ from pathlib import Path
 import aiosmtplib
 import pytest
 
+from deciding import over
 from promises.plant import MANAGER, ROOT, plant
 from signoff.broker.ledger.change import Change
 from signoff.cli.demo import dev_mailbox
@@ -31,11 +32,11 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
     (agents / "broken").mkdir()
     (agents / "broken" / "agent.py").write_text("raise RuntimeError('no such luck')\n")
     async with plant(tmp_path, "worker", "channels", "gateway", agents=agents) as here:
-        desk, ledger = here.parts.desk, here.parts.ledger
+        desk, ledger = over(here.parts.decisions), here.parts.ledger
         broken = await desk.submit("broken", "go", user="riley@example.com")
         poison = Change()
         for stage in ("run.finance", "resume.finance", "route", "intake", "deliver.email"):
-            poison.send(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
+            poison.send_raw(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
         await ledger.commit(poison)
         run = await desk.submit("finance", "Reimburse me $2500", user="riley@example.com")
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))

@@ -11,8 +11,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.timers.poison import PATIENCE, stuck
 from signoff.broker.timers.reconciler import Reconciler
@@ -21,6 +21,7 @@ from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
 from signoff.cli.doctor.diagnosis import _left_lying
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import RunState
@@ -59,7 +60,7 @@ class Shop:
         self.clock, self.ledger = clock, channels.ledger
         self.channels = replace(channels, desk=desk, directory=directory, policies=policies)
         self.router = self.channels.router
-        self.reconciler = Reconciler(desk)
+        self.reconciler = Reconciler(desk.roster)
 
     async def open(self, tool: str) -> Approval:
         """Open a request and deliver its first card."""
@@ -150,7 +151,7 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     def fail(*_: object) -> tuple[Approval, tuple[Event, ...]]:
         raise RuntimeError("no card for this")
 
-    shop.channels.desk.cards = fail
+    shop.reconciler = Reconciler(shop.channels.desk.roster, cards=fail)
     monkeypatch.setattr(Router, "_cards", fail)
     third = Level(ask=("riley",), within="1h")
     levels = (FIRST, Level(ask=("cleo",), within="30h"), third)
@@ -168,4 +169,4 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     assert "dead letters" in {one.about for one in await _left_lying(shop.ledger)}
     # Riley has asked for it and is passed over; Cleo of the level without cards is mailed.
     assert shop.cards(approval)[-1] == "cleo"
-    assert (await shop.ledger.approval(approval.id)).reachable
+    assert deliveries.is_reachable(await shop.ledger.approval(approval.id))

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from deciding import Desk
 from services import missing
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger

@@ -82,7 +82,7 @@ def left_behind(tmp_path: Path) -> list[str]:
         ),
         pytest.param(
             ["--reply", "reject over budget"],
-            ['"confirmed": false', "was not made: over budget", "has nothing in its books"],
+            ['"confirmed": false', "was not made: over budget", "department's books are empty"],
             ["I have reimbursed"],
             id="reject",
             marks=pytest.mark.soak,

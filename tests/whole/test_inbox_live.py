@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from builders import MARA, paused
 from chromium import Tab, chromium
+from deciding import Desk
 from served import listening
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -20,6 +20,7 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 
@@ -100,10 +101,7 @@ async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
     """What they have on the screen stays there, and nothing more comes."""
     tab, first = inbox.tab, await inbox.asked()
     await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
-    directory = inbox.desk.directory
-    await inbox.desk.move(
-        first.id, lambda one, now: one.comment(MARA, directory, text="Which team?", now=now)
-    )
+    await inbox.desk.made(first.id, moves.Comment(text="Which team?"), MARA)
     await tab.find("#news:not(:empty)")
     await tab.do("Network.clearBrowserCookies")
     await inbox.desk.approve(first.id, MARA, channel="email")

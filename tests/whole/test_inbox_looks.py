@@ -108,7 +108,7 @@ async def tour(at: Premises) -> AsyncIterator[str]:
     )
     long = await at.ask(tool="send_letter", text="Dear customer, " * 200, key="x" * 300)
     await at.open()
-    await tab.find("h1", "What waits for you")
+    await tab.find("h1", "Your approvals")
     yield "list"
     await at.open("/inbox/?q=nothing-like-it&sort=due")
     yield "list-nothing-fits"

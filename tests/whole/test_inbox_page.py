@@ -15,9 +15,9 @@ from pydantic import SecretStr
 
 from builders import MARA, people
 from chromium import Tab, chromium
+from deciding import Desk
 from served import listening
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.intake import Intake
@@ -151,7 +151,7 @@ async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
     """A reply is noted, the link leads to the page, Tab and Enter confirm, and the tool has run."""
     await firm.tab.shape(360, 740, dark=False)
     approval = await firm.asked()
-    link = await firm.reply(approval, "approve: a good conference")
+    link = await firm.reply(approval, "approve\nnote: a good conference")
     assert (await firm.ledger.approval(approval.id)).state is State.PENDING
     assert not firm.journal.exists()
 
@@ -161,7 +161,12 @@ async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
     await firm.sign_in()
 
     text = await firm.tab.text()
-    for words in ("finance asks to run reimburse", "2500", "a good conference", "You said yes"):
+    for words in (
+        "finance asks to run reimburse",
+        "2500",
+        "a good conference",
+        "You approved this request",
+    ):
         assert words in text
     assert not await firm.tab.look(OVERFLOWS)
     await firm.tab.tab_to("button.yes")

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from builders import CLEO, MARA
 from premises import NAMED, OLGA, Premises, premises
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -55,9 +56,9 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
     waits = await at.ask(template={"note": HARM, HARM: HARM}, **parts)
     over = await at.ask(**parts)
     waits, over = await at.amend(waits, said=HARM), await at.amend(over, said=HARM)
-    desk, staff = at.office.desk, at.office.directory
-    await desk.move(waits.id, lambda one, now: one.comment(NAMED, staff, text=HARM, now=now))
-    await desk.move(waits.id, lambda one, now: one.ask_back(MARA, staff, text=HARM, now=now))
+    desk = at.office.desk
+    await desk.made(waits.id, moves.Comment(text=HARM), NAMED)
+    await desk.made(waits.id, moves.AskBack(text=HARM), MARA)
     return waits, await desk.reject(over.id, CLEO, channel="email", reason=HARM)
 
 

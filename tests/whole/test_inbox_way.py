@@ -56,12 +56,12 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
     await at.open()
     await at.put("#link-address", MARA.email)
     await at.press("form[action$='/sign-in/link'] button")
-    assert "Look into your mail" in await at.tab.text()
+    assert "Check your mail" in await at.tab.text()
     await at.tab.open(await at.mailed())
     assert "Sign in as Mara Lind" in await at.tab.text()
     await at.press("button.yes")
 
-    assert "What waits for you" in await at.tab.text()
+    assert "Your approvals" in await at.tab.text()
     assert not await at.tab.look(OVERFLOWS)
     await at.press(f"#open-{approval.id}")
     text = await at.tab.text()
@@ -77,7 +77,7 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
     assert json.loads(at.journal.read_text())["amount"] == 2500
     await at.open(approval)
     text = await at.tab.text()
-    assert "The agent went on with the answer." in text
+    assert "The agent has resumed." in text
     assert "reimbursed" in text
     assert not await at.tab.look(OVERFLOWS)
     await at.press("form.out button")
@@ -202,7 +202,7 @@ async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: boo
     await at.office.desk.approve(approval.id, MARA, channel="email", reason="it pays")
     await at.come_in(MARA)
     await at.open(approval)
-    assert "You said yes" in await at.tab.text()
+    assert "You approved this request" in await at.tab.text()
     await at.put("#code", "000000")
     await at.press("form[aria-label='Your answer'] button.yes")
     assert await at.tab.look("document.activeElement.id") == "alert"

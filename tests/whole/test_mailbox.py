@@ -13,6 +13,7 @@ import pytest
 from dovecot import PASSWORD, Dovecot, dovecot
 from lmtp import deliver
 from promises.plant import MANAGER, Plant, plant
+from signoff.broker.submit import submit
 from signoff.channels.email.imap.cursor import lease_key
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
@@ -45,8 +46,11 @@ takeover = 2
 
 async def card_of(office: Plant, purpose: str) -> tuple[str, EmailMessage]:
     """Submit a run that asks, and return its id and the card."""
-    run = await office.parts.desk.submit(
-        "finance", f"Reimburse me $2500 for {purpose}", user="riley@example.com"
+    run = await submit(
+        office.parts.ledger,
+        "finance",
+        f"Reimburse me $2500 for {purpose}",
+        user="riley@example.com",
     )
     card = await office.mailbox.wait_for(lambda mail: purpose in mail.as_string())
     return run.id, card

@@ -9,6 +9,7 @@ import pytest
 
 from promises.plant import plant
 from services import rabbitmq
+from signoff.broker.submit import submit
 from signoff.core.approvals.events import What
 
 
@@ -20,8 +21,11 @@ async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
         async with plant(tmp_path, "worker", "channels", "gateway", broker=url) as here:
             answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
             runs = [
-                await here.parts.desk.submit(
-                    "finance", f"Reimburse me $2500 for trip {n}", user="riley@example.com"
+                await submit(
+                    here.parts.ledger,
+                    "finance",
+                    f"Reimburse me $2500 for trip {n}",
+                    user="riley@example.com",
                 )
                 for n in range(10)
             ]

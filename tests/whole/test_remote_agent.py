@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from promises.plant import ROOT, plant
+from signoff.broker.submit import submit
 from signoff.core.approvals.events import What
 from worker.remote.api_server import ApiServer
 
@@ -33,7 +34,7 @@ async def test_an_agent_in_another_process_is_asked_for_and_resumed(tmp_path: Pa
         ) as built:
             answering = asyncio.create_task(built.answer_everything(word))
             runs = [
-                await built.parts.desk.submit("books", f"Reimburse me ${amount}", user="riley")
+                await submit(built.parts.ledger, "books", f"Reimburse me ${amount}", user="riley")
                 for amount in (2500, 3500)
             ]
             ends = await built.ends([run.id for run in runs])

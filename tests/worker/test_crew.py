@@ -12,6 +12,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
@@ -279,7 +280,9 @@ async def test_a_delivery_that_is_noted_late_costs_nothing(
         left -= 1
         if left == 0:
             was = await self.approval(approval_id)
-            late, events = was.delivered("mara", "email", "<card@example.com>", now=was.opened_at)
+            late, events = deliveries.delivered(
+                was, "mara", "email", "<card@example.com>", now=was.opened_at
+            )
             await commit_all(self, [Change().put(late, was=was).note(events)])
         return await commit_all(self, changes)
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.grants import Grants
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import RunState
 from signoff.core.payloads.digest import digest
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -96,9 +94,7 @@ async def test_a_grant_on_the_forged_tool_does_not_cover_it(
     )
     real = await office.submit(app, json.dumps([["lookup", {"city": "Berlin"}]]))
     await router.drain()
-    await Grants(office.desk).give(
-        real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
-    )
+    await office.desk.give(real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
     assert (await office.resume(real)).state is RunState.COMPLETED
     assert office.executed() == [{"tool": "lookup", "city": "Berlin"}]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import PayloadError
-from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Crew
 from worker.office import AGENTS, MARA, Office

@@ -6,12 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from signoff.broker.grants import Grants
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.policies.grant_rules import GrantRules
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from worker.office import MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -38,9 +36,7 @@ async def test_the_agent_goes_on_without_anybody_being_asked(office: Office) -> 
     """With the real Runner: one yes, two payments; the third is too much and waits."""
     first = await submit(office, 2500)
     assert first.state is RunState.PAUSED
-    await Grants(office.desk).give(
-        first.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
-    )
+    await office.desk.give(first.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
     assert (await office.resume(first)).state is RunState.COMPLETED
 
     second = await submit(office, 1800)

@@ -21,8 +21,8 @@ from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
+from deciding import Desk
 from promises.plant import plant
-from signoff.broker.decisions import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State

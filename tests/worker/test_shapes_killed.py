@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
+from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.phrases import About, Words
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
@@ -19,11 +19,11 @@ class Leavings:
     """Takes in that somebody is away, of whom it is proven that they say so.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Do what an answer says about its author's being away.
@@ -46,11 +46,11 @@ class Leavings:
         absence = None if isinstance(reply, Back) else await self._absence(reply, person)
         also = answer.also.copy()
         words = absence_words(
-            absence, self._desk.directory, end='answer with "back" on the first line'
+            absence, self._decisions.directory, end='answer with "back" on the first line'
         )
         answer_back(also, answer, Notice(person.id, About.DONE, words))
         more = {"channel": answer.holder.channel, **answer.more}
-        people = self._desk.people
+        people = self._decisions.people
         try:
             if absence is None:
                 await people.come_back(person, by=person.id, more=more, also=also)
@@ -61,11 +61,11 @@ class Leavings:
         log.info("answer.absence", person=person.id, channel=answer.holder.channel, back=back)
 
     async def _absence(self, said: Away, person: Person) -> Absence:
-        start = said.start or person.day(await self._desk.ledger.now())
+        start = said.start or person.day(await self._decisions.ledger.now())
         end = said.end
         if end < start:
             raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        delegate = person_called(self._desk.directory, said.delegate)
+        delegate = person_called(self._decisions.directory, said.delegate)
         return Absence(start=start, end=end, delegate=delegate)
 
 

@@ -1,162 +1,233 @@
-"""An answer that has reached us, whatever it came by: decide, and tell the person what it did."""
+"""An answer that has reached us: make the move that it wants, and tell the person what it did."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import (
+    REFUSALS,
+    Decisions,
+    Extras,
+    Outcome,
+    Refused,
+    Taken,
+    always,
+)
+from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Standing
 from signoff.channels.absence import Leavings
-from signoff.channels.collaboration import Asides
-from signoff.channels.grant_replies import Beforehand
+from signoff.channels.collaboration import move_of
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Role
-from signoff.channels.words import levels, phrases
-from signoff.channels.words.grants import example_of_offer, no_grant
+from signoff.channels.words import grants, phrases
+from signoff.channels.words.outcomes import done, not_taken
 from signoff.channels.words.phrases import About
+from signoff.core.approvals import moves
+from signoff.core.approvals.answers import asks_freely
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Actor, Move
+from signoff.core.approvals.reply_context import context_of
 from signoff.core.base.errors import (
-    AlreadyDecided,
-    Claimed,
-    DecisionRefused,
-    Escalated,
+    ApprovalError,
+    GrantNotFound,
     GrantRefused,
     MoveRefused,
     NotAnApprover,
-    NotShownInFull,
-    PayloadError,
-    ReasonNeeded,
-    TooLate,
 )
 from signoff.core.directory.people import Person
-from signoff.core.payloads.answer import asks_freely, example_of_yes
-from signoff.core.payloads.payload import fields_of
-from signoff.core.replies.context import context_of
 from signoff.core.replies.free import read_free_reply
 from signoff.core.replies.reading import read_reply
-from signoff.core.replies.reply import (
-    Approve,
-    Away,
-    Back,
-    Reject,
-    Reply,
-    Revoke,
-    Unclear,
-    Withdraw,
-)
+from signoff.core.replies.reply import Away, Back, Remind, Reply, Revoke, Unclear, Withdraw
 
 log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
 """Nobody is told the same about one approval more often than this."""
 
+_UNCLEAR: Final = Unclear.__name__.lower()
+
+Ends = Callable[[ApprovalError], bool]
+"""Says of a refusal whether the answer is done with; if not, it can be sent again, corrected."""
+
 
 class Answers:
     """Takes answers; each ends in one commit, or in an error and no commit.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._asides = Asides(desk)
-        self._beforehand = Beforehand(desk)
-        self._leavings = Leavings(desk)
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._grants = Grants(decisions.ledger)
+        self._leavings = Leavings(decisions)
 
-    async def take(self, answer: Answer, text: str, *, problem: str = "") -> None:
-        """Do what the person who was asked says.
+    async def take(
+        self, answer: Answer, text: str, *, problem: str = "", seen: Standing | None = None
+    ) -> None:
+        """Do what a person says.
 
         Args:
             answer: Whose answer it is, to what.
             text: The person's own words.
             problem: Why the answer is none, whatever the words are.
+            seen: The approval as it was just read.
 
         Raises:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be committed; nothing was done.
         """
-        holder = answer.holder
-        approval = await self._ledger.approval(holder.approval)
-        person = self._desk.directory.get(holder.person)
+        holder, directory = answer.holder, self._decisions.directory
+        seen = seen or await self._ledger.standing(holder.approval)
+        approval = seen.approval
+        person = directory.get(holder.person)
         if person is None:
             gone = f"{holder.person} is not among the configured people any more."
-            await self.refused(answer, None, NotAnApprover(gone))
+            await self.refuse(answer, NotAnApprover(gone), seen=seen)
             return
         read = read_free_reply if asks_freely(approval.kind, approval.call) else read_reply
-        reply = read(text, context_of(approval, person, self._desk.directory))
+        reply = read(text, context_of(approval, person, directory))
         if problem:
             reply = Unclear(problem=problem)
         try:
             if holder.role is Role.REQUESTER:
                 if problem:
                     raise MoveRefused(problem)
-                await self._asides.of_requester(answer, person, text, reply)
+                await self._of_requester(answer, person, text, reply, seen)
             else:
-                await self._do(answer, person, reply, approval)
-        except PayloadError as error:
-            example = example_of_yes(approval.kind, approval.call, approval.template)
-            fixed = error.key in approval.call.args
-            fixed = fixed and error.key not in fields_of(approval.template)
-            if isinstance(error, ReasonNeeded) or fixed:
-                example = error.example
-            elif error.key and error.key not in example and error.example != example:
-                example = f"{example}\n{error.example}"
-            await self._not_understood(answer, str(error), example=example)
-        except GrantRefused as error:
-            await self.not_granted(answer, str(error))
-        except DecisionRefused as error:
-            await self.refused(answer, person, error, reply)
+                await self._of_approver(answer, person, reply, seen)
+        except REFUSALS as error:
+            wanted = type(reply).__name__.lower()
+            await self.refuse(answer, error, person, wanted=wanted, seen=seen)
 
-    async def _do(self, answer: Answer, person: Person, reply: Reply, approval: Approval) -> None:
-        """Do what a reply means that was read.
+    async def make(
+        self,
+        answer: Answer,
+        person: Person,
+        move: Move,
+        *,
+        ends: Ends = always,
+        seen: Standing | None = None,
+    ) -> Outcome:
+        """Make a move, and tell the person what it did, or why it was refused.
 
-        Raises:
-            PayloadError: The values do not fit; nothing was done, and nobody was told.
-            DecisionRefused: It does not count; nothing was done, and nobody was told.
-            LedgerError: It could not be committed; nothing was done.
-        """
-        match reply:
-            case Approve(grant=None) | Reject():
-                await self.decide(answer, person, reply)
-            case Approve() | Revoke():
-                await self._beforehand.take(answer, person, reply, approval)
-            case Away() | Back():
-                await self._leavings.take(answer, person, reply)
-            case Unclear():
-                now = await self._ledger.now()
-                approval.may_decide(person, self._desk.directory, now=now)
-                if reply.grants and (offer := example_of_offer(approval)):
-                    await self.not_granted(answer, f"{reply.problem} {offer}")
-                else:
-                    await self._not_understood(answer, reply.problem)
-            case Withdraw():
-                # From somebody who was asked it may well be a no.
-                why = "Only the requester can withdraw a request. To say no, reply `reject`."
-                await self._not_understood(answer, why)
-            case _:
-                await self._asides.do(answer, person, reply)
-
-    async def aside(self, answer: Answer, person: Person, aside: Reply) -> None:
-        """Do what somebody wants who pressed a button for it; see `Asides.do`.
+        Args:
+            answer: Whose answer it is, to what.
+            person: Who.
+            move: What they want.
+            ends: Says after which refusals the answer is done with. The person is told of these
+                alone; what else is wrong is for the channel to show.
+            seen: The approval as it was just read.
 
         Raises:
-            DecisionRefused: It is not possible; nothing was done, and nobody was told.
+            ApprovalNotFound: There is no such approval.
             LedgerError: It could not be committed; nothing was done.
         """
-        await self._asides.do(answer, person, aside)
+        before = seen.approval if seen is not None else None
+        again = before is not None and before.step_of(person.id) is not None
+
+        async def tell(change: Change, outcome: Outcome) -> None:
+            if isinstance(outcome, Refused):
+                if ends(outcome.error):
+                    await self._tell_refusal(change, answer, outcome, person)
+                return
+            notice = done(move, outcome, person, self._decisions.directory, again=again)
+            if notice is not None:
+                answer_back(change, answer, Notice(person.id, *notice))
+
+        outcome = await self._decisions.take(
+            answer.holder.approval,
+            move,
+            actor_of(answer, person),
+            Extras(also=answer.also, acknowledges=ends, on_commit=tell, seen=seen),
+        )
+        if isinstance(outcome, Taken):
+            log.info(
+                "answer.recorded",
+                approval=outcome.approval.id,
+                run=outcome.approval.origin.run,
+                person=person.id,
+                channel=answer.holder.channel,
+                move=move.name,
+                state=outcome.approval.state.value,
+            )
+        return outcome
+
+    async def revoke(
+        self, answer: Answer, person: Person, *, reason: str = "", seen: Standing | None = None
+    ) -> None:
+        """Revoke the grant that the same person has given with an approval, and tell them.
+
+        Raises:
+            LedgerError: It could not be committed; nothing was done.
+        """
+        about = answer.holder.approval
+        if not await self._gave(person, about):
+            problem = f"You have granted nothing with approval {about}."
+            await self.refuse(answer, GrantRefused(problem), person, seen=seen)
+            return
+
+        async def tell(change: Change, outcome: Outcome) -> None:
+            if isinstance(outcome, Refused):
+                await self._tell_refusal(change, answer, outcome, person)
+                return
+            words = grants.revoked(outcome.approval, outcome.grant_or_raise())
+            answer_back(change, answer, Notice(person.id, About.REVOKED, words))
+
+        await self._decisions.revoke(
+            about,
+            reason or "whoever gave it has revoked it",
+            actor_of(answer, person),
+            Extras(also=answer.also, acknowledges=always, on_commit=tell),
+        )
+
+    async def refuse(
+        self,
+        answer: Answer,
+        error: ApprovalError,
+        person: Person | None = None,
+        *,
+        wanted: str = "",
+        seen: Standing | None = None,
+    ) -> None:
+        """Refuse an answer before it comes to a move, and tell whoever gave it why.
+
+        Args:
+            answer: Whose answer it is, to what.
+            error: Why.
+            person: Who, None for a stranger.
+            wanted: What they wanted, "" where it is not known.
+            seen: The approval as it was just read.
+
+        Raises:
+            LedgerError: It could not be committed; nothing was done.
+        """
+
+        async def tell(change: Change, outcome: Outcome) -> None:
+            if isinstance(outcome, Refused):
+                await self._tell_refusal(change, answer, outcome, person, wanted)
+
+        await self._decisions.refuse(
+            answer.holder.approval,
+            error,
+            # A person who has left the directory is still the one to whom the question was sent.
+            replace(actor_of(answer, person), known_as=answer.holder.person),
+            Extras(also=answer.also, acknowledges=always, on_commit=tell, seen=seen),
+            wanted=wanted,
+        )
 
     async def stranger(
         self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
     ) -> None:
-        """Note that somebody else used a person's token; tell the person, and the requester.
+        """Refuse an answer of somebody else with a person's token; tell both, and the requester.
 
         Args:
             answer: What was answered.
@@ -168,16 +239,12 @@ class Answers:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be committed; nothing was done.
         """
-        why = why or "the sender is not the person who was asked"
 
-        def build(approval: Approval) -> list[Notice]:
-            if approval.state is not State.PENDING:
-                return []
-            told = [
-                Notice(answer.holder.person, About.STRANGER, phrases.stranger(approval, address))
-            ]
-            requester = self._desk.directory.find(approval.origin.user)
-            if requester is not None and requester.id != answer.holder.person:
+        def notices(approval: Approval) -> Sequence[Notice]:
+            holder = answer.holder.person
+            told = [Notice(holder, About.STRANGER, phrases.stranger(approval, address))]
+            requester = self._decisions.directory.find(approval.origin.user)
+            if requester is not None and requester.id != holder:
                 words = phrases.forwarded(approval, address)
                 told.append(Notice(requester.id, About.FORWARDED, words))
             if author is not None and (requester is None or requester.id != author.id):
@@ -185,184 +252,137 @@ class Answers:
                 told.append(Notice(author.id, About.NOT_HANDED_ON, words))
             return told
 
-        await self._answer_back(
-            answer,
-            lambda one: (What.REFUSED_ANSWER, why, build(one)),
-            by="",
-            more={"from": address},
-        )
+        actor = actor_of(answer, None)
+        actor = replace(actor, proof={**actor.proof, "from": address})
+        why = why or "the sender is not the person who was asked"
+        await self._turn_away(answer, why, actor, notices)
 
     async def unproven(self, answer: Answer, why: str) -> None:
-        """Note that nothing proves whose answer it is; tell the person, at the address we know.
+        """Refuse an answer whose author is not proven; tell the person, at the address we know.
 
         Raises:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be committed; nothing was done.
         """
 
-        def build(approval: Approval) -> list[Notice]:
-            if approval.state is not State.PENDING:
-                return []
+        def notices(approval: Approval) -> Sequence[Notice]:
             words = phrases.unproven(approval, why)
             return [Notice(answer.holder.person, About.UNPROVEN, words)]
 
-        told = f"who has sent it is not proven: {why}"
-        await self._answer_back(answer, lambda one: (What.REFUSED_ANSWER, told, build(one)), by="")
+        problem = f"who has sent it is not proven: {why}"
+        await self._turn_away(answer, problem, actor_of(answer, None), notices)
 
-    async def decide(self, answer: Answer, person: Person, reply: Approve | Reject) -> None:
-        """Commit a clear answer.
+    # -- what an answer wants --------------------------------------------------------------------
 
-        Raises:
-            PayloadError: The values do not fit; nothing was done, and nobody was told.
-            DecisionRefused: It does not count; nothing was done, and nobody was told.
-            LedgerError: It could not be committed; nothing was done.
-        """
-        holder, also = answer.holder, answer.also
-        if isinstance(reply, Approve):
-            before = await self._ledger.approval(holder.approval)
-            again = before.step_of(person.id) is not None
-
-            def noted(change: Change, after: Approval) -> None:
-                if (step := after.step_of(person.id)) is not None:
-                    words = phrases.first_step(after, step, again=again)
-                    answer_back(change, answer, Notice(person.id, About.FIRST_STEP, words))
-                else:
-                    self._voted(change, answer, person, after)
-
-            approval = await self._desk.approve(
-                holder.approval,
-                person,
-                channel=holder.channel,
-                reason=reply.note,
-                values=reply.values,
-                also=also,
-                noted=noted,
-                more=answer.more,
-            )
+    async def _of_requester(
+        self, answer: Answer, person: Person, text: str, reply: Reply, seen: Standing
+    ) -> None:
+        """Do what the requester says, who never decides: withdraw, remind, answer a question."""
+        if isinstance(reply, Withdraw | Remind):
+            move = move_of(reply, person, self._decisions.directory)
         else:
-            approval = await self._desk.reject(
-                holder.approval,
-                person,
-                channel=holder.channel,
-                reason=reply.reason,
-                values=reply.values,
-                also=also,
-                noted=lambda change, after: self._voted(change, answer, person, after),
-                more=answer.more,
-            )
-        log.info(
-            "answer.recorded",
-            approval=approval.id,
-            run=approval.origin.run,
-            person=person.id,
-            channel=holder.channel,
-            state=approval.state.value,
-        )
+            move = moves.AnswerBack(text=text)
+        if move is not None:
+            await self.make(answer, person, move, seen=seen)
 
-    def _voted(self, change: Change, answer: Answer, person: Person, after: Approval) -> None:
-        """Tell whoever has said yes or no that it counts, where it has not ended it."""
-        if after.state is not State.PENDING:
-            return
-        words = levels.voted(after, person.id, self._desk.directory)
-        answer_back(change, answer, Notice(person.id, About.VOTED, words))
-
-    async def _not_understood(self, answer: Answer, problem: str, *, example: str = "") -> None:
-        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
-            words = phrases.not_understood(approval, problem, example=example)
-            notice = Notice(answer.holder.person, About.NOT_UNDERSTOOD, words)
-            return What.NOT_UNDERSTOOD, problem, [notice]
-
-        await self._answer_back(answer, build, by=answer.holder.person)
-
-    async def not_granted(self, answer: Answer, problem: str) -> None:
-        """Note a grant that cannot be given or taken back, and tell whoever wanted it why.
+    async def _of_approver(
+        self, answer: Answer, person: Person, reply: Reply, seen: Standing
+    ) -> None:
+        """Do what somebody says who is asked.
 
         Raises:
-            LedgerError: It could not be committed; nothing was done.
+            ApprovalError: One of `REFUSALS`; nothing was done, and nobody was told.
         """
+        approval, directory = seen.approval, self._decisions.directory
+        match reply:
+            case Revoke():
+                await self.revoke(answer, person, reason=reply.reason, seen=seen)
+            case Away() | Back():
+                await self._leavings.take(answer, person, reply)
+            case Unclear():
+                approval.may_decide(person, directory, now=seen.now)
+                if reply.grants and (offer := grants.example_of_offer(approval)):
+                    problem = f"{reply.problem} {offer}"
+                    words = grants.no_grant(approval, problem)
+                    await self._not_understood(answer, problem, About.NO_GRANT, words)
+                else:
+                    await self._ask_again(answer, approval, reply.problem)
+            case Withdraw():
+                # From somebody who was asked it may well be a no.
+                why = "Only the requester can withdraw a request. To say no, reply `reject`."
+                await self._ask_again(answer, approval, why)
+            case _:
+                move = move_of(reply, person, directory)
+                if move is not None:
+                    await self.make(answer, person, move, seen=seen)
 
-        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
-            notice = Notice(answer.holder.person, About.NO_GRANT, no_grant(approval, problem))
-            return What.NOT_UNDERSTOOD, problem, [notice]
+    async def _gave(self, person: Person, approval: str) -> bool:
+        """Say whether a person has given a grant with an approval."""
+        try:
+            return (await self._grants.get(approval)).by == person.id
+        except GrantNotFound:
+            return False
 
-        await self._answer_back(answer, build, by=answer.holder.person)
+    # -- what people are told --------------------------------------------------------------------
 
-    async def refused(
-        self,
-        answer: Answer,
-        person: Person | None,
-        error: DecisionRefused,
-        reply: Reply | None = None,
+    async def _ask_again(self, answer: Answer, approval: Approval, problem: str) -> None:
+        words = phrases.not_understood(approval, problem)
+        await self._not_understood(answer, problem, About.NOT_UNDERSTOOD, words)
+
+    async def _not_understood(
+        self, answer: Answer, problem: str, about: About, words: phrases.Words
     ) -> None:
-        """Note an answer that does not count, and tell whoever gave it why.
-
-        Raises:
-            LedgerError: It could not be committed; nothing was done.
-        """
-        directory = self._desk.directory
-
-        def build(approval: Approval) -> tuple[What, str, list[Notice]]:
-            about: About | None
-            match error:
-                case AlreadyDecided() if person is not None:
-                    about = About.DECIDED
-                    words = phrases.already_decided(approval, person, directory)
-                    mine = approval.decision is not None and approval.decision.by == person.id
-                    if mine and isinstance(reply, Unclear):
-                        about = None  # "thanks!" below one's own decision needs no answer
-                case TooLate():
-                    about, words = About.LATE, phrases.late(approval)
-                case Escalated():
-                    about, words = About.LATE, phrases.escalated(approval, str(error))
-                case Claimed():
-                    about, words = About.CLAIMED, phrases.not_done(approval, str(error))
-                case MoveRefused():
-                    about, words = About.NOT_DONE, phrases.not_done(approval, str(error))
-                case NotShownInFull():
-                    about, words = About.NOT_SHOWN, phrases.not_shown(approval, str(error))
-                case _:
-                    about, words = About.NOT_YOURS, phrases.not_yours(approval, str(error))
-            told = [] if about is None else [Notice(answer.holder.person, about, words)]
-            return What.REFUSED_ANSWER, str(error), told
-
-        verdict = type(reply).__name__.lower() if reply is not None else ""
-        await self._answer_back(answer, build, by=answer.holder.person, more={"verdict": verdict})
-
-    async def _answer_back(
-        self,
-        answer: Answer,
-        build: Callable[[Approval], tuple[What, str, list[Notice]]],
-        *,
-        by: str,
-        more: dict[str, JsonValue] | None = None,
-    ) -> None:
-        """Commit an event and, once in a while, notices about it."""
+        """Note an answer that says nothing clear, and tell the person."""
         holder = answer.holder
 
         async def attempt() -> None:
-            approval = await self._ledger.approval(holder.approval)
-            what, why, notices = build(approval)
-            now = await self._ledger.now()
-            details: dict[str, JsonValue] = {
-                "channel": holder.channel,
-                **answer.more,
-                **(more or {}),
-            }
-            event = approval.note(what, now=now, by=by, why=why, more=details)
-            change = answer.also.copy().note([event])
-            for notice in notices:
-                await self._tell(change, answer, notice, now)
-            await self._ledger.commit(change)
-            log.info(
-                "answer.not_taken",
-                approval=approval.id,
-                run=approval.origin.run,
-                person=holder.person,
-                what=what.value,
-                why=why,
+            approval, now = await self._ledger.approval(holder.approval), await self._ledger.now()
+            more = {"channel": holder.channel, **answer.more}
+            event = approval.note(
+                What.NOT_UNDERSTOOD, now=now, by=holder.person, why=problem, more=more
             )
+            change = answer.also.copy().note([event])
+            await self._tell(change, answer, Notice(holder.person, about, words), now)
+            await self._ledger.commit(change)
 
         await self._ledger.decide_again(attempt)
+        log.info(
+            "answer.not_understood", approval=holder.approval, person=holder.person, why=problem
+        )
+
+    async def _turn_away(
+        self,
+        answer: Answer,
+        why: str,
+        actor: Actor,
+        notices: Callable[[Approval], Sequence[Notice]],
+    ) -> None:
+        """Refuse an answer of somebody who is not the person who was asked."""
+
+        async def tell(change: Change, outcome: Outcome) -> None:
+            if outcome.approval.state is not State.PENDING:
+                return
+            for notice in notices(outcome.approval):
+                await self._tell(change, answer, notice, await self._ledger.now())
+
+        extras = Extras(also=answer.also, acknowledges=always, on_commit=tell)
+        await self._decisions.refuse(answer.holder.approval, NotAnApprover(why), actor, extras)
+
+    async def _tell_refusal(
+        self,
+        change: Change,
+        answer: Answer,
+        refused: Refused,
+        person: Person | None,
+        wanted: str = "",
+    ) -> None:
+        told = not_taken(refused, person, self._decisions.directory)
+        decision = refused.approval.decision
+        mine = decision is not None and person is not None and decision.by == person.id
+        if told.about is About.DECIDED and mine and wanted == _UNCLEAR:
+            return  # "thanks!" below one's own decision needs no answer
+        notice = Notice(answer.holder.person, told.about, told.words)
+        await self._tell(change, answer, notice, await self._ledger.now())
 
     async def _tell(self, change: Change, answer: Answer, notice: Notice, now: datetime) -> None:
         """Add a notice, unless this was told before; the guard is part of the same commit."""
@@ -372,3 +392,8 @@ class Answers:
                 return
             change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
         answer_back(change, answer, notice)
+
+
+def actor_of(answer: Answer, person: Person | None) -> Actor:
+    """Return who answers, None for somebody who is not the person who was asked."""
+    return Actor(person, answer.holder.channel, dict(answer.more))

@@ -14,7 +14,7 @@ from signoff.core.base.errors import ConfigError
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 OURS: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
@@ -23,11 +23,11 @@ OURS: Final = frozenset(
 
 
 class AddedChannel(BaseModel):
-    """A channel of one's own, of any name; its other keys are its own settings.
+    """A channel of your own; its other keys are its own settings.
 
     Attributes:
-        factory: What makes it, ``"package.module:name"``: it is called with the channel's name and
-            with the other keys of this table, as a dict.
+        factory: ``package.module:name``: creates the channel. It is called with the channel's name
+            and the other keys of this table, as a dict.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -59,13 +59,13 @@ def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
     return [_made(name, table) for name, table in tables.items()]
 
 
-def added_routes(tables: Mapping[str, AddedChannel], desk: Desk) -> Iterable[APIRouter]:
+def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> Iterable[APIRouter]:
     """Return what the gateway serves for those of them that take answers.
 
     Raises:
         ConfigError: See `added_channels`.
     """
-    return [one.routes(desk) for one in added_channels(tables) if isinstance(one, Answering)]
+    return [one.routes(decisions) for one in added_channels(tables) if isinstance(one, Answering)]
 
 
 def _made(name: str, table: AddedChannel) -> Channel:

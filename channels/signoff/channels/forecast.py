@@ -15,7 +15,7 @@ from signoff.core.directory.queues import Turns
 from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.policies.selection import NO_TURNS, owners_of
+from signoff.core.routing.selection import NO_TURNS, owners_of
 from signoff.core.simulation.timeline import Said, Timeline, foresee
 
 

@@ -14,12 +14,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.approvals.inputs import Form
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.cards.card import one_line
-from signoff.core.payloads.answer import form_of
-from signoff.core.payloads.inputs import Form
 from signoff.core.payloads.payload import LARGEST_NUMBER, fields_of, missing_fields
 
 MOST_FIELDS: Final = 90
@@ -74,6 +74,11 @@ class PayloadErrors(Exception):
     def __init__(self, problems: Mapping[str, PayloadError]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems.values()))
         self.problems = dict(problems)
+
+    @property
+    def first(self) -> PayloadError:
+        """The first of them, which the audit notes."""
+        return next(iter(self.problems.values()))
 
 
 def fields(approval: Approval) -> tuple[Field, ...]:

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
-from signoff.channels.pipeline.reply_tokens import Holder, Role
+from signoff.channels.pipeline.notices import tell
+from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.words.phrases import About, Words
 
 _WITH_TOKEN: Final = frozenset(
@@ -66,20 +66,13 @@ def answer_back(change: Change, answer: Answer, notice: Notice) -> None:
     """Add to a change a notice that answers one answer."""
     holder, about, words = answer.holder, notice.about, notice.words
     mine = notice.person == holder.person
-    requester = mine and holder.role is Role.REQUESTER
-    change.send(
-        stages.deliver(holder.channel),
-        f"notice:{about}:{holder.approval}:{notice.person}:{answer.source}",
-        {
-            "kind": "question" if requester else "notice",
-            "approval": holder.approval,
-            "person": notice.person,
-            "token": answer.token if about in _WITH_TOKEN else "",
-            "headline": words.headline,
-            "text": words.text,
-            "example": words.example,
-            "offers": words.example if about is About.GRANTED else "",
-            "reply_to": answer.reply_to if mine else "",
-            "address": answer.to if mine else "",
-        },
+    tell(
+        change,
+        holder if mine else Holder(holder.approval, notice.person, holder.channel),
+        words,
+        cause=f"{about}:{holder.approval}:{notice.person}:{answer.source}",
+        token=answer.token if about in _WITH_TOKEN else "",
+        offers=words.example if about is About.GRANTED else "",
+        reply_to=answer.reply_to if mine else "",
+        address=answer.to if mine else "",
     )

@@ -6,7 +6,7 @@ import hashlib
 
 import structlog
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
@@ -20,9 +20,9 @@ from signoff.core.cards.card import Card, Row
 
 log = structlog.get_logger(__name__)
 
-_CUT = "This is not all of it. Read all of it on its page, and approve it there:"
+_CUT = "This is not the whole request. Read it and approve it on its page:"
 _NOTHING = frozenset({"", "0", "0.0", "null"})
-_NOBODY = "Nobody here is known by your account. Ask whoever runs Signoff to add its address."
+_NOBODY = "Your account is not in the directory. Ask your Signoff operator to add its address."
 _LATER = "This could not be recorded just now, and nothing was decided. Send it again."
 _TAKEN = "Your answer was taken. What it did is said with the request."
 
@@ -61,7 +61,7 @@ def _text(message: Message, card: Card) -> str:
     rows = [f"{row.name}: {row.value}" for row in card.rows]
     if message.kind is Kind.CARD:
         lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
-        lines.append(f"Asked for by: {card.requester}")
+        lines.append(f"Requested by: {card.requester}")
         lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
         if card.claimed and card.claimed_until is not None:
             lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
@@ -75,7 +75,7 @@ def _text(message: Message, card: Card) -> str:
         lines += [message.text, f"For instance: {message.example}" if message.example else ""]
     if message.kind is Kind.OUTCOME:
         # It takes the place of the card, where people look up what was asked.
-        lines += [card.title, *rows, f"Asked for by: {card.requester}"]
+        lines += [card.title, *rows, f"Requested by: {card.requester}"]
     return "\n".join(line for line in lines if line)
 
 
@@ -86,21 +86,23 @@ def _field(row: Row) -> str:
     return f"{row.name} ({about})" if about else row.name
 
 
-async def take_text(desk: Desk, channel: str, address: str, text: str, *, source: str) -> str:
+async def take_text(
+    decisions: Decisions, channel: str, address: str, text: str, *, source: str
+) -> str:
     """Do what somebody says about an approval, and return what to tell them at once.
 
     The channel vouches for who it is: `address` is an id that nobody can give themselves, of a
     request that is proven to come from the channel.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         channel: The name of the channel.
         address: Who says it, as under ``[[people]] addresses``.
         text: The id of the approval, and what they say as by mail: ``ap_… approve``.
         source: What the channel calls this message; the same one is answered once.
     """
     approval, _, words = text.strip().partition(" ")
-    person = desk.directory.by_address(channel, address)
+    person = decisions.directory.by_address(channel, address)
     if person is None:
         log.info("answer.of_nobody", channel=channel, approval=approval[:64])
         return _NOBODY
@@ -113,7 +115,7 @@ async def take_text(desk: Desk, channel: str, address: str, text: str, *, source
         to=address,
     )
     try:
-        await Answers(desk).take(answer, words)
+        await Answers(decisions).take(answer, words)
     except ApprovalNotFound as error:
         return str(error)
     except LedgerError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +20,13 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
 DEBUG = "SIGNOFF_DEBUG"
+
+_EXTRAS: Final = {
+    "google": ("adk", "google-adk"),
+    "pydantic_monty": ("ces", "pydantic-monty"),
+    "asyncpg": ("postgres", "asyncpg"),
+}
+"""Which extra brings a package, and the name of the distribution that has it."""
 
 
 class Commands(TyperGroup):
@@ -42,11 +49,22 @@ class Commands(TyperGroup):
         except Exception as error:
             if _is_typers(error) or os.environ.get(DEBUG):
                 raise
-            complain(
+            remedy = missing(error) if isinstance(error, ModuleNotFoundError) else None
+            fault = (
                 f"{type(error).__name__}: {error}. This is a fault in Signoff; {DEBUG}=1 shows "
                 "where it happened."
             )
+            complain(remedy or fault)
             raise typer.Exit(REFUSED) from error
+
+
+def missing(error: ModuleNotFoundError) -> str | None:
+    """Return which extra of the package has a module that is not there, None for any other."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return None
+    extra, brings = _EXTRAS[package]
+    return f"{brings} is not installed, and this needs it: pip install 'signoff[{extra}]'"
 
 
 def complain(message: str) -> None:

@@ -47,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Pause an AI agent's tool call until the right person has said yes.",
+    help="Pause an AI agent's tool call until the right person approves it.",
 )
 
 
@@ -63,7 +63,9 @@ def root(
     *,
     config_file: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="The settings, else ./signoff.toml."),
+        typer.Option(
+            "--config", metavar="FILE", help="The settings file. The default is ./signoff.toml."
+        ),
     ] = None,
     show_version: Annotated[
         bool,
@@ -85,11 +87,11 @@ def demo(
     ] = "finance",
     message: Annotated[str, typer.Option(help="What the requester says.")] = "",
     reply: Annotated[
-        str | None, typer.Option(help="The manager's reply; without it you are asked.")
+        str | None, typer.Option(help="The manager's reply; without it you are prompted.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder it was played in.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
 ) -> None:
-    """Play the whole way once: an agent pauses, a mail is answered, the agent goes on."""
+    """Run the demo: an agent pauses, a mail is answered, the agent resumes."""
     from signoff.cli.demo.demo import demo as play  # noqa: PLC0415 -- rich, redis, Celery
 
     raise typer.Exit(asyncio.run(play(app=agent, message=message, reply=reply, keep=keep)))

@@ -10,29 +10,27 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any, Final
 
 import structlog
 import uvicorn
-from celery import Celery
 from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
 from signoff.broker import stages
-from signoff.broker.celery import CeleryBell, make_celery, queues
-from signoff.broker.decisions import Desk
+from signoff.broker.celery import queues
+from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.store import Store
 from signoff.broker.loop import LoopThread
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
@@ -45,29 +43,6 @@ CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
 _FAILED: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What every process is made of, on the same settings."""
-
-    settings: Settings
-    celery: Celery
-    ledger: Ledger
-    desk: Desk
-
-
-def build(settings: Settings) -> Parts:
-    """Put the parts together; nothing is connected yet."""
-    celery = make_celery(settings.broker_url)
-    store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
-    ledger = Ledger(store, CeleryBell(celery))
-    return Parts(settings, celery, ledger, Desk(ledger, settings.everybody))
-
-
-def make_bell(broker_url: str) -> CeleryBell:
-    """Return a bell that rings over a broker, for those who put work in and do none."""
-    return CeleryBell(make_celery(broker_url))
 
 
 def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
@@ -161,6 +136,7 @@ def run_channels(settings: Settings) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "channels")
+    from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
@@ -168,7 +144,6 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
-    from signoff.channels.pipeline import tasks  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -184,34 +159,34 @@ def run_channels(settings: Settings) -> int:
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
     more = further_channels(settings)
-    drains = tasks.drains(
-        tasks.Services(
-            ledger=parts.ledger,
-            desk=parts.desk,
-            policies=settings.policies,
-            fallback=settings.default,
-            owners=settings.agents.owners,
-            directory=parts.desk.directory,
-            channels=[email, *more.channels],
-            mailbox=settings.email.mailbox,
+    services = tasks.Services(
+        ledger=parts.ledger,
+        decisions=parts.decisions,
+        policies=settings.policies,
+        fallback=settings.default,
+        owners=settings.agents.owners,
+        directory=parts.decisions.directory,
+        channels=[email, *more.channels],
+        mailbox=settings.email.mailbox,
+        inbox=settings.inbox,
+        authenticator=settings.email.authenticator(),
+        required=settings.email.required,
+        key=key,
+        rewriting=settings.email.message_id_domains,
+        sent_lines=partial(
+            sent_lines,
+            directory=parts.decisions.directory,
+            settings=settings.email,
             inbox=settings.inbox,
-            authenticator=settings.email.authenticator(),
-            required=settings.email.required,
-            key=key,
-            rewriting=settings.email.message_id_domains,
-            sent_lines=partial(
-                sent_lines,
-                directory=parts.desk.directory,
-                settings=settings.email,
-                inbox=settings.inbox,
-            ),
-            read=readers.read,
-            limits=Limits(parts.ledger, limits),
-        )
+        ),
+        read=readers.read,
+        limits=Limits(parts.ledger, limits),
     )
+    router = tasks.make_router(services)
+    drains = tasks.drains(services, router)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
-        drains[stages.SIGN_IN] = LinkMails(parts.desk, email, settings.inbox).drain
+        drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
@@ -236,6 +211,7 @@ def run_channels(settings: Settings) -> int:
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
         besides=besides,
+        cards=router.cards,
     )
 
 
@@ -323,6 +299,7 @@ def _consume(
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
     besides: Mapping[str, Coroutine[Any, Any, object]] | None = None,
+    cards: Cards | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
 
@@ -354,7 +331,8 @@ def _consume(
             ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
         )
         worker.stopping = stopping
-        _in_background(loop, "reconciler", Reconciler(parts.desk).run_forever())
+        reconciler = Reconciler(parts.decisions.roster, cards=cards)
+        _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
         for name, work in (besides or {}).items():
             _in_background(loop, name, work)

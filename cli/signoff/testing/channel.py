@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Result
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown
 
 
@@ -67,7 +68,7 @@ class FakeChannel:
 
     async def approve(
         self,
-        desk: Desk,
+        decisions: Decisions,
         message: Message,
         *,
         reason: str = "",
@@ -79,16 +80,16 @@ class FakeChannel:
             DecisionRefused: The person may not decide, or may not any more.
             PayloadError: The values do not fit the template.
         """
-        person = desk.directory.get(message.person)
-        if person is None:
-            raise LookupError(f"{message.person} is not in the desk's directory.")
-        return await desk.approve(
-            message.card.approval, person, channel=self.name, reason=reason, values=values
-        )
+        move = moves.Approve(values=values, reason=reason)
+        return await self._take(decisions, message, move)
 
-    async def reject(self, desk: Desk, message: Message, *, reason: str = "") -> Approval:
+    async def reject(self, decisions: Decisions, message: Message, *, reason: str = "") -> Approval:
         """Answer a card with no; see `approve`."""
-        person = desk.directory.get(message.person)
+        return await self._take(decisions, message, moves.Reject(reason=reason))
+
+    async def _take(self, decisions: Decisions, message: Message, move: moves.Move) -> Approval:
+        person = decisions.directory.get(message.person)
         if person is None:
-            raise LookupError(f"{message.person} is not in the desk's directory.")
-        return await desk.reject(message.card.approval, person, channel=self.name, reason=reason)
+            raise LookupError(f"{message.person} is not in the directory of these decisions.")
+        actor = moves.Actor(person, self.name)
+        return (await decisions.take(message.card.approval, move, actor)).approval_or_raise()

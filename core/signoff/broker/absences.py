@@ -13,7 +13,7 @@ from signoff.broker.groups import read_groups
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
 from signoff.core.directory.absences import Absences, Presence, circle, with_absences
 from signoff.core.directory.hours import Absence

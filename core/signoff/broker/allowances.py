@@ -9,14 +9,14 @@ from datetime import datetime
 import structlog
 from pydantic import ValidationError
 
-from signoff.broker.decisions import Desk
 from signoff.broker.effects import settle
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import RecordUnreadable
 from signoff.core.policies.allowance import Allowance, Rate
-from signoff.core.policies.selection import Choice
+from signoff.core.routing.selection import Choice
 
 log = structlog.get_logger(__name__)
 
@@ -33,11 +33,11 @@ class Allowances:
     """Decides calls that a policy allows or denies without asking anybody.
 
     Args:
-        desk: Where answers become commits.
+        ledger: The truth.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._ledger = desk.ledger
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
 
     async def decide(
         self, approval_id: str, choose: Choose, *, also: Change | None = None

@@ -10,9 +10,9 @@ from typing import Final
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import from_us
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.backlog import Waiting
-from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.metrics import Waiting
 from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import QUEUE
 
 ALL: Final = "all"
 """What stands for everything that waits."""

@@ -1,447 +1,394 @@
-"""The desk: where answers, deadlines and withdrawals become commits, whatever they came by."""
+"""The one place where a move on an approval is judged, committed, audited and answered.
+
+Every way in uses it: mail, Slack, the page, REST, the ADK API and the command line. A way in says
+who acts and how that is proven, and what they want; it gets one outcome to show.
+"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from signoff.broker import stages
 from signoff.broker.absences import People
-from signoff.broker.effects import Cards, moved, send_work
+from signoff.broker.effects import moved
+from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.rotation import TurnKeeper
+from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.roster import Roster
+from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.run import Run, Watch
+from signoff.core.approvals.events import Event, What, with_details
+from signoff.core.approvals.moves import Actor, Move
+from signoff.core.approvals.run import Watch
 from signoff.core.base.errors import (
-    Conflict,
+    ApprovalError,
     DecisionRefused,
     GrantRefused,
     IllegalMove,
-    InvalidRun,
     PayloadError,
-    RecordUnreadable,
 )
-from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.people import Directory
+from signoff.core.grants.grant import Grant, grant_id
+from signoff.core.grants.moves import GiveGrant
 from signoff.core.routing.escalation import advance, is_due, pass_on
 
 log = structlog.get_logger(__name__)
 
-Step = Callable[[Approval, datetime], tuple[Approval, tuple[Event, ...]]]
-"""A move of an approval, given the present."""
-
-Noted = Callable[[Change, Approval], None]
-"""Adds to a change what whoever made a move is told of it."""
-
 REFUSALS: Final = (DecisionRefused, GrantRefused, IllegalMove, PayloadError)
-"""What says that an answer or a move does not count."""
+"""The errors by which a move is refused."""
 
 
-class Desk:
-    """Submits runs and ends approvals; every channel, the command line and the timers use it.
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A move that was made.
+
+    Attributes:
+        approval: As it stands after the move. After the first of two steps, or one vote of
+            several, it is still pending.
+        events: What the move did, as the audit has it.
+        grant: The grant that was given or revoked, if the move was about one.
+    """
+
+    approval: Approval
+    events: tuple[Event, ...] = ()
+    grant: Grant | None = None
+
+    def approval_or_raise(self) -> Approval:
+        """Return the approval as it stands after the move."""
+        return self.approval
+
+    def grant_or_raise(self) -> Grant:
+        """Return the grant that was given or revoked."""
+        if self.grant is None:
+            raise TypeError("The move was not about a grant.")
+        return self.grant
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A move that was refused; nothing was done, and the audit says so.
+
+    Attributes:
+        approval: As it was.
+        error: Why; its message can be shown to whoever wanted the move.
+    """
+
+    approval: Approval
+    error: ApprovalError
+
+    def approval_or_raise(self) -> Approval:
+        """Raise the reason, for those who speak in exceptions."""
+        raise self.error
+
+    def grant_or_raise(self) -> Grant:
+        """Raise the reason, for those who speak in exceptions."""
+        raise self.error
+
+
+Outcome = Taken | Refused
+
+OnCommit = Callable[[Change, Outcome], Awaitable[None]]
+"""Adds to the commit of an outcome, such as what people are told of it."""
+
+
+def _never(error: ApprovalError) -> bool:
+    del error
+    return False
+
+
+def always(error: ApprovalError) -> bool:
+    """Say that what came in is done with, whatever the move was refused for."""
+    del error
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What goes along with a move.
+
+    Attributes:
+        also: Committed with the move, such as the acknowledgement of what came in.
+        acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
+            the same thing may be sent again, corrected.
+        on_commit: Adds to the commit of the move, or to that of its refusal.
+        watched: How whoever answers looks on when the run goes on.
+        seen: The approval as it was just read. The commit fails if it has changed since, and is
+            then tried with a fresh one.
+    """
+
+    also: Change | None = None
+    acknowledges: Callable[[ApprovalError], bool] = _never
+    on_commit: OnCommit | None = None
+    watched: Watch = Watch.NO
+    seen: Standing | None = None
+
+
+NOTHING: Final = Extras()
+
+
+class Decisions:
+    """Makes moves.
 
     Args:
         ledger: The truth.
         directory: The people.
 
     Attributes:
-        cards: Makes cards, where the channels are at hand: when a level begins because another is
-            over, its cards are then in the same commit. Elsewhere the stage `route` makes them.
+        roster: The people as they are now.
     """
-
-    cards: Cards | None = None
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self.ledger = ledger
-        self.directory = directory
-        self.turns = TurnKeeper({})
-        self.people = People(ledger, directory)
+        self.roster = Roster(ledger, directory)
+        self._grants = Grants(ledger)
 
-    async def look(self) -> None:
-        """Take in who is away by now, and whose turn it is in the queues.
+    @property
+    def directory(self) -> Directory:
+        """The people, as last read."""
+        return self.roster.directory
 
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        try:
-            self.directory = await self.people.directory()
-        except RecordUnreadable as error:
-            # Who was away when it could be read still is, and questions go on.
-            log.error("desk.absences_unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
-        self.turns = await TurnKeeper.read(self.ledger, self.directory)
+    @property
+    def people(self) -> People:
+        """Sets absences."""
+        return self.roster.people
 
-    async def submit(
-        self,
-        app: str,
-        message: str,
-        *,
-        user: str,
-        session: str = "",
-        run_id: str = "",
-        watched: Watch = Watch.NO,
-        also: Change | None = None,
-    ) -> Run:
-        """Queue a message for an agent.
+    async def take(
+        self, approval_id: str, move: Move, actor: Actor, extras: Extras = NOTHING
+    ) -> Outcome:
+        """Make a move on an approval as it stands at that moment, or refuse it.
 
-        Args:
-            app: The name of the agent's folder.
-            message: What the user says.
-            user: The ADK user id; who it is can never decide what this run asks for.
-            session: The ADK session id; a new one is made where none is given.
-            run_id: An id of the caller's own, so that submitting again is the same run.
-            watched: How the caller looks on; see `signoff.broker.live`.
-            also: What must happen in the same commit.
-
-        Returns:
-            The run; the earlier one if the id was submitted before.
-
-        Raises:
-            InvalidRun: The message is empty or too long, or an id has forbidden characters.
-            LeaseLost: What `also` needs is held by somebody else.
-        """
-        now = await self.ledger.now()
-        try:
-            run = Run(
-                id=run_id or f"run_{secrets.token_hex(8)}",
-                app=app,
-                user=user,
-                session=session or f"s_{secrets.token_hex(8)}",
-                message=message,
-                submitted_at=now,
-                trace=secrets.token_hex(16),
-                watched=watched,
-            )
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
-        change = Change() if also is None else also.copy()
-        change.put(run, was=None).note(run.submitted())
-        send_work(change, run)
-        try:
-            await self.ledger.commit(change)
-        except Conflict:
-            return await self.ledger.run(run.id)
-        return run
-
-    async def approve(
-        self,
-        approval_id: str,
-        person: Person,
-        *,
-        channel: str,
-        reason: str = "",
-        values: Mapping[str, JsonValue] | None = None,
-        also: Change | None = None,
-        noted: Noted | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-        watched: Watch = Watch.NO,
-    ) -> Approval:
-        """Approve; see `Approval.approve`. What takes two steps is still pending after the first.
+        What the move does, or that it was refused, is one commit: with the audit, with the work
+        that follows and with what people are told.
 
         Args:
             approval_id: Which.
-            person: Who, as the channel has proven it.
-            channel: How it came.
-            reason: In the person's words.
-            values: For the payload template.
-            also: What must happen in the same commit, such as acknowledging what came in.
-            noted: Adds what the person is told, such as that this was only the first of two steps.
-                Whoever hands this in tells them of a refusal as well, and puts that into the audit;
-                otherwise it is done here.
-            more: What the audit shall know besides, such as what has proven who it is.
-            watched: How whoever answers looks on when the run goes on.
+            move: What is wanted.
+            actor: Who wants it, as the channel has proven it.
+            extras: What goes along.
 
         Raises:
-            DecisionRefused: The person may not decide, or may not any more.
-            PayloadError: The values do not fit the template.
+            ApprovalNotFound: There is no such approval.
             LeaseLost: What `also` acknowledges is held by somebody else.
+            Conflict: Others were faster each time; nothing was done.
+            LedgerError: It could not be committed; nothing was done.
         """
+        seen = [extras.seen] if extras.seen is not None else []
 
-        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            return approval.approve(
-                person, self.directory, channel=channel, now=now, reason=reason, values=values
-            )
-
-        return await self._end(
-            approval_id,
-            step,
-            also,
-            by=person.id,
-            channel=channel,
-            in_time=True,
-            noted=noted,
-            more=more,
-            watched=watched,
-        )
-
-    async def confirm(
-        self,
-        approval_id: str,
-        person: Person,
-        *,
-        channel: str,
-        mark: str,
-        also: Change | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-    ) -> Approval:
-        """Take the second step; see `Approval.confirm`.
-
-        Args:
-            approval_id: Which.
-            person: Who, as the channel has proven it by a second factor.
-            channel: How it came.
-            mark: Stands for the first step that the person was shown.
-            also: What must happen in the same commit.
-            more: What the audit shall know besides, such as which second factor was given.
-
-        Raises:
-            DecisionRefused: The person may not decide, or has nothing to confirm.
-        """
-
-        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            return approval.confirm(person, self.directory, channel=channel, now=now, mark=mark)
-
-        return await self._end(
-            approval_id, step, also, by=person.id, channel=channel, in_time=True, more=more
-        )
-
-    async def reject(
-        self,
-        approval_id: str,
-        person: Person,
-        *,
-        channel: str,
-        reason: str = "",
-        values: Mapping[str, JsonValue] | None = None,
-        also: Change | None = None,
-        noted: Noted | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-        watched: Watch = Watch.NO,
-    ) -> Approval:
-        """Reject; see `approve` for arguments and errors."""
-
-        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            return approval.reject(
-                person, self.directory, channel=channel, now=now, reason=reason, values=values
-            )
-
-        return await self._end(
-            approval_id,
-            step,
-            also,
-            by=person.id,
-            channel=channel,
-            in_time=True,
-            noted=noted,
-            more=more,
-            watched=watched,
-        )
-
-    def tick(self, approval: Approval, run: Run, now: datetime) -> Change | None:
-        """Return the change that does what is due at this moment; None where nothing is.
-
-        Args:
-            approval: As it stands; `look` is to be called before the first of many.
-            run: Its run.
-            now: The present, by the ledger's clock.
-
-        Raises:
-            IllegalMove: Its run does not wait for it.
-        """
-        if not is_due(approval, now):
-            return None
-        after, events = advance(approval, self.directory, now=now, turns=self.turns.known)
-        turns, begins = self.turns, after.turn != approval.turn
-        try:
-            return moved(Change(), approval, after, events, run, turns=turns, cards=self.cards)
-        except Exception as error:
-            if self.cards is None or not begins:
-                raise
-            # A level begins at its time whatever its cards are; the stage `route` goes on trying
-            # to make them, and tells when it cannot.
-            log.exception("desk.no_cards", approval=approval.id, error=str(error))
-            return moved(Change(), approval, after, events, run, turns=turns)
-
-    async def time_out(self, approval_id: str) -> Approval | None:
-        """Do what is due of one approval; None if somebody was faster, or nothing is.
-
-        Raises:
-            IllegalMove: It is due, and its run does not wait for it.
-        """
-
-        async def attempt() -> Approval | None:
-            await self.look()
-            approval, run, now = await self.ledger.standing(approval_id)
-            change = self.tick(approval, run, now)
-            if change is None:
-                return None
+        async def attempt() -> Outcome:
+            here = seen.pop() if seen else await self.ledger.standing(approval_id)
+            try:
+                change, taken = await self._made(here, move, actor, extras)
+            except REFUSALS as error:
+                if move.automatic:
+                    return Refused(here.approval, error)
+                return await self._refused(
+                    here.approval, error, actor, _wanted(move), extras, now=here.now
+                )
             await self.ledger.commit(change)
-            return change.leaves(approval)
+            return taken
 
         return await self.ledger.decide_again(attempt)
 
-    async def withdraw(
-        self,
-        approval_id: str,
-        *,
-        by: str,
-        reason: str,
-        requester: Person | None = None,
-        also: Change | None = None,
-        noted: Noted | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-    ) -> Approval:
-        """Take the question back.
-
-        Args:
-            approval_id: Which.
-            by: Who does.
-            reason: Why.
-            requester: The person who does as the requester, None for who runs Signoff or the agent.
-            also: What must happen in the same commit.
-            noted: Adds what the requester is told; see `approve`.
-            more: What the audit shall know besides.
+    async def check(self, approval_id: str, move: Move, actor: Actor) -> Outcome:
+        """Judge a move without making it; a refusal is audited as by `take`.
 
         Raises:
-            IllegalMove: It has ended.
-            DecisionRefused: The person is not the requester, or it has ended.
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be judged, or the refusal could not be noted.
         """
+        here = await self.ledger.standing(approval_id)
+        try:
+            judged = await self._judged(here, move, actor)
+        except REFUSALS as error:
+            return await self._refused(here.approval, error, actor, _wanted(move), now=here.now)
+        return Taken(judged.after, judged.events)
 
-        def step(approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-            if requester is not None:
-                approval.may_withdraw(requester, self.directory)
-            return approval.withdraw(by=by, reason=reason, now=now)
-
-        return await self._end(approval_id, step, also, by=by, noted=noted, more=more)
-
-    async def move(
+    async def refuse(
         self,
         approval_id: str,
-        step: Step,
+        error: ApprovalError,
+        actor: Actor,
+        extras: Extras = NOTHING,
         *,
-        by: str = "",
-        also: Change | None = None,
-        noted: Noted | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-        audits: bool = True,
-    ) -> Approval:
-        """Make a move of another kind, of where the approval stands at that moment, in time.
+        wanted: str = "",
+    ) -> Refused:
+        """Refuse what a channel has judged, such as an answer whose author is not proven.
 
         Args:
-            approval_id: Which.
-            step: The move.
-            by: Who makes it.
-            also: What must happen in the same commit.
-            noted: Adds what whoever made it is told.
-            more: What the audit shall know besides.
-            audits: Whether a refusal is put into the audit here.
-
-        Raises:
-            DecisionRefused: As the move says.
-        """
-        return await self._end(
-            approval_id,
-            step,
-            also,
-            by=by,
-            in_time=True,
-            noted=noted,
-            more=more,
-            audits=audits,
-        )
-
-    async def note_refusal(
-        self,
-        approval_id: str,
-        why: object,
-        *,
-        by: str,
-        more: Mapping[str, JsonValue] | None = None,
-    ) -> None:
-        """Put into the audit that an answer or a move does not count.
-
-        Args:
-            approval_id: Of what.
-            why: What whoever made it is told.
-            by: Who has made it.
-            more: What the audit shall know besides, such as how it came.
+            approval_id: About which approval.
+            error: Why.
+            actor: Who wanted it.
+            extras: What goes along.
+            wanted: The name of the move, "" where it is not known.
 
         Raises:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be noted.
         """
-        approval, now = await self.ledger.approval(approval_id), await self.ledger.now()
-        event = approval.note(
-            What.REFUSED_ANSWER, now=now, by=by, why=str(why), more=dict(more or {})
-        )
-        await self.ledger.commit(Change().note([event]))
+        seen = [extras.seen] if extras.seen is not None else []
 
-    async def _passed(
+        async def attempt() -> Refused:
+            if seen:
+                here = seen.pop()
+                approval, now = here.approval, here.now
+            else:
+                approval = await self.ledger.approval(approval_id)
+                now = await self.ledger.now()
+            details = {"verdict": wanted} if wanted else {}
+            return await self._refused(approval, error, actor, details, extras, now=now)
+
+        return await self.ledger.decide_again(attempt)
+
+    async def revoke(
+        self, grant: str, reason: str, actor: Actor, extras: Extras = NOTHING
+    ) -> Outcome:
+        """Revoke a grant: it decides no call any more.
+
+        Args:
+            grant: Its id, or that of the approval it came from.
+            reason: Why.
+            actor: Who does.
+            extras: What goes along.
+
+        Raises:
+            GrantNotFound: There is none.
+            LedgerError: It could not be committed; nothing was done.
+        """
+
+        async def attempt() -> Outcome:
+            was = await self._grants.get(grant)
+            approval, now = await self.ledger.approval(was.approval), await self.ledger.now()
+            try:
+                revoked, events = was.revoke(by=actor.by, why=reason, now=now)
+            except GrantRefused as error:
+                return await self._refused(
+                    approval, error, actor, {"verdict": "revoke"}, extras, now=now
+                )
+            events = with_details(events, actor.details)
+            change = _along(extras).put(revoked, was=was).note(events)
+            taken = Taken(approval, events, revoked)
+            if extras.on_commit is not None:
+                await extras.on_commit(change, taken)
+            await self.ledger.commit(change)
+            log.info("grant.revoked", grant=revoked.id, by=actor.by)
+            return taken
+
+        return await self.ledger.decide_again(attempt)
+
+    async def _made(
+        self, seen: Standing, move: Move, actor: Actor, extras: Extras
+    ) -> tuple[Change, Taken]:
+        """Return the change that makes a move, and what comes of it.
+
+        Raises:
+            ApprovalError: One of `REFUSALS`; nothing is to be done.
+        """
+        was, run, now = seen
+        here, due, approval, events = await self._judged(seen, move, actor)
+        own, grant = events, None
+        details = {**actor.details, **move.details}
+        events = with_details(events, details)
+        change = _along(extras)
+        if approval.passed:
+            approval, passed = await self._pass_on(change, approval, now)
+            events = (*events, *passed)
+        if events:
+            after = (*due, *events)
+            moved(
+                change, was, approval, after, run, watched=extras.watched, turns=self.roster.turns
+            )
+        if isinstance(move, GiveGrant):
+            grant, given = await self._given(move, approval, actor, now)
+            given = with_details(given, details)
+            change.put(grant, was=None).note(given)
+            events = (*events, *given)
+        if move.in_time and here.state is State.PENDING and not here.stays_open:
+            # The clock goes on between the reading and the commit; the commit looks again.
+            change.before(here.deadline)
+        if move.announced:
+            _announce(change, approval, own)
+        taken = Taken(approval, events, grant)
+        if extras.on_commit is not None:
+            await extras.on_commit(change, taken)
+        return change, taken
+
+    async def _judged(self, seen: Standing, move: Move, actor: Actor) -> _Judged:
+        """Make a move of where an approval stands by now, whether or not a timer has run."""
+        was, _, now = seen
+        if is_due(was, now):
+            await self.roster.refresh()
+        roster = self.roster
+        here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
+        if here.state is not State.PENDING:
+            here, due = was, ()
+        return _Judged(here, due, *move.make(here, actor, roster.directory, now))
+
+    async def _given(
+        self, move: GiveGrant, approval: Approval, actor: Actor, now: datetime
+    ) -> tuple[Grant, tuple[Event, ...]]:
+        """Return the grant that a move gives, of which an approval gives one.
+
+        Raises:
+            GrantRefused: It may not be given.
+        """
+        name = grant_id(approval.id)
+        if await self.ledger.raw(f"grant:{name}") is not None:
+            raise GrantRefused(
+                f"Approval {approval.id} has given the grant {name} already. "
+                "Give another one with the next call."
+            )
+        return move.grant(approval, actor, now)
+
+    async def _pass_on(
         self, change: Change, approval: Approval, now: datetime
     ) -> tuple[Approval, tuple[Event, ...]]:
         """Go on to the next stage; where it has nobody to ask, `route` asks the default."""
-        await self.look()
-        went = pass_on(approval, self.directory, now=now, turns=self.turns.known)
+        await self.roster.refresh()
+        roster = self.roster
+        went = pass_on(approval, roster.directory, now=now, turns=roster.turns.known)
         if went is not None:
             return went
-        log.error("desk.stage_without_people", approval=approval.id)
-        body: dict[str, JsonValue] = {"approval": approval.id, "unmanned": True}
-        change.send(stages.ROUTE, f"unmanned:{approval.id}:{approval.turn}", body)
+        log.error("decisions.stage_without_people", approval=approval.id)
+        change.send(StaffStage(approval=approval.id, turn=approval.turn))
         return approval, ()
 
-    async def _end(
+    async def _refused(
         self,
-        approval_id: str,
-        step: Step,
-        also: Change | None,
+        approval: Approval,
+        error: ApprovalError,
+        actor: Actor,
+        wanted: Mapping[str, JsonValue],
+        extras: Extras = NOTHING,
         *,
-        by: str,
-        channel: str = "",
-        in_time: bool = False,
-        noted: Noted | None = None,
-        more: Mapping[str, JsonValue] | None = None,
-        watched: Watch = Watch.NO,
-        audits: bool | None = None,
-    ) -> Approval:
-        async def attempt() -> Approval:
-            was, run, now = await self.ledger.standing(approval_id)
-            # An answer is judged against where it stands now, whether or not a sweeper has run.
-            if is_due(was, now):
-                await self.look()
-            here, due = advance(was, self.directory, now=now, turns=self.turns.known)
-            if here.state is not State.PENDING:
-                here, due = was, ()
-            approval, events = step(here, now)
-            if more:
-                events = tuple(_with_more(event, more) for event in events)
-            change = Change() if also is None else also.copy()
-            if approval.passed:
-                approval, passed = await self._passed(change, approval, now)
-                events = (*events, *passed)
-            moved(change, was, approval, (*due, *events), run, watched=watched, turns=self.turns)
-            if in_time and not here.stays_open:
-                # The clock goes on between the reading and the commit; the commit looks again.
-                change.before(here.deadline)
-            if noted is not None:
-                noted(change, approval)
-            await self.ledger.commit(change)
-            return approval
-
-        try:
-            return await self.ledger.decide_again(attempt)
-        except REFUSALS as error:
-            own = noted is None if audits is None else audits
-            if own and not await self._was_done(also):
-                came = {"channel": channel} if channel else {}
-                await self.note_refusal(approval_id, error, by=by, more={**came, **(more or {})})
-            raise
+        now: datetime,
+    ) -> Refused:
+        refused = Refused(approval, error)
+        ends = extras.acknowledges(error)
+        if not ends and await self._was_done(extras.also):
+            # The same thing came before, and was taken then.
+            return refused
+        change = _along(extras) if ends else Change()
+        more = {**actor.details, **wanted}
+        event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
+        change.note([event])
+        if extras.on_commit is not None:
+            await extras.on_commit(change, refused)
+        await self.ledger.commit(change)
+        log.info(
+            "decision.refused",
+            approval=approval.id,
+            run=approval.origin.run,
+            by=actor.by,
+            channel=actor.channel,
+            wanted=wanted.get("verdict", ""),
+            why=event.why,
+        )
+        return refused
 
     async def _was_done(self, also: Change | None) -> bool:
         """Say whether what was to be committed along is there: the same thing came before."""
@@ -449,5 +396,31 @@ class Desk:
         return any([await self.ledger.raw(key) is not None for key in keys])
 
 
-def _with_more(event: Event, more: Mapping[str, JsonValue]) -> Event:
-    return event.model_copy(update={"more": {**more, **event.more}})
+class _Judged(NamedTuple):
+    """A move, made of where an approval stands by now.
+
+    Attributes:
+        here: The approval after what was due.
+        due: What was due.
+        after: The approval after the move.
+        events: What the move did.
+    """
+
+    here: Approval
+    due: tuple[Event, ...]
+    after: Approval
+    events: tuple[Event, ...]
+
+
+def _wanted(move: Move) -> dict[str, JsonValue]:
+    return {"verdict": move.name, **move.details}
+
+
+def _along(extras: Extras) -> Change:
+    return Change() if extras.also is None else extras.also.copy()
+
+
+def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
+    """Add to a change that `route` tells of a move whoever else has to hear of it."""
+    for event in events:
+        change.send(TellMove.of(event, version=approval.version))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pydantic import JsonValue
-
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.rotation import TurnKeeper
+from signoff.broker.work import (
+    AskLevel,
+    CloseCard,
+    CloseLevel,
+    Remind,
+    ResumeRun,
+    StartRun,
+    UpdateCard,
+)
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run, RunState, Watch
@@ -75,23 +81,25 @@ def _take_turns(change: Change, was: Approval, after: Approval, turns: TurnKeepe
 
 
 def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
-    body: dict[str, JsonValue] = {"approval": after.id, "turn": after.turn}
     if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
-        item = f"level:{after.id}:{after.turn}:{len(after.ballot.votes)}"
-        change.send(stages.ROUTE, item, body)
+        votes = len(after.ballot.votes)
+        change.send(AskLevel(approval=after.id, turn=after.turn, votes=votes))
     began, changed = after.turn != was.turn, _looks(after) != _looks(was)
     could, may = was.approvers, after.approvers
     for asked in after.asked:
         left = asked.person in could - may if asked.person else asked.turn == was.turn
         if began and left and not asked.problem:
-            _tell(change, after, asked, moved=True)
+            change.send(
+                CloseLevel(
+                    channel=asked.channel, approval=after.id, person=asked.key, turn=asked.turn
+                )
+            )
             continue
         stays = asked.person in may if asked.person else asked.turn == after.turn
         if changed and stays and asked.receipt and not asked.problem:
             rewrite(change, after, asked)
     if after.reminded > was.reminded:
-        item = f"remind:{after.id}:{after.turn}:{after.reminded}"
-        change.send(stages.ROUTE, item, body | {"remind": after.reminded})
+        change.send(Remind(approval=after.id, turn=after.turn, nth=after.reminded))
     return change
 
 
@@ -104,11 +112,15 @@ def _looks(approval: Approval) -> tuple[object, ...]:
 
 def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
     """Add to a change that an open card is written anew, as it is then; once for each version."""
-    body: dict[str, JsonValue] = {"kind": "update", "approval": approval.id, "person": asked.key}
-    if asked.turn:
-        body["turn"] = asked.turn
-    item = f"update:{approval.id}:{asked.key}:{approval.version}"
-    change.send(stages.deliver(asked.channel), item, body)
+    change.send(
+        UpdateCard(
+            channel=asked.channel,
+            approval=approval.id,
+            person=asked.key,
+            turn=asked.turn,
+            version=approval.version,
+        )
+    )
 
 
 def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
@@ -130,16 +142,7 @@ def tell_outcome(change: Change, approval: Approval) -> None:
     """Add to a change that everybody who was asked is told how it ended."""
     for asked in approval.asked:
         if not asked.problem:
-            _tell(change, approval, asked)
-
-
-def _tell(change: Change, approval: Approval, asked: Asked, *, moved: bool = False) -> None:
-    body: dict[str, JsonValue] = {"kind": "outcome", "approval": approval.id, "person": asked.key}
-    item = f"outcome:{approval.id}:{asked.key}"
-    if moved:
-        body["moved"] = asked.turn
-        item = f"moved:{approval.id}:{asked.key}:{asked.turn}"
-    change.send(stages.deliver(asked.channel), item, body)
+            change.send(CloseCard(channel=asked.channel, approval=approval.id, person=asked.key))
 
 
 def send_work(change: Change, run: Run) -> Change:
@@ -149,10 +152,9 @@ def send_work(change: Change, run: Run) -> Change:
     """
     match run.state:
         case RunState.QUEUED:
-            change.send(stages.run(run.app), run.id, {"run": run.id})
+            change.send(StartRun(app=run.app, run=run.id))
         case RunState.ANSWERED:
-            item = f"{run.id}:{run.pause}"
-            change.send(stages.resume(run.app), item, {"run": run.id, "pause": run.pause})
+            change.send(ResumeRun(app=run.app, run=run.id, pause=run.pause))
         case _:
             pass
     return change

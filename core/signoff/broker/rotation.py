@@ -12,7 +12,7 @@ from signoff.broker.ledger.store import to_us
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Pick
 from signoff.core.policies.levels import Seat
-from signoff.core.routing.rotation import take
+from signoff.core.routing.resolve import take
 
 _KEYS = "turns:"
 

@@ -33,7 +33,7 @@ class AsyncClient(AsyncAsking):
     """
 
     async def me(self) -> Me:
-        """Return whose token it is, and what it is good for."""
+        """Return the token's owner and scopes."""
         return Me.model_validate_json((await self._send("GET", "/me")).content)
 
     # -- runs ----------------------------------------------------------------------------------
@@ -41,11 +41,11 @@ class AsyncClient(AsyncAsking):
     async def submit(
         self, app: str, message: str, *, user: str = "", session: str = "", key: str = ""
     ) -> Run:
-        """Say something to an agent.
+        """Submit a run.
 
         Args:
             app: The agent.
-            message: What the user says.
+            message: The user's message.
             user: The ADK user, for a system's token.
             session: An ADK session to go on with; a new one where none is given.
             key: The same for each attempt at the same thing, also from another process.
@@ -91,16 +91,16 @@ class AsyncClient(AsyncAsking):
 
         Args:
             q: Words that all have to be in it; see the reference of the API.
-            state: Only those that stand so.
-            waiting_for: Only what waits for this person.
-            queue: Only what waits, or waited, in this queue.
+            state: Only those in this state.
+            waiting_for: Only those that wait for this person.
+            queue: Only those of this queue.
             app: Only those of this app.
             tool: Only calls of this tool.
             person: Only what has to do with this person.
-            requester: Only what this ADK user asks for.
+            requester: Only requests of this ADK user.
             run: Only those of this run.
-            due: Only those whose level has ended, or does soon.
-            sort: What comes first.
+            due: Only those whose level is overdue or ends within this time.
+            sort: The order of a list.
         """
         wanted = without_defaults(
             q=q,
@@ -188,7 +188,7 @@ class AsyncClient(AsyncAsking):
         return await self._move(approval_id, "ask", {"text": text}, key)
 
     async def comment(self, approval_id: str, text: str, *, key: str = "") -> Approval:
-        """Say something for all who see the card; of the requester it answers a question."""
+        """Comment on the card. The requester's comment answers an open question."""
         return await self._move(approval_id, "comment", {"text": text}, key)
 
     async def extend(self, approval_id: str, by: str, *, reason: str, key: str = "") -> Approval:
@@ -256,7 +256,7 @@ class AsyncClient(AsyncAsking):
         """Yield grants, the newest first.
 
         Args:
-            everything: Those that have ended, too.
+            everything: Include ended ones.
         """
         wanted = {"limit": 100, "all": everything}
         async for one in self._pages("/grants", Grant, wanted):
@@ -324,8 +324,8 @@ class AsyncClient(AsyncAsking):
 
         Args:
             after: The id of a line; only what comes behind it.
-            approval: Only what is about this approval.
-            run: Only what is about this run.
+            approval: Only entries about this approval.
+            run: Only entries about this run.
         """
         wanted = without_defaults(after=after, approval=approval, run=run)
         async for line in self._lines("/audit", wanted):

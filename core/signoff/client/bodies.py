@@ -6,7 +6,7 @@ from datetime import date
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from signoff.core.approvals.collaboration import LONGEST_TEXT
+from signoff.core.approvals.parts import LONGEST_TEXT
 from signoff.core.base.text import LONGEST_REASON
 
 
@@ -17,13 +17,13 @@ class Taken(BaseModel):
 
 
 class Submit(Taken):
-    """Something to say to an agent.
+    """A message for an agent.
 
     Attributes:
         app: The agent.
-        message: What the user says.
+        message: The user's message.
         user: The ADK user id; a person's token always submits as that person.
-        session: An ADK session to go on with; a new one is made where none is given.
+        session: An ADK session to continue. The default is a new one.
     """
 
     app: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
@@ -36,7 +36,7 @@ class Reason(Taken):
     """Why.
 
     Attributes:
-        reason: In the person's own words; the agent reads the reason of a rejection.
+        reason: In the person's own words. The agent gets the reason of a rejection.
     """
 
     reason: str = Field("", max_length=LONGEST_REASON)
@@ -47,8 +47,8 @@ class Approve(Reason):
 
     Attributes:
         reason: In the person's own words.
-        digest: Of the approval that the person was shown: only that call is approved.
-        values: For the approval's template, or the answer to a request for input.
+        digest: The digest of the call that the person was shown. Only that call is approved.
+        values: The values for the template, or the answer to a request for input.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
@@ -56,11 +56,11 @@ class Approve(Reason):
 
 
 class Shown(Taken):
-    """One of several calls that are approved together.
+    """One of several calls to approve.
 
     Attributes:
         id: The approval.
-        digest: Of the call that the person was shown.
+        digest: The digest of the call that the person was shown.
     """
 
     id: str = Field(min_length=1, max_length=128)
@@ -68,10 +68,10 @@ class Shown(Taken):
 
 
 class Together(Taken):
-    """A yes to several calls, of those that their policy calls harmless.
+    """An approval of several calls whose policy has `batch`.
 
     Attributes:
-        approvals: The calls, 50 at most.
+        approvals: The calls, at most 50.
     """
 
     approvals: tuple[Shown, ...] = Field(min_length=1, max_length=50)
@@ -81,15 +81,15 @@ class Reject(Reason):
     """A no.
 
     Attributes:
-        reason: In the person's own words; the agent reads it.
-        values: For a request for input whose schema says no by values.
+        reason: In the person's own words. The agent gets it.
+        values: For a request for input whose schema expresses a no as values.
     """
 
     values: dict[str, JsonValue] | None = None
 
 
 class Withdraw(Taken):
-    """A question is taken back.
+    """A request is withdrawn.
 
     Attributes:
         reason: Why; the agent reads it.
@@ -112,18 +112,18 @@ class Claim(Taken):
     """A decision is reserved.
 
     Attributes:
-        length: For how long: ``30m``, a day at most; as the queue says where none is given.
+        length: How long: ``30m``, at most a day. The default is the queue's.
     """
 
     length: str = Field("", max_length=32)
 
 
 class Reassign(Taken):
-    """A place is given to another person.
+    """A seat is reassigned.
 
     Attributes:
-        to: The id of the person who decides from now on.
-        of: The id of the person whose place it is; the token's person where none is given.
+        to: The id of the new approver.
+        of: The id of the current approver. The default is the token's person.
         reason: Why.
     """
 
@@ -136,8 +136,8 @@ class Extend(Taken):
     """The deadline is moved.
 
     Attributes:
-        by: How much: ``4h``, ``1d``.
-        reason: Why; whoever waits reads it.
+        by: By how much: ``4h``, ``1d``.
+        reason: The reason, which the requester can read.
     """
 
     by: str = Field(min_length=1, max_length=32)
@@ -145,13 +145,13 @@ class Extend(Taken):
 
 
 class Give(Reason):
-    """A yes to a call, and to calls like it for a while.
+    """An approval of a call and of similar calls.
 
     Attributes:
         reason: In the person's own words.
-        digest: Of the approval that the person was shown; one that waits is approved.
-        length: For how long: ``4h``; as long as the policy allows at most.
-        uses: How many calls it covers besides this one; as many as the policy allows where none.
+        digest: The digest of the call that the person was shown. A pending approval is approved.
+        length: How long: ``4h``, at most what the policy allows.
+        uses: How many further calls it covers. The default is the policy's maximum.
         limit: A CEL expression, to cover less than the policy allows: ``args.amount <= 100``.
     """
 
@@ -162,10 +162,10 @@ class Give(Reason):
 
 
 class Revoke(Taken):
-    """A grant is taken back.
+    """A grant is revoked.
 
     Attributes:
-        reason: Why; it stands in the audit.
+        reason: The reason, for the audit log.
     """
 
     reason: str = Field(min_length=1, max_length=LONGEST_REASON)
@@ -177,13 +177,13 @@ class Leave(Taken):
     Attributes:
         start: The first day, in JSON ``from``.
         end: The last day, in JSON ``to``.
-        delegate: The id or an address of whoever decides instead; nobody where none is given.
+        delegate: The id or address of the delegate. The default is nobody.
     """
 
     start: date | None = Field(
         None,
         alias="from",
-        description="The first day, where the person is; today where none is given.",
+        description="The first day, in the person's time zone. The default is today.",
     )
     end: date = Field(alias="to", description="The last day.")
     delegate: str = Field("", max_length=254)

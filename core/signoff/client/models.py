@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import RunState
-from signoff.core.directory.access import Scope
 from signoff.core.policies.levels import Outcome as Verdict
 
 T = TypeVar("T")
@@ -39,14 +39,14 @@ class Fault(Given):
 
 
 class Problem(Given):
-    """Why a request was not carried out (RFC 9457).
+    """Why a request was refused (RFC 9457).
 
     Attributes:
-        type: The kind, the same each time: ``urn:signoff:problem:already-decided``.
-        title: The kind in words.
+        type: The type of the error: ``urn:signoff:problem:already-decided``.
+        title: The type in words.
         status: The HTTP status.
-        detail: What was wrong with this request, and what to do.
-        errors: Each thing that is wrong, where it has the wrong form.
+        detail: What was wrong, and what to do.
+        errors: The faults, if the form is wrong.
     """
 
     type: str
@@ -57,16 +57,16 @@ class Problem(Given):
 
 
 class Me(Given):
-    """Whose token it is, and what it is good for.
+    """A token's owner and scopes.
 
     Attributes:
         id: The token's id.
-        name: What the token is for.
+        name: The token's name.
         person: The id of the person as whom it acts, "" for a system.
         users: For a system: the ADK users for whom it submits; ``*`` for all.
-        apps: The agents it may use; all where none is named.
-        scopes: What it is good for.
-        expires_at: From when on it is worth nothing.
+        apps: The agents it may use; empty for all.
+        scopes: Its scopes.
+        expires_at: When it expires.
     """
 
     id: str
@@ -79,19 +79,19 @@ class Me(Given):
 
 
 class Run(Given):
-    """One run of an agent: from a message to the agent's last word.
+    """One run of an agent, from a message to the agent's last message.
 
     Attributes:
         id: Its id.
         app: The agent.
         user: The ADK user id: the requester.
         session: The ADK session id.
-        message: What the user said.
-        state: Where it stands.
+        message: The user's message.
+        state: Its state.
         submitted_at: When.
-        approvals: The approvals of its present pause.
-        waiting: Those of them that are not decided yet.
-        text: The agent's last word.
+        approvals: The approvals of its current pause.
+        waiting: Those that are pending.
+        text: The agent's last message.
         problem: Why it failed or is in doubt.
     """
 
@@ -109,11 +109,11 @@ class Run(Given):
 
 
 class Call(Given):
-    """A tool call that waits.
+    """A tool call.
 
     Attributes:
         tool: The name of the tool.
-        args: The arguments, as shown and as they will run.
+        args: The arguments, exactly as they will run.
     """
 
     tool: str
@@ -124,12 +124,12 @@ class Decision(Given):
     """What ended an approval.
 
     Attributes:
-        by: The id of the person; "" when the deadline or the requester ended it.
+        by: The id of the person; "" for a timeout or a withdrawal by the requester.
         at: When.
         channel: How it came: ``email``, ``slack``, ``api``, ``deadline``, ...
         reason: In the person's own words.
         payload: The values for the tool, or the answer to a request for input.
-        proposal: For a rejection that says what would be approved: the arguments of that call.
+        proposal: For a rejection with a proposal: the arguments of the proposed call.
     """
 
     by: str = ""
@@ -141,12 +141,12 @@ class Decision(Given):
 
 
 class Claimed(Given):
-    """A decision that somebody has reserved.
+    """A claim.
 
     Attributes:
         id: The approval.
         by: The id of the person.
-        until: When the claim ends by itself.
+        until: When the claim expires.
     """
 
     id: str
@@ -155,11 +155,11 @@ class Claimed(Given):
 
 
 class Vote(Given):
-    """An answer that by itself has not ended an approval.
+    """One vote.
 
     Attributes:
         by: The id of the person.
-        stands_for: The id of the person whose place it fills, where that is another.
+        stands_for: The id of the person for whom this person stands in.
         verdict: ``approve`` or ``reject``.
         at: When.
         channel: How it came.
@@ -175,7 +175,7 @@ class Vote(Given):
 
 
 class Comment(Given):
-    """What somebody has said about an approval, for all who see it.
+    """A comment on an approval.
 
     Attributes:
         by: The id of the person.
@@ -191,36 +191,37 @@ class Comment(Given):
 
 
 class Approval(Given):
-    """What is asked, of whom, until when, and what came of it.
+    """One approval: the call, the approvers, the deadline and the decision.
 
     Attributes:
         id: Its id.
-        state: Where it stands.
-        handoff: What became of the answer.
+        state: Its state.
+        handoff: How far the decision has reached the agent.
         kind: What is asked for.
         call: The tool and its arguments.
-        digest: SHA-256 over the canonical form of the call. Whoever approves sends it back.
-        hint: The tool's own words for the approver.
-        said: What the agent said before the call, "" where it said nothing.
-        template: The values that an approval may fill in; null where there are none.
-        requester: The ADK user id of whoever asks.
+        digest: SHA-256 over the canonical form of the call. Send it back to approve.
+        hint: The tool's hint for the approver.
+        said: The agent's explanation before the call, if any.
+        template: The template of values to fill in, or null.
+        requester: The requester's ADK user id.
         app: The agent's app.
         agent: The agent that called the tool.
         run: The id of the run.
         session: The ADK session id.
-        policy: By which policy, "" until it has been routed.
-        level: Which level is asked, counted from 0.
-        approvers: The ids of those who are asked.
-        awaited: The ids of those of them whose answers are waited for.
-        claimed: Who has reserved the decision; null where nobody has.
-        votes: The answers that count and have not ended it.
-        comments: What was said about it, and what the requester was asked and has answered.
-        two_steps: Whether a yes takes a second step on the inbox page, so that none counts here.
+        policy: The policy, "" until it is routed.
+        level: The current level, counted from 0.
+        approvers: The ids of the approvers.
+        awaited: The ids of approvers who have not answered.
+        claimed: The claim, or null.
+        votes: The votes so far.
+        comments: The comments, questions and answers.
+        two_steps: Whether an approval needs a second step on the inbox page, so that it cannot be
+            given here.
         opened_at: When it was opened.
-        deadline: Until when the present level may answer; null until routed, or without an end.
-        decision: What ended it.
-        supersedes: The approval whose place it takes.
-        version: Counts its changes.
+        deadline: The deadline of the current level; null until routed, or without an end.
+        decision: The decision.
+        supersedes: The approval that it replaces.
+        version: The number of changes.
     """
 
     id: str
@@ -270,7 +271,7 @@ class Entry(Given):
     """One thing that happened.
 
     Attributes:
-        what: Its kind; see the reference of the events.
+        what: Its kind; see the events reference.
         at: When.
         by: The id of the person, or the part of Signoff, that caused it.
         why: The reason in words.
@@ -300,7 +301,7 @@ class AuditLine(Given):
     """A line of the audit.
 
     Attributes:
-        id: Its place; whoever goes on behind it passes it as `after`.
+        id: Its position. Pass it as `after` to continue.
         entry: What happened.
         link: The link of the chain; see docs/explanation/audit.md.
     """

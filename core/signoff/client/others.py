@@ -11,17 +11,17 @@ from signoff.core.approvals.lifecycle import State
 
 
 class Queue(Given):
-    """What waits in one queue, for one person, or altogether.
+    """Pending approvals of a queue, a person, or all.
 
     Attributes:
         name: ``queue:finance``, the id of a person, or ``all``.
-        waiting: How many approvals wait.
-        oldest: When the one that has waited longest was opened.
+        waiting: How many are pending.
+        oldest: When the oldest was opened.
         next_due: The next deadline.
-        overdue: How many are beyond their deadlines and stay open.
-        on: The ids of those who may answer now, whoever may answer most of them first.
-        claimed: What somebody has claimed, the claim that ends first at the beginning.
-        questions: How many wait for an answer of the requester.
+        overdue: How many are overdue and stay open.
+        on: The ids of people who may answer now, sorted by how many they may answer.
+        claimed: The claims, the next to expire first.
+        questions: How many wait for the requester.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Queue(Given):
 
 
 class Took(Given):
-    """How long people took to decide.
+    """The decision times of a queue.
 
     Attributes:
-        name: The queue, ``queue:finance``; "" for what no queue was asked.
-        count: How many decisions.
-        p50: Half of them took no longer, in seconds.
-        p90: Nine of ten took no longer, in seconds.
+        name: The queue, ``queue:finance``; "" for approvals without a queue.
+        count: The number of decisions.
+        p50: The median, in seconds.
+        p90: The 90th percentile, in seconds.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Took(Given):
 
 
 class Came(Given):
-    """What came of the calls of one tool that ended in one week.
+    """Outcomes of one tool in one week.
 
     Attributes:
         tool: The tool.
@@ -65,13 +65,13 @@ class Came(Given):
 
 
 class Figures(Given):
-    """What can be said of the approvals that ended last.
+    """Metrics of the approvals that ended last.
 
     Attributes:
-        count: How many there were.
+        count: The number of approvals.
         since: When the first of them ended.
-        took: How long people took, in each queue.
-        came: What came of them, by tool and week, the latest week first.
+        took: Decision times by queue.
+        came: Outcomes by tool and week, the latest week first.
     """
 
     count: int = 0
@@ -81,7 +81,7 @@ class Figures(Given):
 
 
 class Grant(Given):
-    """One person's yes to calls like one that they have approved.
+    """One person's approval of similar calls.
 
     Attributes:
         id: Its id.
@@ -89,21 +89,21 @@ class Grant(Given):
         app: The agent's app.
         agent: The agent that calls the tool.
         tool: The tool.
-        requester: The ADK user id for whose calls it is.
-        policy: The policy under which the calls fall.
-        args: The arguments that have to be equal.
-        vary: The JSON types of the arguments whose values may differ, by name.
+        requester: The requester's ADK user id.
+        policy: The policy of the calls.
+        args: The arguments that must be equal.
+        vary: The JSON types of the arguments that may differ, by name.
         limits: CEL expressions that have to be true of each call.
-        by: The id of the person who has given it.
+        by: The id of the giver.
         channel: How it came.
         reason: In the person's own words.
         at: When it was given.
-        expires_at: From when on it covers nothing.
+        expires_at: When it expires.
         uses: How many calls it covers.
-        used: How many it has covered.
+        used: How many it has decided.
         approval: The approval that it came from.
-        revoked_at: When it was revoked, null while it was not.
-        revoked_by: Who has revoked it.
+        revoked_at: When it was revoked, or null.
+        revoked_by: Who revoked it.
         revoked_why: Why.
     """
 
@@ -136,24 +136,24 @@ class Away(Given):
     Attributes:
         start: The first day, in JSON ``from``.
         end: The last day, in JSON ``to``.
-        delegate: The id or an address of whoever decides instead, "" for nobody.
+        delegate: The id or address of the delegate, or "".
     """
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
-    start: date = Field(alias="from", description="The first day, where the person is.")
+    start: date = Field(alias="from", description="The first day, in the person's time zone.")
     end: date = Field(alias="to", description="The last day.")
     delegate: str = ""
 
 
 class Person(Given):
-    """Somebody of the directory, and when they are away.
+    """A person and their absences.
 
     Attributes:
         id: The id.
         name: The name that people read.
         away_now: Whether they are away today.
-        away: Their absences, from today on; of several of one day the last one rules.
+        away: Absences from today on. Where several overlap, the last one applies.
     """
 
     id: str

@@ -7,9 +7,8 @@ import pytest
 from channels.test_intake import reply
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.channels.email.inbound import quarantine
-from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.intake import Intake, read_here
 from signoff.channels.email.inbound.stored import mail_key, store
-from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict, NotInQuarantine, UnreadableMail
@@ -20,11 +19,11 @@ class Stubborn:
 
     works = False
 
-    async def __call__(self, raw, sent_lines=(), /):
+    async def __call__(self, raw, sent_to, /):
         """Read a mail, or fail."""
         if not self.works:
             raise UnreadableMail("It came for approvals+" + "a" * 26 + "@signoff.example.")
-        return read_mail(raw, sent_lines)
+        return await read_here(raw, sent_to)
 
 
 async def take_in(channels, raw, read, **envelope):

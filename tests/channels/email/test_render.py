@@ -246,7 +246,7 @@ def test_a_reply_to_the_card_finds_its_token():
 def test_a_notice_shows_an_answer_that_works():
     """The example is there in full, and both parts say it the same way."""
     text = plain_text(make_notice(), SETTINGS)
-    assert "Write for example: approve" in text
+    assert "For example, write: approve" in text
     assert "approved_days: 3" in text
     assert "approved_days: 3" in text_of_html(html(make_notice(), SETTINGS))
 
@@ -255,7 +255,7 @@ def test_an_outcome_asks_for_nothing():
     """A mail without a token has no buttons and says that nobody reads answers to it."""
     message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
     assert Links(html(message, SETTINGS)).links == []
-    assert "Nobody reads answers to this mail." in plain_text(message, SETTINGS)
+    assert "Replies to this mail are not read." in plain_text(message, SETTINGS)
 
 
 WORDS = [

@@ -121,9 +121,9 @@ def test_what_is_attached_says_nothing(part: str) -> None:
     head = "Content-Type: multipart/mixed; boundary=x\r\n"
     alone = f"--x\r\n{part}\r\n--x--\r\n".encode()
     assert mail(alone, head).own_text == ""
-    said = b"--x\r\nContent-Type: text/plain\r\n\r\nno, too dear\r\n"
-    assert said(mail(said + alone, head)) is Verdict.REJECT
-    assert said(mail(alone.replace(b"--x--", b"--x") + said[5:] + b"--x--", head)) is (
+    words = b"--x\r\nContent-Type: text/plain\r\n\r\nno, too dear\r\n"
+    assert said(mail(words + alone, head)) is Verdict.REJECT
+    assert said(mail(alone.replace(b"--x--", b"--x") + words[5:] + b"--x--", head)) is (
         Verdict.REJECT
     )
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
+from signoff.core.base.networks import is_loopback
 
 
 def test_the_defaults_send_to_this_machine():

@@ -265,7 +265,7 @@ async def test_ids_of_others_lead_nowhere(browser, office):
             await browser.post(f"{page_of(one)}/reject", form),
         ):
             answers.add((answer.status_code, answer.text))
-    pages = {text for _, text in answers if "not among those who are asked" in text}
+    pages = {text for _, text in answers if "or you may not see it" in text}
     assert len(pages) == 1
     assert {status for status, _ in answers} == {404}
     assert await still_pending(office, others)

@@ -29,7 +29,7 @@ async def test_the_whole_way(browser, office):
     """A link leads to the sign-in and back; what is said shows, counts at once, and is ended."""
     assert (await browser.get(PATH)).headers["Location"] == f"/inbox/sign-in?next={PATH}"
     await browser.sign_in(to=PATH)
-    assert "You are here" in (await browser.get(PATH)).text
+    assert "You are not away" in (await browser.get(PATH)).text
 
     said = await say(browser, until=UNTIL, delegate=CLEO.name)
 
@@ -38,7 +38,7 @@ async def test_the_whole_way(browser, office):
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     page = (await browser.get(PATH)).text
     assert f"away until <strong>{UNTIL}</strong>" in page
-    assert f"<strong>{CLEO.name}</strong> decides instead" in page
+    assert f"<strong>{CLEO.name}</strong> is your delegate" in page
     entries = [
         Event.model_validate_json(one) async for _, one, _ in audit.entries(office.ledger.store)
     ]
@@ -47,7 +47,7 @@ async def test_the_whole_way(browser, office):
 
     await say(browser, f"{PATH}/back")
     assert await absence_of(office) is None
-    assert "You are here" in (await browser.get(PATH)).text
+    assert "You are not away" in (await browser.get(PATH)).text
 
 
 async def test_what_is_to_come_is_listed(browser, office):

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Fallback, Policy, Terms
@@ -90,14 +91,14 @@ async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(browser, off
     await browser.sign_in()
     assert f'value="{plain.id}"' not in (await browser.get("/inbox/")).text
     shown = await browser.get(looked_at([harmless, plain]))
-    assert "It has to be answered by itself" in shown.text
+    assert "It must be answered separately" in shown.text
     assert plain.digest not in shown.text
     fields = forms_of(shown)["/inbox/batch"] | {f"digest.{plain.id}": plain.digest}
 
     done = await browser.post("/inbox/batch", fields)
 
     assert "1 of 2 recorded" in done.text
-    assert "is not one of those that are approved together" in done.text
+    assert "cannot be approved together with others" in done.text
     assert await states(office, [harmless, plain]) == [State.APPROVED, State.PENDING]
 
 
@@ -108,7 +109,7 @@ async def test_another_call_than_was_shown(browser, office):
     fields = await form(browser, found)
     fields[f"digest.{found[0].id}"] = "0" * 64
     done = await browser.post("/inbox/batch", fields)
-    assert "another call than was shown" in done.text
+    assert "The call has changed since it was shown" in done.text
     assert await states(office, found) == [State.PENDING, State.APPROVED]
 
 
@@ -120,14 +121,13 @@ async def test_no_longer_mine(browser, office):
     await browser.sign_in()
     fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
     fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
-    desk, directory = office.desk, office.directory
-    await desk.move(found[0].id, lambda one, now: one.claim(CLEO, directory, now=now))
+    await office.desk.made(found[0].id, moves.Claim(), CLEO)
 
     done = await browser.post("/inbox/batch", fields)
 
     assert "1 of 5 recorded" in done.text
     assert "Cleo Park has claimed approval" in done.text
-    assert done.text.count("There is no such request, or it is not for you.") == 3
+    assert done.text.count("There is no such request, or you may not see it.") == 3
     assert await states(office, [*found, other]) == [
         State.PENDING,
         State.APPROVED,

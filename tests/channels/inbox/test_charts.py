@@ -75,7 +75,7 @@ async def test_of_ones_own_queues(browser, office):
     assert ["finance", "1", "0", "0"] in found
     assert ["finance", "3", "2h", "3h"] in found
     assert ["2026-03-02", "reimburse", "2", "1", "0", "0", "0"] in found
-    assert "of the 3 requests of your queues among the 4 that ended last." in page.text
+    assert "covers 3 requests of your queues among the 4 that ended last." in page.text
     assert "legal" not in page.text
     assert "sign<" not in page.text
 
@@ -95,9 +95,9 @@ async def test_drawings_say_what_the_tables_say(browser, office):
     page = await browser.get("/inbox/charts")
     found = drawings(page)
     assert list(found) == [
-        "What waits, by queue",
+        "Pending, by queue",
         "Time to decide, by queue",
-        "What came of it, by tool and week",
+        "Outcomes, by tool and week",
     ]
     for root in found.values():
         ids = root.get("aria-labelledby").split()
@@ -110,7 +110,7 @@ async def test_drawings_say_what_the_tables_say(browser, office):
         for one in found["Time to decide, by queue"].iter("rect")
     ]
     assert took == [("p50", 64.0), ("p90", 96.0), ("p50", 320.0), ("p90", 320.0)]
-    came = found["What came of it, by tool and week"]
+    came = found["Outcomes, by tool and week"]
     assert [one.text for one in came.iter("text")] == ["02 Mar: reimburse: 3", "02 Mar: sign: 1"]
     assert bars(came) == [
         ("approved", 213.3),
@@ -135,6 +135,4 @@ async def test_so_many_are_looked_at(browser, office, monkeypatch):
     monkeypatch.setattr("signoff.channels.inbox.pages.metrics.LOOKED", 2)
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/charts")
-    assert (
-        "of the 2 requests among the 2 that ended last; older ones were not looked at." in page.text
-    )
+    assert "covers 2 requests among the 2 that ended last; older ones are left out." in page.text

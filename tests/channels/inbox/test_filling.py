@@ -17,9 +17,9 @@ from channels.inbox.crowd import CROWD, PLAIN, enter, send
 from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
 from signoff.channels.inbox.pages.fields import Control, controls, read_values
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
-from signoff.core.payloads.answer import form_of
 from signoff.core.payloads.payload import missing_fields
 from visitor import forms_of
 
@@ -266,7 +266,7 @@ async def test_a_question_is_answered(browser, office):
     approval, _ = await office.ask(tool=INPUT, kind=Kind.INPUT, **asked)
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
-    for words in ("asks: Which plan?", "What it comes with", "For the file", "Choose…"):
+    for words in ("asks: Which plan?", "Details", "For the file", "Choose…"):
         assert words in page.text
     missing = await send(browser, approval, "approve")
     assert missing.status_code == 422

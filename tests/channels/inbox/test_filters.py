@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.broker.ledger.listing import Place
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.filters import Due, Sort, Standing, Wanted
-from signoff.channels.web.forms import BadForm
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).map(str.strip)
 PLACES = st.builds(

@@ -21,7 +21,7 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.directory.people import Person
-from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.policies.policy import GrantRules
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 
@@ -78,7 +78,7 @@ async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
     await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
 
     await seat.tab.find("#news", "Cleo Park rejected request_time_off")
-    await seat.tab.find("form .ended", "What you have written is not sent any more.")
+    await seat.tab.find("form .ended", "Your form can no longer be sent.")
     assert await seat.tab.look("document.getElementById('field-0').value") == "3"
     assert await seat.tab.look("document.querySelectorAll('[novalidate] button').length") == 0
 

@@ -14,6 +14,7 @@ from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.templating import ASSETS
+from signoff.core.approvals import moves
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
@@ -74,14 +75,14 @@ async def test_for_me(browser, office):
     page = await browser.get("/inbox/")
     assert ids(page) == [approval.id]
     for text in (
-        "1 waits for you.",
+        "1 pending for you.",
         "asks to run reimburse",
         "amount: 250, purpose: train",
-        "Asked for by Riley Voss",
+        "Requested by Riley Voss",
         '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (just now)',
         '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
-        "Waits on Mara Lind",
-        'aria-current="page">For me</a>',
+        "Waiting for Mara Lind",
+        'aria-current="page">Your approvals</a>',
     ):
         assert text in page.text
     assert ">All</a>" not in page.text
@@ -149,17 +150,15 @@ async def test_filters(browser, office, query, found):
     second, _ = await office.ask(amount=2)
     office.policies = (lasting(1),)
     third, _ = await office.ask(tool="refund", user="nora", amount=3)
-    desk, directory = office.desk, office.directory
-    await desk.move(
-        first.id, lambda one, now: one.ask_back(MARA, directory, text="which train?", now=now)
-    )
-    await desk.move(second.id, lambda one, now: one.claim(MARA, directory, now=now))
+    desk = office.desk
+    await desk.made(first.id, moves.AskBack(text="which train?"), MARA)
+    await desk.made(second.id, moves.Claim(), MARA)
     await browser.sign_in()
     page = await browser.get(f"/inbox/?{query}")
     opened = [first.id, second.id, third.id]
     assert set(ids(page)) == {opened[at] for at in found}
     assert '<details class="filter" open>' in page.text
-    assert found or "Nothing here fits." in page.text
+    assert found or "No matches." in page.text
 
 
 async def test_an_address_that_asks_for_what_there_is_not(browser):
@@ -185,11 +184,11 @@ async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypa
     await browser.sign_in()
     page = await browser.get("/inbox/?tool=refund")
     assert ids(page) == []
-    assert "50 were looked at for this page" in page.text
+    assert "Searched 50 requests for this page" in page.text
     more = re.search(r'href="([^"]*)" rel="next"', page.text)
     page = await browser.get(more[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
-    assert "were looked at" not in page.text
+    assert "Searched" not in page.text
 
 
 async def test_the_first_page_is_small(browser, office):
@@ -212,7 +211,7 @@ async def test_too_many_to_sort(browser, office, monkeypatch):
     await browser.sign_in()
     page = await browser.get("/inbox/?sort=due")
     assert ids(page) == opened
-    assert "More than 2 wait: they are shown in the order “Oldest first”." in page.text
+    assert "More than 2 are pending, so they are sorted by “Oldest first”." in page.text
 
 
 async def test_my_queues(browser, office):
@@ -222,7 +221,13 @@ async def test_my_queues(browser, office):
     await browser.sign_in()
     page = await browser.get("/inbox/queues")
     assert page.status_code == 200
-    for text in ("<strong>3</strong> wait", "on Mara Lind", "Oldest:", "(2 h ago)", "Next due:"):
+    for text in (
+        "<strong>3</strong> pending",
+        "waiting for Mara Lind",
+        "Oldest:",
+        "(2 h ago)",
+        "Next due:",
+    ):
         assert text in page.text
     assert ids(await browser.get("/inbox/queues/finance")) == opened
     assert (await browser.get("/inbox/queues/other")).status_code == 404
@@ -236,7 +241,7 @@ async def test_queues_of_others(browser, office):
     assert (await browser.get("/inbox/queues/finance")).status_code == 404
     browser.session = ""
     await browser.sign_in(CLEO)
-    assert "<strong>1</strong> waits" in (await browser.get("/inbox/queues")).text
+    assert "<strong>1</strong> pending" in (await browser.get("/inbox/queues")).text
     assert len(ids(await browser.get("/inbox/queues/finance"))) == 1
 
 
@@ -252,7 +257,7 @@ async def test_asked_by_me(browser, office):
     assert "Rejected by Mara Lind" in page.text
     assert ids(await browser.get("/inbox/asked?state=pending")) == [mine.id]
     assert ids(await browser.get("/inbox/")) == []
-    assert "Nothing waits for you." in (await browser.get("/inbox/")).text
+    assert "No requests for you." in (await browser.get("/inbox/")).text
 
 
 async def test_all_is_for_those_who_see_all(browser, office):
@@ -264,12 +269,12 @@ async def test_all_is_for_those_who_see_all(browser, office):
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/all")
     assert ids(page) == [approval.id]
-    assert "1 waits altogether." in page.text
+    assert "1 pending." in page.text
     assert ids(await browser.get("/inbox/")) == []
 
 
 async def test_ended(browser, office):
-    """What has ended, for those who were asked, who asked, and who see all; for nobody else."""
+    """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
     for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):

@@ -12,10 +12,10 @@ from builders import CLEO, MARA, RILEY
 from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.collaboration import Sort
 from signoff.core.approvals.events import What
-from signoff.core.policies.grant_rules import GrantRules
+from signoff.core.approvals.parts import Sort
 from signoff.core.policies.levels import Outcome
+from signoff.core.policies.policy import GrantRules
 from visitor import ORIGIN, TWO_STEPS, forms_of
 
 

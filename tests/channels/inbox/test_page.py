@@ -11,8 +11,8 @@ from builders import CLEO, MARA
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.two_step import mark_of
 from signoff.core.base.errors import AlreadyDecided
 from signoff.core.policies.policy import Policy
 from visitor import forms_of
@@ -60,7 +60,7 @@ async def test_without_a_mail_there_is_nothing_to_confirm(browser, office):
     path = page_of(approval.id)
     await browser.sign_in()
     page = await browser.get(path)
-    assert "A yes takes two steps." in page.text
+    assert "An approval needs two steps." in page.text
     assert "Approve exactly this" not in page.text
 
     answer = await browser.press(path)
@@ -87,7 +87,7 @@ async def test_other_values_that_were_mailed_are_shown_and_confirmed(browser, of
     await browser.sign_in()
     page = await browser.get(page_of(approval.id))
     assert "with other values" in page.text
-    assert "Confirm what you said" in page.text
+    assert "Confirm your approval" in page.text
     await browser.press(page_of(approval.id))
     after = await office.ledger.approval(approval.id)
     assert (after.state, after.decision.proposal) == (State.REJECTED, {"amount": 300})
@@ -136,7 +136,7 @@ async def test_decided_meanwhile(browser, office):
     assert answer.status_code == 409
     assert "Cleo Park rejected reimburse" in answer.text
     assert "no money" in answer.text
-    assert "That was at Mon 2 Mar 2026, 12:00 UTC" in answer.text
+    assert "Ended Mon 2 Mar 2026, 12:00 UTC" in answer.text
     assert f'action="{path}/approve"' not in answer.text
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
 
@@ -204,7 +204,7 @@ async def test_the_list_shows_what_waits_for_me(browser, office):
     await browser.sign_in()
     page = await browser.get("/inbox/")
     assert path in page.text
-    assert "Confirm what you said" in page.text
+    assert "Confirm your approval" in page.text
     assert other.id not in page.text
 
 

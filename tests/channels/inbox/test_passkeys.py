@@ -101,7 +101,7 @@ async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
     assert (await add(browser, csrf, device, invitation=code.upper())).status_code == 303
     again = Authenticator(ORIGIN, "approvals.example.com")
     refused = await add(browser, csrf, again, invitation=code)
-    assert "used or too old" in refused.json()["problem"]
+    assert "used or expired" in refused.json()["problem"]
     late = await invite(office.ledger, "mara", by="op")
     office.clock.advance(timedelta(days=1))
     csrf = await signed_in(browser, office)
@@ -256,7 +256,7 @@ async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device
 async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, office, csrf):
     """The page asks for a second factor first, and then for none."""
     page = await browser.get(PAGE)
-    assert "Show that it is you" in page.text
+    assert "Confirm your identity" in page.text
     assert REMOVE not in forms_of(page)
     form = forms_of(page)["/inbox/security/proof"]
     refused = await browser.post("/inbox/security/proof", form | {"code": "000000"})
@@ -265,7 +265,7 @@ async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, 
     right = form | {"code": await browser.code()}
     assert (await browser.post("/inbox/security/proof", right)).headers["Location"] == PAGE
     page = await browser.get(PAGE)
-    assert "Show that it is you" not in page.text
+    assert "Confirm your identity" not in page.text
     assert "invitation" not in forms_of(page)[ADD]
     assert REMOVE in forms_of(page)
 
@@ -325,7 +325,7 @@ async def test_the_page_shows_where_one_is_signed_in_and_ends_it(browser, office
     there = await sessions.begin("mara", how=How.OIDC, browser="Safari on iPhone", also=Change())
     page = await browser.get(PAGE)
     assert "Safari on iPhone" in page.text
-    assert "This one" in page.text
+    assert "This browser" in page.text
     form = forms_of(page)["/inbox/security/sessions/end"]
     assert (await browser.post("/inbox/security/sessions/end", form)).status_code == 303
     assert await sessions.find(there) is None

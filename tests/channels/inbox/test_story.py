@@ -13,6 +13,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Person
@@ -66,14 +67,14 @@ async def test_who_decides_and_what_comes_next(browser, office):
     page = await browser.get(page_of(approval.id))
     words = plain(page)
     assert "Level team · 1 of 2 have approved: Cleo Park" in words
-    assert "Cleo Park said yes by email, Mon 2 Mar 2026, 12:00 UTC" in words
+    assert "Cleo Park approved by email, Mon 2 Mar 2026, 12:00 UTC" in words
     assert "a good price" in words
     assert "Mara Lind has not answered yet" in words
     ahead = words[words.index("If nobody answers") :]
     for one in (
-        "Mon 2 Mar 2026, 13:00 UTC A reminder to Mara Lind",
-        "Mon 2 Mar 2026, 14:00 UTC It goes on to board: Dan Roe",
-        "Mon 2 Mar 2026, 15:00 UTC It is rejected, because nobody answered",
+        "Mon 2 Mar 2026, 13:00 UTC Reminder to Mara Lind",
+        "Mon 2 Mar 2026, 14:00 UTC Escalates to board: Dan Roe",
+        "Mon 2 Mar 2026, 15:00 UTC Rejected, because nobody answered",
     ):
         assert one in ahead
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
@@ -89,19 +90,19 @@ async def test_one_stage_after_the_other(browser, office):
     approval, _ = await office.ask()
     await enter(browser, MARA)
     words = plain(await browser.get(page_of(approval.id)))
-    assert "the board is asked once that is approved" in words
+    assert "the board is asked after this stage" in words
     assert (await send(browser, approval, "approve", reason="ours is fine")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
     assert "Approved here, and it went on to the board: reimburse" in words
-    for one in ("Mara Lind said yes by inbox", "ours is fine", "Dan Roe has not answered yet"):
+    for one in ("Mara Lind approved by inbox", "ours is fine", "Dan Roe has not answered yet"):
         assert one in words
-    assert "That was approved, and it went on to the board: Dan Roe" in words
+    assert "Approved; next: the board: Dan Roe" in words
     await enter(browser, DAN)
     assert (await send(browser, approval, "approve")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
     assert "Recorded: you approved reimburse" in words
-    assert words.count("Who answered Mara Lind said yes by inbox") == 1
-    assert "Dan Roe said yes by inbox" in words
+    assert words.count("Answers Mara Lind approved by inbox") == 1
+    assert "Dan Roe approved by inbox" in words
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 
@@ -110,8 +111,8 @@ async def test_deliveries_are_for_those_who_are_asked(browser, office):
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     was = await office.ledger.approval(approval.id)
-    lost = was.rewritten("cleo", "email", "lost")
-    lost, events = lost.undelivered("mara", "email", "550 no such mailbox", now=NOON)
+    lost = deliveries.rewritten(was, "cleo", "email", "lost")
+    lost, events = deliveries.undelivered(lost, "mara", "email", "550 no such mailbox", now=NOON)
     await office.ledger.commit(Change().put(lost, was=was).note(events))
     for person in (CLEO, ADA):
         await enter(browser, person)
@@ -130,7 +131,7 @@ async def test_what_came_of_it(browser, office):
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run = await office.ledger.pair(approval.id)
+    was, run, _ = await office.ledger.standing(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]
@@ -139,7 +140,7 @@ async def test_what_came_of_it(browser, office):
     for person, told in ((MARA, True), (RILEY, True), (ADA, True), (CLEO, False)):
         await enter(browser, person)
         words = plain(await browser.get(page_of(approval.id)))
-        assert "The agent went on with the answer." in words
+        assert "The agent has resumed." in words
         assert ("I have paid it." in words) is told, person.id
         assert ("{&#34;paid&#34;: 2500}" in words) is told, person.id
 
@@ -151,7 +152,7 @@ async def test_the_agents_words_and_long_arguments(browser, office):
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     assert "I checked \\u202ethe budget." in page.text
-    assert "Nobody has checked them" in page.text
+    assert "Nobody has checked this text" in page.text
     assert len(approval.said) == 2000
     long, _ = await office.ask(text="word " * 50_000)
     page = await browser.get(page_of(long.id))
@@ -164,8 +165,8 @@ async def test_markup_of_everybody_is_text(browser, office):
     office.policies = (PLAIN.model_copy(update={"ask": ("mara", "evil"), "name": HTML}),)
     approval = await opened(office, HTML)
     was = await office.ledger.approval(approval.id)
-    bad, events = was.undelivered("evil", "email", HTML, now=NOON)
-    bad, more = bad.absent("mara", "email", HTML, now=NOON)
+    bad, events = deliveries.undelivered(was, "evil", "email", HTML, now=NOON)
+    bad, more = deliveries.away(bad, "mara", "email", HTML, now=NOON)
     await office.ledger.commit(Change().put(bad, was=was).note([*events, *more]))
     await enter(browser, MARA)
     pages = []
@@ -233,17 +234,14 @@ async def test_live_parts(browser, office):
     page = await browser.get(page_of(approval.id))
     assert 'id="whole" hx-get=' in page.text
     assert page.text.count('id="answer-end"') == 1
-    assert "Cleo Park rejected reimburse. That was at Mon 2 Mar 2026, 12:00 UTC." in page.text
+    assert "Cleo Park rejected reimburse. Ended Mon 2 Mar 2026, 12:00 UTC." in page.text
 
 
 async def test_a_place_that_was_given_away_is_still_seen(browser, office):
     """Whoever handed it on follows it, and decides it no more."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
-    await office.desk.move(
-        approval.id,
-        lambda one, now: one.reassign(MARA, CROWD, of=MARA, to=DAN, reason="away", now=now),
-    )
+    await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     assert "went to Dan Roe, who decides it now" in plain(page)

@@ -10,6 +10,7 @@ from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.pages.views import Stage, may, may_see, view
 from signoff.channels.inbox.settings import page_of
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.directory.people import Directory, Person, Role
@@ -41,7 +42,7 @@ def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
     later = first.escalate(
         Start(1, 0, (Seat(level=1, person="cleo"),), NOON + 8 * HOUR), now=NOON + 4 * HOUR
     )[0]
-    given = first.reassign(MARA, CROWD, of=MARA, to=DAN, reason="away", now=NOON)[0]
+    given = collaboration.reassign(first, MARA, CROWD, of=MARA, to=DAN, reason="away", now=NOON)[0]
     seen = {
         name: {one.id for one in CROWD if may_see(approval, one, CROWD)}
         for name, approval in (("first", first), ("later", later), ("given", given))
@@ -91,8 +92,8 @@ def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
     origin = approval.origin.model_copy(update={"user": user})
     approval = approval.model_copy(update={"origin": origin})
     everybody = Directory([*CROWD, chief])
-    assert approval.acting(chief, everybody) is chief
-    assert isinstance(approval.acting(OLGA, everybody), Operator)
+    assert collaboration.acting(approval, chief, everybody) is chief
+    assert isinstance(collaboration.acting(approval, OLGA, everybody), Operator)
     allowed = may(approval, chief, everybody, NOON)
     assert not any((allowed.decide, allowed.hand_on, allowed.extend))
     assert allowed.withdraw is (how == "requester")
@@ -105,11 +106,11 @@ def test_what_the_page_says_to_each() -> None:
     hers = view(approval, RILEY, CROWD, NOON)
     assert (hers.stage, hers.why_not) == (
         Stage.WATCH,
-        "You have asked for this, so others decide it.",
+        "You requested this, so others decide it.",
     )
     assert view(approval, ADA, CROWD, NOON).why_not == ""
     claimed = asked(MARA).model_copy(update={"seats": (Seat(person="mara"), Seat(person="cleo"))})
-    claimed = claimed.claim(CLEO, CROWD, now=NOON)[0]
+    claimed = collaboration.claim(claimed, CLEO, CROWD, now=NOON)[0]
     assert "Cleo Park has claimed" in view(claimed, MARA, CROWD, NOON).why_not
 
 
@@ -119,7 +120,7 @@ async def test_the_requester_follows_and_never_decides(browser, office):
     approval, _ = await office.ask()
     await enter(browser, RILEY)
     page = await browser.get(page_of(approval.id))
-    assert "You have asked for this, so others decide it." in page.text
+    assert "You requested this, so others decide it." in page.text
     assert f'action="{page_of(approval.id)}/approve"' not in page.text
     for move in ("approve", "reject", "claim"):
         answer = await send(browser, approval, move)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from deciding import Desk
 from signoff.broker.api_tokens import create
-from signoff.broker.decisions import Desk
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 
 EVERYTHING = frozenset({*Scope} - {Scope.ADMIN})
 SYSTEM = EVERYTHING - {Scope.APPROVALS_DECIDE}

@@ -8,9 +8,9 @@ import pytest
 
 from builders import CLEO, paused
 from signoff.broker import api_tokens as tokens
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import InvalidToken, TokenNotFound
-from signoff.core.directory.access import Scope
 from signoff.core.directory.people import Directory, Person, Role
 
 
@@ -63,7 +63,9 @@ async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
     await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
     assert (await office.holding(long).get("me")).status_code == 401
     gone = await office.token(person="cleo")
-    office.desk.directory = Directory([one for one in office.desk.directory if one.id != "cleo"])
+    office.desk.roster.directory = Directory(
+        [one for one in office.desk.directory if one.id != "cleo"]
+    )
     assert (await office.holding(gone).get("me")).status_code == 401
     with pytest.raises(TokenNotFound, match="signoff tokens list"):
         await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
@@ -173,7 +175,7 @@ async def test_operators_move_what_waits_and_auditors_look_on(office):
     """Both see everything by their own tokens; neither decides, and the auditor changes nothing."""
     roles = {"mara": (Role.OPERATOR,), "riley": (Role.OPERATOR,), "ada": (Role.AUDITOR,)}
     ada = Person(id="ada", email="ada@example.com")
-    office.desk.directory = Directory(
+    office.desk.roster.directory = Directory(
         [
             one.model_copy(update={"roles": roles.get(one.id, ())})
             for one in [*office.desk.directory, ada]

@@ -25,7 +25,7 @@ from served import gateway
 from signoff.broker.api_tokens import create
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 
 CHECKS = [
     not_a_server_error,

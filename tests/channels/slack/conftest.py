@@ -9,7 +9,7 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.identity import Identities

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from builders import make_call, make_origin
 from channels.slack.workspace import TEAM, Workspace
-from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
@@ -72,7 +72,7 @@ class Office:
         submitted = await self.ledger.run(run.id)
         change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
         change.put(approval, was=None).note(events)
-        change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+        change.send(RouteApproval(approval=approval.id))
         await self.ledger.commit(change)
         await self.route()
         await self.deliver()

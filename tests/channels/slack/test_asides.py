@@ -6,7 +6,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, RILEY_AT, Office
-from signoff.broker.collaboration import Handling
+from signoff.broker.work import AskRequester
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -65,8 +66,9 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     assert await office.submit({"reason": {"value": "Which <b>team</b>?"}}) is None
     await office.route()
     (item, *_) = (await office.ledger.claim("deliver.email")).items
-    assert (item.body["kind"], item.body["person"]) == ("question", "riley")
-    await Handling(office.desk).answer_back(approval.id, RILEY, text="Sales")
+    assert isinstance(item.work, AskRequester)
+    assert item.work.person == "riley"
+    await office.desk.made(approval.id, moves.AnswerBack(text="Sales"), RILEY)
     await office.route()
     await office.deliver()
     card = str(office.card()["blocks"])

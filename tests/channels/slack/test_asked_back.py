@@ -6,6 +6,7 @@ import pytest
 
 from builders import MARA, RILEY
 from channels.slack.office import MARA_AT, RILEY_AT, Office, click_on
+from signoff.broker.work import AskRequester
 from signoff.core.approvals.approval import State
 
 Json = dict[str, object]
@@ -118,4 +119,5 @@ async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office):
     await asked_back(office)
     assert office.workspace.cards(HERE) == []
     (item,) = (await office.ledger.claim("deliver.email")).items
-    assert (item.body["kind"], item.body["person"]) == ("question", "riley")
+    assert isinstance(item.work, AskRequester)
+    assert item.work.person == "riley"

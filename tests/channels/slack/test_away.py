@@ -16,7 +16,7 @@ from builders import MARA
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger import audit
 from signoff.channels.slack.handler import SlackHandler
 from signoff.channels.slack.http import PATH
@@ -224,7 +224,7 @@ async def test_what_is_not_stored_is_not_acknowledged_as_done(
     with monkeypatch.context() as broken:
         broken.setattr(office.ledger, "commit", down)
         said = await office.submit(filled(today, today))
-    assert "nothing was noted" in said["errors"]["last"]
+    assert "nothing was done" in said["errors"]["last"]
     assert await absence_of(office) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -243,3 +244,21 @@ async def test_a_slow_modal_decides_nothing(office: Office):
     await office.press("reject")
     assert len(office.workspace.views) == 1
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
+async def test_a_click_reads_its_approval_once(office: Office, monkeypatch: pytest.MonkeyPatch):
+    """What was read to judge the card is what the decision is made of."""
+    approval = await office.open()
+    read: list[str] = []
+    for name in ("standing", "approval"):
+        plain = getattr(office.ledger, name)
+
+        async def counted(one: str, plain: Any = plain) -> Any:
+            read.append(one)
+            return await plain(one)
+
+        monkeypatch.setattr(office.ledger, name, counted)
+    await office.press("approve")
+    assert read == [approval.id]
+    monkeypatch.undo()
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED

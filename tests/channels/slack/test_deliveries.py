@@ -10,6 +10,7 @@ from builders import MARA, make_approval
 from channels.slack.office import CLEO_AT, MARA_AT, Office
 from channels.slack.workspace import Workspace
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import ReportResult
 from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.channels.slack.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
@@ -171,9 +172,8 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office):
     await office.press("approve")
     await office.deliver()
     decided = await office.ledger.approval(approval.id)
-    body = {"kind": "outcome", "approval": approval.id, "person": "mara"}
-    change = Change().send("deliver.slack", "end:1", {**body, "end": True, "said": "Paid."})
-    await office.ledger.commit(change)
+    work = ReportResult(channel="slack", approval=approval.id, person="mara", remarks="Paid.")
+    await office.ledger.commit(Change().send(work))
     await office.deliver()
     card, reply = office.workspace.cards("D0MARA")
     assert reply["thread_ts"] == card["ts"]

@@ -14,7 +14,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from channels.slack.office import Office
 from channels.slack.workspace import SECRET
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.slack.handler import SlackHandler

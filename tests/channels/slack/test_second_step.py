@@ -8,7 +8,7 @@ from builders import MARA
 from channels.slack.office import Office
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.two_step import mark_of
+from signoff.core.approvals.parts import mark_of
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 

@@ -13,13 +13,13 @@ from builders import MARA, NOON, ask, make_approval, make_call, make_origin, peo
 from channels.slack.limits import faults_of, units
 from channels.slack.office import Office
 from channels.slack.test_cards import TEMPLATES, TEXT, VALUES, dumped, message
-from signoff.broker.collaboration import Handling
 from signoff.broker.ledger.change import Change
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.rows import extent, is_whole
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.cards.card import Card, card
@@ -88,7 +88,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office):
     (sent,) = office.workspace.cards("D0MARA")
     assert "signoff.approve" not in actions_of(sent["blocks"])
     assert "signoff.reject" in actions_of(sent["blocks"])
-    assert any("Read all of it on its page" in text for text in texts_of(sent["blocks"]))
+    assert any("Read it on its page" in text for text in texts_of(sent["blocks"]))
     reject = office.click("reject")
     value = reject["actions"][0]["value"]
     await office.handler.handle(
@@ -138,7 +138,7 @@ async def test_a_rewritten_card_says_anew_what_it_shows(office: Office):
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
     change = Change().put(approval.model_copy(update={"asked": old}), was=approval)
     await office.ledger.commit(change)
-    await Handling(office.desk).comment(approval.id, office.directory.get("mara"), text="hm")
+    await office.desk.made(approval.id, moves.Comment(text="hm"), office.directory.get("mara"))
     await office.route()
     await office.deliver()
     now = await office.ledger.approval(approval.id)
@@ -196,7 +196,7 @@ def test_no_text_of_others_is_mrkdwn(comments: int):
     origin = make_origin(user=evil, agent=evil, app=evil)
     approval = ask(make_approval(origin=origin, call=call, hint=evil, template={evil: evil}))
     for _ in range(comments):
-        approval, _events = approval.comment(MARA, people(), text=evil, now=NOON)
+        approval, _events = collaboration.comment(approval, MARA, people(), text=evil, now=NOON)
     about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
     shape = card(approval, people())
     shape = shape.model_copy(

@@ -9,7 +9,7 @@ import pytest
 
 from channels.slack.office import Office
 from channels.slack.workspace import Workspace
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.slack.handler import SlackHandler

@@ -9,11 +9,11 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, Office
-from signoff.broker.collaboration import Handling
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Kind, Message, Result
 from signoff.channels.slack.channel import SlackChannel
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Level
@@ -67,9 +67,8 @@ async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Off
 async def test_many_moves_are_one_rewriting(three: Office):
     """Whatever has happened before a card is written again, it is written once."""
     approval = await three.open()
-    handling = Handling(three.desk)
     for number in range(10):
-        await handling.comment(approval.id, MARA, text=f"comment {number}")
+        await three.desk.made(approval.id, moves.Comment(text=f"comment {number}"), MARA)
     await three.desk.approve(approval.id, MARA, channel="cli")
     await three.desk.reject(approval.id, MARA, channel="cli")
     await three.deliver()
@@ -135,7 +134,7 @@ async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Off
     )
     await three.open()
     three.clock.advance(timedelta(hours=1))
-    await Reconciler(three.desk).once()
+    await Reconciler(three.desk.roster).once()
     await three.route()
     await three.deliver()
     assert "Level second" in shown(three, MARA_AT)

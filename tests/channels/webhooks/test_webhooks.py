@@ -67,6 +67,10 @@ def hook(receiver: Receiver, **more) -> Webhook:
     return Webhook(**(usual | more))
 
 
+POST = {"entry": "1-0", "message": {}}
+"""What waits for a webhook."""
+
+
 async def drained(ledger, one: Webhook) -> None:
     """Post what waits now."""
     sender = Sender(ledger, one)
@@ -188,7 +192,9 @@ async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):
 
     one = hook(receiver, url="https://erp.example.com/x", allow_private=False)
     sender = Sender(still_ledger, one, lookup=both, transport=Nowhere())
-    outcome = await sender._post(Item("webhook.erp", "1-0", {"message": {}}, 1, "t"))
+    outcome = await sender._post(
+        Item("webhook.erp", "1-0", {"entry": "1-0", "message": {}}, 1, "t")
+    )
     assert "allow_private" in outcome.problem
     await sender.close()
 
@@ -209,7 +215,9 @@ async def test_what_was_looked_up_is_what_is_connected_to(still_ledger, receiver
 
     one = hook(receiver, url="https://erp.example.com:8443/x?y=1", allow_private=False)
     sender = Sender(still_ledger, one, lookup=public, transport=Watched())
-    outcome = await sender._post(Item("webhook.erp", "1-0", {"message": {}}, 1, "t"))
+    outcome = await sender._post(
+        Item("webhook.erp", "1-0", {"entry": "1-0", "message": {}}, 1, "t")
+    )
     await sender.close()
     assert outcome.problem == ""
     (request,) = seen

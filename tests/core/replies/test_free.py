@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from signoff.core.payloads.inputs import says_no
-from signoff.core.replies.free import read_free_reply
+from signoff.core.replies.free import read_free_reply, says_no
 from signoff.core.replies.reply import Approve, Ask, Claim, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
 

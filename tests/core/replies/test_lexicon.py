@@ -9,20 +9,26 @@ from typing import Any
 
 import pytest
 
-from signoff.core.replies import languages
-from signoff.core.replies.languages import CODES, LexiconFile, Role, language, stems
-from signoff.core.replies.patterns import Phrases
+from signoff.core.lexicon import languages
+from signoff.core.lexicon.languages import (
+    CODES,
+    LexiconFile,
+    Role,
+    language,
+    stems,
+)
+from signoff.core.lexicon.patterns import Phrases
+from signoff.core.lexicon.tokens import tokenize
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
-from signoff.core.replies.tokens import tokenize
 
 MARA = ReplyContext(author=Names(["Mara"]))
 
 
 def raw(code: str) -> dict[str, Any]:
     """Return a file as it is written."""
-    folder = resources.files(languages.__package__ or "").joinpath("lexicon")
+    folder = resources.files(languages.__package__ or "")
     return tomllib.loads(folder.joinpath(f"{code}.toml").read_text("utf-8"))
 
 
@@ -92,8 +98,9 @@ def _bars(text: str) -> list[str]:
 
 def test_there_is_a_file_for_each_language_and_no_other() -> None:
     """The README names ten languages; these are they."""
-    folder = resources.files(languages.__package__ or "").joinpath("lexicon")
-    names = {entry.name.removesuffix(".toml") for entry in folder.iterdir()}
+    folder = resources.files(languages.__package__ or "")
+    files = [entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    names = {name.removesuffix(".toml") for name in files}
     assert names == {*CODES, "topics"}
     assert len(CODES) == 10
 

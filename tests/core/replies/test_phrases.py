@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.core.replies.languages import CODES
+from signoff.core.lexicon.languages import CODES
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject
 from signoff.core.replies.text import Names, ReplyContext
@@ -18,9 +18,9 @@ CONTEXT = ReplyContext(
 )
 
 
-def kind_of(text: str) -> str:
+def kind_of(text: str, context: ReplyContext = CONTEXT) -> str:
     """Return what a text is read as: yes, no or neither."""
-    match read_reply(text, CONTEXT):
+    match read_reply(text, context):
         case Approve():
             return "yes"
         case Reject():
@@ -44,3 +44,65 @@ def test_no_frame_makes_a_yes_of_neither(code: str) -> None:
     phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))["neither"]
     framed = (f"Hi Anna,\n\n{text}\n\nBest regards\nMara Lind" for text in phrases)
     assert [text for text in framed if kind_of(text) == "yes"] == []
+
+
+def heldout(code: str, kind: str) -> tuple[list[str], ReplyContext]:
+    """Return the phrases of a table of mails, and the context in which they were written."""
+    table = tomllib.loads((TABLES / "heldout" / f"{code}.toml").read_text("utf-8"))
+    context = ReplyContext(
+        called=("make_payment", "finance agent"),
+        people=(Names([*table["people"], table["author"]]), Names(("finance agent",))),
+        author=Names((table["author"],)),
+    )
+    return table[kind], context
+
+
+@pytest.mark.parametrize("kind", ["yes", "no", "neither"])
+@pytest.mark.parametrize("code", CODES)
+def test_mails_about_a_payment_are_understood(code: str, kind: str) -> None:
+    """Mails and phrases written without a look at the lexicon are read as they are meant."""
+    phrases, context = heldout(code, kind)
+    assert len(phrases) >= 100
+    wrong = {text: found for text in phrases if (found := kind_of(text, context)) != kind}
+    assert wrong == {}
+
+
+SIGNED_BY_ANOTHER = [
+    "Tom: approved",
+    "Approved.\n\nBest regards,\nTom Weber",
+    "Approved\nTom",
+    "ok\n\nThanks\nTom",
+    "APPROVED\nTHANKS\nMARA\n\nBUT ONLY HALF",
+    "Genehmigt\n\nGruß\nMara\nOhne Hotel",
+    "accept my apologies",
+    "send it to me",
+    "yes, both",
+    "Sie genehmigen das",
+    "ja ja",
+]
+
+
+@pytest.mark.parametrize("text", SIGNED_BY_ANOTHER)
+def test_what_looks_like_a_yes_and_is_none_stays_unclear(text: str) -> None:
+    """Another's words, a condition written like a name, and a brush-off approve nothing."""
+    assert kind_of(text) == "neither"
+
+
+TAKEN_BACK = [
+    "No, approve it",
+    "nein, warte, genehmigt",
+    "non, approuvez",
+    "no, apruébalo",
+    "no, approva",
+    "não, aprova",
+    "nee, keur maar goed",
+    "いいえ、というか承認",
+    "아니요. 사실 승인합니다",
+    "不，或者同意",
+]
+
+
+@pytest.mark.parametrize("text", TAKEN_BACK)
+def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
+    """A no with a yes behind it decides nothing, in every language."""
+    assert kind_of(text) == "neither"

@@ -12,13 +12,13 @@ from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from signoff.core.base.text import LONGEST_REASON
+from signoff.core.lexicon.languages import CODES, language
+from signoff.core.lexicon.tokens import MARKS, phrase_tokens
 from signoff.core.payloads.payload import missing_fields
 from signoff.core.replies.examples import example_of_approval
-from signoff.core.replies.languages import CODES, language
 from signoff.core.replies.reading import is_reply, read_reply
 from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
-from signoff.core.replies.tokens import phrase_tokens
 
 EXPENSE = {"amount": 0, "note": "", "urgent": False}
 PEOPLE = ReplyContext(people=(Names(("Tom Weber", "Anna Berg")),), author=Names(("Mara Lind",)))
@@ -33,7 +33,7 @@ YES = st.sampled_from(["approve", "Approved", "yes", "OK", "genehmigt", "oui", "
 SEPARATORS = st.sampled_from([" ", ", ", ". ", ": ", " - ", "\n", "\n\n", "; ", "! ", " (", "… "])
 FOREIGN = st.text(
     st.characters(categories=("L", "N", "S", "P", "M")), min_size=1, max_size=40
-).filter(lambda text: set(phrase_tokens(text)) - VOCABULARY - set(",.!:;-–—()\"'*_`“”‘’"))
+).filter(lambda text: set(phrase_tokens(text)) - VOCABULARY - MARKS)
 HARMLESS = st.sampled_from(
     ["approve", "thanks", "please", "it", "this request", "from my side", "great", "no objections"]
 )

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
@@ -203,7 +203,7 @@ async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
     """The question whether it shall run again has an approval of its own."""
     run, (was,) = await paused(ledger)
     now = await ledger.now()
-    doubtful = was.approve(MARA, taking.desk.directory, channel="email", now=now)[0]
+    doubtful = was.approve(MARA, taking.decisions.directory, channel="email", now=now)[0]
     for handoff in (Handoff.STARTED, Handoff.IN_DOUBT):
         doubtful, _ = doubtful.hand_on(handoff, now=now)
     question, _ = doubtful.ask_again(now=now)

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
+from deciding import Desk
 from services import missing
-from signoff.broker.decisions import Desk
 from signoff.broker.embedded import free_port
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from fastapi import Request
 
+from deciding import Desk, over
 from signoff.broker.api_tokens import create, revoke
-from signoff.broker.decisions import Desk
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ApiToken
@@ -291,7 +291,7 @@ async def test_without_a_person_an_answer_is_refused_with_the_setting_to_set(
 async def test_a_portal_asks_and_a_person_answers_with_tokens_of_their_own(tmp_path: Path) -> None:
     """Each is good for its own part alone, and the audit names the token that has answered."""
     async with site(tmp_path, gateway="adk = true\nlocal = false") as here:
-        desk = here.plant.parts.desk
+        desk = over(here.plant.parts.decisions)
         both = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
         portal = {"Authorization": await kept(desk, *both, users=("*",), apps=("time_off",))}
         mara = {"Authorization": await kept(desk, Scope.APPROVALS_DECIDE, person="mara")}

@@ -8,7 +8,7 @@ import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from builders import MARA, paused
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.run import RunState

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from deciding import over
 from signoff.core.approvals.events import What
 from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
@@ -87,7 +88,7 @@ async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -
     [
         ("shaky", "before_agent", [], "the callback before the agent broke"),
         ("shaky", "after_tool", [{"confirmed": True}], "the callback after the tool broke"),
-        ("shaky", "before_tool", [{"confirmed": True}], "act() was started"),
+        ("shaky", "before_tool", [{"confirmed": True}], "the callback before the tool broke"),
         # ADK's own runner raises this for a tool that is a generator.
         ("trip", "watch Rome", [], "Output already set"),
     ],
@@ -117,7 +118,7 @@ async def test_they_are_answered_by_mail(here: Site) -> None:
             )
         )
     )
-    desk = here.plant.parts.desk
+    desk = over(here.plant.parts.decisions)
     runs = [
         await desk.submit(app, text, user="user")
         for app, text in (

@@ -108,7 +108,7 @@ async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> Non
     assert told.status_code == plain.status_code == 404
     assert told.headers["content-type"].startswith("text/event-stream")
     event = json.loads(told.text.removeprefix("data: "))
-    assert event["errorCode"] == "not-found"
+    assert event["errorCode"] == "no-such-session"
     assert event["customMetadata"]["problem"] == plain.json()
 
 

@@ -277,8 +277,8 @@ async def test_refusals_are_said_again(far_ledger: FarLedger) -> None:
     assert run.state is RunState.COMPLETED
 
 
-async def test_a_lost_last_word_is_told(far_ledger: FarLedger) -> None:
-    """The tools have finished, and such a server cannot be asked to go on: the run completes."""
+async def test_a_turn_that_such_a_server_cannot_take_up_fails(far_ledger: FarLedger) -> None:
+    """The tools have finished, and nobody can say what the agent had still to do."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -295,10 +295,10 @@ async def test_a_lost_last_word_is_told(far_ledger: FarLedger) -> None:
     assert run.state is RunState.ANSWERED
     await office.let_leases_run_out()
     run = await office.work(run)
-    assert run.state is RunState.COMPLETED
-    assert run.text.startswith(
-        '(pay() finished: {"status": "ok", "paid": "A"}. The agent\'s last word'
-    )
+    assert run.state is RunState.FAILED
+    why = (await office.ledger.history(run.id))[-1].why
+    assert "cut off in the middle of a turn" in why
+    assert "pay() has run" in why
     assert len(server.posted) == 2
 
 

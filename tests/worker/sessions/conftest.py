@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.broker.decisions import Desk
+from deciding import Desk
 from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store

@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from signoff.broker import live, stages
+from signoff.broker import live
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import PUT_OFF, Taken, claim_runs, read_again
+from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
@@ -150,11 +151,12 @@ class Crew:
         item, key = taken.item, taken.lease_key
         try:
             run, approvals = taken.read()
+            work = taken.work
             with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
                 async with held(
                     self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
                 ) as hold:
-                    again = await self._advance(run, approvals, hold)
+                    again = await self._advance(work, run, approvals, hold)
                     await live.look_up(self.ledger, run)
                     return again
         except RunNotFound as error:
@@ -181,12 +183,13 @@ class Crew:
         with contextlib.suppress(LedgerError):
             await self.ledger.commit(Change().ack(item))
 
-    async def _advance(self, run: Run, approvals: Sequence[Approval], hold: Hold) -> bool:
+    async def _advance(
+        self, work: StartRun | ResumeRun, run: Run, approvals: Sequence[Approval], hold: Hold
+    ) -> bool:
         """Take a run to its next pause or its end; return whether it goes on at once."""
-        item = hold.item
-        resuming = item.stage.startswith(f"{stages.RESUME}.")
+        item, resuming = hold.item, isinstance(work, ResumeRun)
         expected = RunState.ANSWERED if resuming else RunState.QUEUED
-        if run.state is not expected or (resuming and run.pause != item.body["pause"]):
+        if run.state is not expected or (isinstance(work, ResumeRun) and run.pause != work.pause):
             await hold.end(Change().ack(item))
             return False
         if turn_results.started_and_not_finished(approvals):

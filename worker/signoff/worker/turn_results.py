@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pydantic import JsonValue
-
-from signoff.broker import stages
 from signoff.broker.effects import send_work, tell_outcome
 from signoff.broker.ledger.change import Change
-from signoff.core.approvals.approval import Approval
+from signoff.broker.work import ReportFailure, ReportResult, RouteApproval
+from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import InDoubt
@@ -105,7 +103,7 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
     )
-    _route(change.put(approval, was=None).note(noted), approval)
+    change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval
 
 
@@ -150,7 +148,8 @@ def expired(
     for one in approvals:
         if one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for):
             after, question, noted = one.expire(now=now, valid_for=valid_for)
-            _route(change.put(after, was=one).put(question, was=None).note(noted), question)
+            change.put(after, was=one).put(question, was=None).note(noted)
+            change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id
     if not replaced:
         return None
@@ -192,7 +191,8 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
     for one in marked:
         if _asks(one):
             question, noted = one.ask_again(now=now)
-            _route(change.put(question, was=None).note(noted), question)
+            change.put(question, was=None).note(noted)
+            change.send(RouteApproval(approval=question.id))
             asked.append((one.id, question.id))
     if asked:
         replaced = dict(asked)
@@ -235,29 +235,30 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 def _tell(change: Change, approval: Approval, problem: str) -> None:
     """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
-    _tell_decider(change, approval, "unheard", {"problem": problem})
+    for asked in _told_of_decision(approval):
+        change.send(
+            ReportFailure(
+                channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
+            )
+        )
 
 
 def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
     """Tell whoever decided what the agent did with it, where there is anything to tell."""
     said = turn.text[:LONGEST_WORD]
-    if approval.result or said:
-        _tell_decider(change, approval, "end", {"end": True, "said": said})
-
-
-def _tell_decider(
-    change: Change, approval: Approval, cause: str, more: Mapping[str, JsonValue]
-) -> None:
-    if approval.decision is None or not approval.decision.by:
+    if not approval.result and not said:
         return
-    for asked in approval.asked:
-        if asked.person in {approval.decision.by, ""} and not asked.problem:
-            change.send(
-                stages.deliver(asked.channel),
-                f"{cause}:{approval.id}:{asked.key}",
-                {"kind": "outcome", "approval": approval.id, "person": asked.key, **more},
+    for asked in _told_of_decision(approval):
+        change.send(
+            ReportResult(
+                channel=asked.channel, approval=approval.id, person=asked.key, remarks=said
             )
+        )
 
 
-def _route(change: Change, approval: Approval) -> None:
-    change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+def _told_of_decision(approval: Approval) -> list[Asked]:
+    """Return the cards of whoever decided, and those in places that all can see."""
+    if approval.decision is None or not approval.decision.by:
+        return []
+    theirs = {approval.decision.by, ""}
+    return [one for one in approval.asked if one.person in theirs and not one.problem]

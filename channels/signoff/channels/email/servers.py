@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
+from signoff.channels.web.settings import Table
 from signoff.core.base.errors import ConfigError
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine itself."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class Table(BaseModel):
-    """A table of the settings file, which has no keys but its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from signoff.core.base.networks import is_loopback
 
 
 class ServerSettings(Table):
     """A mail server that we connect to.
 
     Attributes:
-        host: Its name, which its certificate must bear.
+        host: The server's name, which its certificate must contain.
         port: 0 takes the usual one.
-        security: ``starttls``, ``tls`` or ``none``; none only to this machine itself.
-        insecure: Allow ``none`` to other machines: everybody on the way can then read the tokens.
-        ca_file: Certificates to trust beyond the system's, for a server with a private authority.
-        username: For the login; without one there is none.
-        password: For the login.
-        timeout: Seconds for one step of the conversation.
+        security: ``starttls``, ``tls`` or ``none``. ``none`` is allowed only for this machine.
+        insecure: Allow ``none`` for other machines. Others can then read the tokens on the way.
+        ca_file: Certificates to trust in addition to the system's, for a private authority.
+        username: The user name. Without one Signoff does not log in.
+        password: The password.
+        timeout: Seconds for each command.
     """
 
     usual_ports: ClassVar[dict[str, int]]

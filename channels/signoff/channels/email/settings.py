@@ -13,11 +13,12 @@ from signoff.channels.email.authentication.settings import AuthenticationSetting
 from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
 from signoff.channels.email.outbound.dkim import DkimSettings
 from signoff.channels.email.parsing.addresses import normal_address
-from signoff.channels.email.servers import ServerSettings, Table
+from signoff.channels.email.servers import ServerSettings
+from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.core.policies.policy import EmailProof
 
-_SHORTEST_KEY, _LONGEST_KEY = 24, 64
+_SHORTEST_KEY = 24
 
 
 def _plain_address(text: str) -> str:
@@ -50,12 +51,13 @@ Sender = Annotated[str, AfterValidator(_sender)]
 
 
 class SmtpSettings(ServerSettings):
-    """The server that takes our mail.
+    """The server that sends Signoff's mail.
 
     Attributes:
-        port: 0 takes the usual one: 587 for starttls, 465 for tls, 25 for none.
-        per_minute: The most mails in a minute, all processes together; 0 sets no limit.
-        connections: The most connections at the same time, all processes together; 0 sets no limit.
+        port: 0 selects the usual port: 587 for starttls, 465 for tls, 25 for none.
+        per_minute: The most mails a minute, for all processes together; 0 means no limit.
+        connections: The most simultaneous connections, for all processes together; 0 means no
+            limit.
         oauth: How a token for the login is asked for, instead of a password, as for
             `[email.imap.oauth]`.
     """
@@ -78,18 +80,18 @@ class SmtpSettings(ServerSettings):
 
 
 class InboundSettings(Table):
-    """Where a mail server hands us the answers.
+    """The server that receives replies by SMTP or LMTP.
 
     Attributes:
-        listen: Take mail in here. Switch it off where answers come from a mailbox by IMAP alone.
-        protocol: ``lmtp`` behind Postfix or Exim, ``smtp`` for everything else.
+        listen: Whether to listen for mail. Set it to false if replies come only by IMAP.
+        protocol: ``lmtp`` behind Postfix or Exim, otherwise ``smtp``.
         host: The address to listen on.
-        port: The port to listen on; 0 lets the system choose one.
-        max_bytes: The largest mail that is taken; answers are small.
-        certificate: A file with the certificate of this server and its chain, in PEM. STARTTLS is
-            offered where it is set. One that is renewed is read anew.
-        private_key: A file with the private key, where it is not in the file of the certificate.
-        require_tls: Whether mail is only taken encrypted.
+        port: The port to listen on; 0 lets the system choose.
+        max_bytes: The largest accepted mail.
+        certificate: A PEM file with the server's certificate and chain. If it is set, STARTTLS is
+            offered. A renewed file is reloaded.
+        private_key: A file with the private key, if it is not in the certificate's file.
+        require_tls: Whether to refuse mail without TLS.
     """
 
     listen: bool = True
@@ -108,20 +110,6 @@ class InboundSettings(Table):
         return self
 
 
-def _webhook_secret(secret: SecretStr) -> SecretStr:
-    key = key_of(secret.get_secret_value())
-    if key is None or not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
-        raise ValueError(
-            "it is not a secret of Standard Webhooks: whsec_ and 24 to 64 bytes in base64; "
-            'make one with: echo "whsec_$(openssl rand -base64 32)"'
-        )
-    return secret
-
-
-WebhookSecret = Annotated[SecretStr, AfterValidator(_webhook_secret)]
-"""A secret of Standard Webhooks."""
-
-
 def _signing_key(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value()) < _SHORTEST_KEY:
         raise ValueError(f"it has fewer than {_SHORTEST_KEY} characters")
@@ -129,16 +117,15 @@ def _signing_key(secret: SecretStr) -> SecretStr:
 
 
 class WebhookSettings(Table):
-    """Mail in by HTTP, at the gateway's ``/inbound/mail``.
+    """Mail by HTTP, at the gateway's ``/inbound/mail``.
 
     Attributes:
-        secrets: Of Standard Webhooks (``whsec_…``), for whoever posts raw messages. While one is
-            replaced by another, both stand here. Without any the path is not served.
-        mailgun_secrets: Signing keys of Mailgun, for its routes to
-            ``/inbound/mail/mailgun/mime``. Without any the path is not served.
-        results: Whether who posts writes the ``Authentication-Results`` of our mail server on top
-            of each mail, and takes out those that came with it. Elsewhere anybody can write them,
-            so they are not believed.
+        secrets: Secrets of Standard Webhooks (``whsec_…``) for programs that post raw messages.
+            List two during a rotation. Without any, the path is not served.
+        mailgun_secrets: Mailgun's webhook signing keys, for routes to
+            ``/inbound/mail/mailgun/mime``. Without any, the path is not served.
+        results: Whether the posting program replaces all ``Authentication-Results`` with those of
+            your mail server. Otherwise they are ignored, because anybody can write them.
     """
 
     secrets: tuple[WebhookSecret, ...] = ()
@@ -157,17 +144,16 @@ class WebhookSettings(Table):
 
 
 class LimitSettings(Table):
-    """What mail that comes in may cost.
+    """Limits on incoming mail.
 
     Attributes:
-        readers: How many mails one process of the channels reads at the same time.
-        seconds: Of CPU time for reading one mail; one that takes more is laid aside.
-        per_token: How many mails one request gets from one person in an hour. More are deferred
-            by SMTP and LMTP; of those that come by other ways and decide nothing, more are neither
-            noted nor answered.
-        per_sender: How many mails one envelope sender may send in an hour; more are deferred.
-        unknown_recipients: How many unknown recipients one peer may try in an hour, by SMTP and
-            not from this machine; then all that it sends is deferred.
+        readers: How many mails a channels process reads at the same time.
+        seconds: Seconds of CPU for reading one mail. A mail that needs more goes to quarantine.
+        per_token: Mails from one person about one request in an hour. SMTP and LMTP defer more; of
+            mails on other paths that decide nothing, more are neither noted nor answered.
+        per_sender: Mails from one envelope sender in an hour. More are deferred.
+        unknown_recipients: Unknown recipients from one SMTP peer in an hour, except from this
+            machine. Beyond that, all its mail is deferred.
     """
 
     readers: int = Field(default=2, ge=1, le=64)
@@ -181,15 +167,14 @@ class EmailSettings(Table):
     """The email channel.
 
     Attributes:
-        sender: Who our mails are from.
-        mailbox: The address that answers come to; each goes to ``mailbox`` with ``+token`` put
-            behind its local part, so the mail server must deliver such addresses here.
-        bounces: Send with the token in the envelope's sender, so that a bounce says whose card did
-            not arrive and the default is asked. Switch it off where the provider takes only its
-            own addresses there.
-        message_id_domains: Domains of relays that put Message-IDs of their own on our mails, as
-            Amazon SES does. An answer to such a mail cannot say that it answers ours, so it counts
-            by the tag in its subject alone.
+        sender: The sender of Signoff's mails.
+        mailbox: The address for replies. Signoff appends ``+token`` to its local part, so the mail
+            server must accept such addresses.
+        bounces: Put the token into the envelope sender, so that a bounce identifies the card and
+            somebody else is asked. Set it to false if your provider accepts only its own envelope
+            senders.
+        message_id_domains: Domains of relays that replace Message-IDs, such as Amazon SES. Replies
+            to their mails are matched only by the tag in the subject.
         smtp: The server that takes our mail.
         dkim: A signature of our own on it.
         inbound: Where the answers come in.

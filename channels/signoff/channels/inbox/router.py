@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import Route, Visits, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
 from signoff.channels.inbox.auth.oidc_pages import OidcPages
@@ -23,15 +23,15 @@ from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.templating import ASSETS, asset
 
 
-def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
+def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRouter:
     """Return the routes of the inbox page.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         settings: With a url and a key.
     """
-    visits, router = Visits(desk, settings), APIRouter()
-    pages = ApprovalPages(desk, visits)
+    visits, router = Visits(decisions, settings), APIRouter()
+    pages = ApprovalPages(decisions, visits)
 
     async def start(_: Request) -> Response:
         return go(f"{ROOT}/")
@@ -39,21 +39,21 @@ def make_inbox_router(desk: Desk, settings: InboxSettings) -> APIRouter:
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    company = (OidcPages(desk, visits, settings.oidc),) if settings.oidc is not None else ()
+    company = (OidcPages(decisions, visits, settings.oidc),) if settings.oidc is not None else ()
     first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
     for method, path, handler in (
         *first,
-        *SigningPages(desk, visits).routes(),
-        *LinkPages(desk, visits).routes(),
-        *SecurityPages(desk, visits).routes(),
+        *SigningPages(decisions, visits).routes(),
+        *LinkPages(decisions, visits).routes(),
+        *SecurityPages(decisions, visits).routes(),
         *(route for pages in company for route in pages.routes()),
-        *ListPages(desk, visits).routes(),
-        *LivePages(desk, visits).routes(),
-        *BatchPages(desk, visits).routes(),
-        *ChartPages(desk, visits).routes(),
-        *AwayPages(desk, visits).routes(),
+        *ListPages(decisions, visits).routes(),
+        *LivePages(decisions, visits).routes(),
+        *BatchPages(decisions, visits).routes(),
+        *ChartPages(decisions, visits).routes(),
+        *AwayPages(decisions, visits).routes(),
         *pages.routes(),
-        *MovePages(desk, visits, pages).routes(),
+        *MovePages(decisions, visits, pages).routes(),
     ):
         router.add_route(ROOT + path, visits.guarded(handler), methods=[method])
     return router

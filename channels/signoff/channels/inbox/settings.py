@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from signoff.channels.email.servers import is_loopback
 from signoff.core.base.durations import Duration
+from signoff.core.base.networks import is_loopback
 
 CHANNEL: Final = "inbox"
 """What the page is called where it stands for a channel."""
@@ -70,16 +70,16 @@ def _issuer(text: str) -> str:
 
 
 class OidcSettings(BaseModel):
-    """The sign-in of a company: a provider of OpenID Connect.
+    """Sign-in by OpenID Connect.
 
     Attributes:
-        issuer: Exactly as the provider calls itself: ``"https://login.example.com"``. The rest is
-            found below it.
-        client_id: What the provider calls this page. There it is set up with the address
-            ``/inbox/sign-in/oidc/callback`` below `url` to come back to.
-        client_secret: Proves to the provider that it is this page; "" for a public client.
-        name: What people call it: the button says "Sign in with" and this.
-        scopes: What the provider is asked for.
+        issuer: The issuer, exactly as the provider spells it: ``"https://login.example.com"``. Its
+            configuration is discovered.
+        client_id: The client id at the provider. Register ``/inbox/sign-in/oidc/callback`` below
+            ``url`` as the redirect URI.
+        client_secret: The client secret; empty for a public client.
+        name: The provider's name on the button: "Sign in with …".
+        scopes: The requested scopes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -102,18 +102,17 @@ class InboxSettings(BaseModel):
     """The inbox page.
 
     Attributes:
-        url: Where people reach it: ``"https://approvals.example.com"``. What stands there passes
-            on to the gateway. Cards then carry a link. Without it there is no page.
-        secret_key: Seals the secrets of the authenticator apps in Redis; at least 32 characters
-            that nobody can guess (`openssl rand -base64 32`), the same for all gateways, which
-            alone need it. With another key everybody has to be enrolled anew.
+        url: The page's public address: ``"https://approvals.example.com"``. A proxy there forwards
+            to the gateway. Without it there is no page, and cards have no link.
+        secret_key: Encrypts the secrets of authenticator apps in Redis: at least 32 unguessable
+            characters (`openssl rand -base64 32`), the same for all gateways. If you change it,
+            everybody must enrol again.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
-            takes an address and a code of an authenticator app, ``"passkey"`` one that was added on
-            the page, ``"oidc"`` goes by the sign-in of the company.
-        idle: After how long without a request a session ends.
-        longest: After how long it ends in any case.
-        fresh: For how long after a second factor was given the session needs no other one for what
-            takes one.
+            takes a code of an authenticator app, ``"passkey"`` a passkey added on the page,
+            ``"oidc"`` uses OpenID Connect.
+        idle: A session ends after this time without a request.
+        longest: A session ends after this time at the latest.
+        fresh: For how long a second factor remains valid in a session.
         oidc: The sign-in of the company.
     """
 

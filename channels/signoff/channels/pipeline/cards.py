@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import JsonValue
-
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import SendCard
 from signoff.channels.pipeline.reminders import time_left
-from signoff.channels.pipeline.reply_tokens import Holder, card_item, issue
-from signoff.channels.pipeline.targets import TOKENS
+from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.core.approvals.approval import Approval, Asked
 
 
@@ -33,11 +30,13 @@ def send_cards(
     turn = approval.turn
     for asked in approval.asked if only is None else only:
         holder = Holder(approval.id, asked.person, asked.channel, turn=turn)
-        within = time_left(approval, now)
-        token = issue(change, holder, within=within) if asked.channel in TOKENS else ""
-        body: dict[str, JsonValue] = {"kind": "card", "approval": approval.id}
-        body |= {"person": asked.key, "token": token}
-        if turn:
-            body["turn"] = turn
-        change.send(stages.deliver(asked.channel), card_item(approval.id, asked.key, turn), body)
+        change.send(
+            SendCard(
+                channel=asked.channel,
+                approval=approval.id,
+                person=asked.key,
+                turn=turn,
+                token=issue(change, holder, within=time_left(approval, now)),
+            )
+        )
     return change

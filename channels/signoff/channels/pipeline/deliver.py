@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +13,18 @@ from signoff.broker import stages
 from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.inbox.settings import InboxSettings
+from signoff.broker.work import (
+    AskRequester,
+    CloseCard,
+    CloseLevel,
+    Closing,
+    DeliveryWork,
+    Notice,
+    ReportFailure,
+    ReportResult,
+    SendCard,
+    UpdateCard,
+)
 from signoff.channels.pipeline.outbox import (
     MOST_ATTEMPTS,
     approval_of,
@@ -22,12 +34,14 @@ from signoff.channels.pipeline.outbox import (
     drain,
     legible,
     read_each,
+    work_of,
 )
 from signoff.channels.pipeline.port import (
     Channel,
     Delivered,
     Kind,
     Message,
+    Pages,
     Refused,
     Result,
     Retry,
@@ -36,6 +50,7 @@ from signoff.channels.pipeline.port import (
 from signoff.channels.pipeline.route import route_again
 from signoff.channels.pipeline.targets import EMAIL, address_of
 from signoff.channels.words import levels, phrases
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.cards.card import Row, card
 from signoff.core.directory.people import Directory
@@ -64,12 +79,12 @@ class Delivery:
         channel: Channel,
         *,
         directory: Directory,
-        inbox: InboxSettings | None = None,
+        inbox: Pages | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
-        self._inbox = inbox or InboxSettings()
+        self._inbox = inbox
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -128,14 +143,14 @@ class Delivery:
 
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
-        asked = self._asked(item, approval)
-        if elsewhere := str(item.body.get("address", "")):
+        work = _delivery(item)
+        asked = self._asked(work, approval)
+        if isinstance(work, Notice) and work.address:
             asked = asked or Asked(person="", channel=self._channel.name, address="")
-            asked = asked.model_copy(update={"address": elsewhere})
+            asked = asked.model_copy(update={"address": work.address})
         if asked is None:
             return None
-        kind = Kind(item.body["kind"])
-        words = self._words(kind, item, approval, asked)
+        words = self._words(work, approval, asked)
         if words is None:
             return None
         person = self._directory.get(asked.person)
@@ -143,79 +158,78 @@ class Delivery:
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
-        elif approval.state is State.PENDING:
+        elif self._inbox is not None and approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
-        return Message(
+        message = Message(
             id=item.id,
-            kind=Kind.END if item.body.get("end") else kind,
+            kind=_kind(work),
             card=shape,
             person=asked.key,
             name=person.shown if person else asked.person,
             address=asked.address,
             at=now,
-            token=str(item.body.get("token", "")),
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
-            good=approval.state is State.APPROVED and not item.body.get("problem"),
+            good=approval.state is State.APPROVED and not isinstance(work, ReportFailure),
             thread=asked.receipt,
             link=link,
-            reply_to=str(item.body.get("reply_to", "")),
             attempt=item.attempts,
             copies=asked.copies,
             turn=asked.turn,
-            offers=str(item.body.get("offers", "")),
         )
+        if isinstance(work, SendCard):
+            return replace(message, token=work.token)
+        if isinstance(work, Notice):
+            return replace(message, token=work.token, reply_to=work.reply_to, offers=work.offers)
+        return message
 
     def _concerns(self, asked: Asked, approval: Approval) -> bool:
         """Say whether somebody was asked, or has asked for this himself."""
         mine = self._directory.same(asked.person, approval.origin.user)
         return mine or any(one.person == asked.person for one in approval.asked)
 
-    def _words(  # noqa: PLR0911 -- one for each kind
-        self, kind: Kind, item: Item, approval: Approval, asked: Asked
-    ) -> phrases.Words | None:
-        match kind:
-            case Kind.CARD:
-                return phrases.Words("") if _asks_still(item, approval, asked) else None
-            case Kind.UPDATE:
+    def _words(self, work: DeliveryWork, approval: Approval, asked: Asked) -> phrases.Words | None:
+        """Return what a message says besides its card, None where it is not to be delivered."""
+        match work:
+            case SendCard():
+                return phrases.Words("") if _asks_still(work, approval, asked) else None
+            case UpdateCard():
                 able = isinstance(self._channel, Rewriting) and self._channel.rewrites
-                shown = able and asked.receipt and _asks_still(item, approval, asked)
+                shown = able and asked.receipt and _asks_still(work, approval, asked)
                 return phrases.Words("") if shown else None
-            case Kind.OUTCOME | Kind.END:
-                # Who was asked anew since has another card, which is not that of an earlier level.
-                if not asked.receipt or item.body.get("moved", asked.turn) != asked.turn:
-                    return None
-                if "moved" in item.body and approval.state is State.PENDING:
-                    return levels.went_on(approval, asked.turn)
-                if problem := str(item.body.get("problem", "")):
-                    return phrases.unheard(approval, problem)
-                if item.body.get("end"):
-                    said = str(item.body.get("said", ""))
-                    return phrases.ended(approval, asked.person, said, self._directory)
-                return phrases.outcome(approval, asked.person, self._directory)
-            case Kind.NOTICE | Kind.QUESTION:
-                body = item.body
-                return phrases.Words(
-                    str(body["headline"]), str(body.get("text", "")), str(body.get("example", ""))
-                )
+            case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
+                return self._closing(work, approval, asked) if asked.receipt else None
+        return phrases.Words(work.headline, work.text, work.example)
 
-    def _asked(self, item: Item, approval: Approval) -> Asked | None:
-        person = item.body.get("person")
+    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
+        match work:
+            case CloseLevel(turn=turn) if turn != asked.turn:
+                # Who was asked anew since has another card, which is not that of an earlier level.
+                return None
+            case CloseLevel() if approval.state is State.PENDING:
+                return levels.went_on(approval, asked.turn)
+            case ReportFailure(problem=problem):
+                return phrases.unheard(approval, problem)
+            case ReportResult(remarks=remarks):
+                return phrases.ended(approval, asked.person, remarks, self._directory)
+        return phrases.outcome(approval, asked.person, self._directory)
+
+    def _asked(self, work: DeliveryWork, approval: Approval) -> Asked | None:
         for asked in approval.asked:
-            if (asked.key, asked.channel) == (person, self._channel.name):
+            if (asked.key, asked.channel) == (work.person, self._channel.name):
                 return asked
-        known = self._directory.get(str(person))
-        told = item.body.get("kind") in {Kind.NOTICE, Kind.QUESTION}
-        if known is None or not told or item.body.get("address"):
+        known = self._directory.get(work.person)
+        if known is None or not isinstance(work, Notice) or work.address:
             return None
         # Who was not asked is told under the address that we know, never under one of a mail.
         name = self._channel.name
         return Asked(person=known.id, channel=name, address=address_of(known, name))
 
     def _not_sent(self, item: Item, approval: Approval) -> Change:
-        asked = self._asked(item, approval)
-        wait = item.body.get("kind") == Kind.OUTCOME and asked is not None and not asked.problem
+        work = _delivery(item)
+        asked = self._asked(work, approval)
+        wait = isinstance(work, Closing) and asked is not None and not asked.problem
         if wait and item.attempts <= PATIENCE:
             # Its card may be on its way this moment; whoever gets the one should get the other.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
@@ -225,11 +239,12 @@ class Delivery:
     def _record(
         self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
     ) -> Change:
-        name, person = self._channel.name, str(item.body["person"])
+        work = _delivery(item)
+        name, person = self._channel.name, work.person
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
         if isinstance(result, Retry) and not result.counted:
             log.info("delivery.waits", **about, problem=result.problem, after=result.after)
-            return Change().ack(item).send(item.stage, item.id, item.body, after=result.after)
+            return Change().postpone(item, after=result.after)
         if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
             after = max(result.after, backoff(item.attempts))
             log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
@@ -239,13 +254,14 @@ class Delivery:
             log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
             result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
         change = Change().ack(item)
-        asked, turn = self._asked(item, approval), str(item.body.get("turn", ""))
+        asked = self._asked(work, approval)
         # A card of an earlier level says nothing about the one that was asked for since.
-        is_card = item.body.get("kind") == Kind.CARD and asked is not None and asked.turn == turn
+        is_card = isinstance(work, SendCard) and asked is not None and asked.turn == work.turn
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
             if is_card:
-                after_it, events = approval.delivered(
+                after_it, events = deliveries.delivered(
+                    approval,
                     person,
                     name,
                     result.receipt,
@@ -254,42 +270,67 @@ class Delivery:
                     shown=result.shown,
                 )
                 change.put(after_it, was=approval).note(events)
-            elif item.body.get("kind") == Kind.UPDATE:
+            elif isinstance(work, UpdateCard):
                 if asked is not None and result.shown not in {Shown.UNKNOWN, asked.shown}:
-                    change.put(approval.rewritten(person, name, shown=result.shown), was=approval)
-                self._settled(change, item, approval, sent)
+                    change.put(
+                        deliveries.rewritten(approval, person, name, shown=result.shown),
+                        was=approval,
+                    )
+                self._settled(change, item, work, approval, sent)
             elif result.copy:
-                change.put(approval.rewritten(person, name, result.copy), was=approval)
+                change.put(deliveries.rewritten(approval, person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
         if is_card:
             refuse(change, approval, person, channel=name, reason=result.reason, now=now)
         return change
 
-    def _settled(self, change: Change, item: Item, approval: Approval, sent: Message) -> None:
+    def _settled(
+        self, change: Change, item: Item, work: UpdateCard, approval: Approval, sent: Message
+    ) -> None:
         """See to it that a card ends up as things stand, whatever happened while it was written.
 
         Others may have written it meanwhile, and Slack promises no order.
         """
-        body = {"kind": "outcome", "approval": approval.id, "person": item.body["person"]}
+        card_of = {"channel": work.channel, "approval": work.approval, "person": work.person}
         if approval.state is not State.PENDING:
-            change.send(item.stage, f"outcome:{item.id}", body)
+            change.send(CloseCard(**card_of, corrects=item.id))
             return
-        asked, again = self._asked(item, approval), self._message(item, approval, sent.at)
+        asked, again = self._asked(work, approval), self._message(item, approval, sent.at)
         if again is None:
-            body["moved"] = str(item.body.get("turn", ""))
-            change.send(item.stage, f"moved:{item.id}", body)
+            change.send(CloseLevel(**card_of, turn=work.turn, corrects=item.id))
         elif asked is not None and again.card != sent.card:
             rewrite(change, approval, asked)
 
 
 def _spare(items: Sequence[Item]) -> frozenset[str]:
     """Return the ids of those updates of a card that another one in the batch makes needless."""
-    updates = [item for item in items if item.body.get("kind") == Kind.UPDATE]
-    kept = {
-        (one.body["approval"], one.body["person"], one.body.get("turn")): one for one in updates
-    }
-    return frozenset(one.id for one in updates) - {one.id for one in kept.values()}
+    works = {item.id: work_of(item) for item in items}
+    updates = {name: work for name, work in works.items() if isinstance(work, UpdateCard)}
+    kept = {(one.approval, one.person, one.turn): name for name, one in updates.items()}
+    return frozenset(updates) - frozenset(kept.values())
+
+
+def _delivery(item: Item) -> DeliveryWork:
+    work = item.work
+    if not isinstance(work, DeliveryWork):
+        raise TypeError(f"{work.work} is nothing that a channel delivers")
+    return work
+
+
+def _kind(work: DeliveryWork) -> Kind:
+    match work:
+        case SendCard():
+            return Kind.CARD
+        case UpdateCard():
+            return Kind.UPDATE
+        case ReportResult():
+            return Kind.END
+        case CloseCard() | CloseLevel() | ReportFailure():
+            return Kind.OUTCOME
+        case AskRequester():
+            return Kind.QUESTION
+    return Kind.NOTICE
 
 
 def _possible(example: str, asked: Asked, approval: Approval) -> str:
@@ -298,11 +339,10 @@ def _possible(example: str, asked: Asked, approval: Approval) -> str:
     return phrases.EXAMPLE_OF_NO if cut and example else example
 
 
-def _asks_still(item: Item, approval: Approval, asked: Asked) -> bool:
+def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -> bool:
     """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
     may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
-    same = str(item.body.get("turn", "")) == asked.turn
-    return approval.state is State.PENDING and may and same
+    return approval.state is State.PENDING and may and work.turn == asked.turn
 
 
 def refuse(
@@ -313,20 +353,18 @@ def refuse(
     Whoever got no other card is asked by mail. When those who can still answer are too few, the
     next level is asked, or the default.
     """
-    after, events = approval.undelivered(person, channel, reason, now=now)
+    after, events = deliveries.undelivered(approval, person, channel, reason, now=now)
     change.put(after, was=approval).note(events)
     if after.state is not State.PENDING:
         return
     mailed = any((one.person, one.channel) == (person, EMAIL) for one in after.asked)
-    by_mail = person in after.unreached and not mailed
-    if by_mail or not (after.reachable and after.can_be_met):
+    by_mail = person in deliveries.unreached(after) and not mailed
+    if by_mail or not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
         route_again(change, after)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
-    change = dead_letter(Change(), item, problem)
-    person, channel = str(item.body.get("person", "")), item.stage.partition(".")[2]
-    if approval is None or item.body.get("kind") != Kind.CARD:
-        return change
-    refuse(change, approval, person, channel=channel, reason=problem, now=now)
+    change, work = dead_letter(Change(), item, problem), work_of(item)
+    if approval is not None and isinstance(work, SendCard):
+        refuse(change, approval, work.person, channel=work.channel, reason=problem, now=now)
     return change

@@ -14,6 +14,7 @@ import structlog
 
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger, read_approval
+from signoff.broker.work import Work
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
     ApprovalNotFound,
@@ -21,6 +22,7 @@ from signoff.core.base.errors import (
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
+    RecordUnreadable,
 )
 
 log = structlog.get_logger(__name__)
@@ -187,6 +189,14 @@ async def commit_each(
 def approval_of(item: Item) -> str:
     """Return the id of the approval that an item is about, "" if its body does not say."""
     return str(item.body.get("approval", ""))
+
+
+def work_of(item: Item) -> Work | None:
+    """Return the work of an item, None if this version cannot read it."""
+    try:
+        return item.work
+    except RecordUnreadable:
+        return None
 
 
 def dead_letter(change: Change, item: Item, problem: str) -> Change:

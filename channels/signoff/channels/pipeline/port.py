@@ -18,7 +18,7 @@ from signoff.core.cards.card import Card
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 
 class Kind(StrEnum):
@@ -144,6 +144,45 @@ class Channel(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class LinkMail:
+    """A link to sign in, for the person who has asked for it.
+
+    Attributes:
+        id: A function of the cause.
+        person: The id of the person.
+        name: The person's name.
+        address: Where to.
+        at: The present (UTC).
+        until: Until when the link is good (UTC).
+        link: The link; whoever has it and the browser that asked for it is the person.
+        browser: Which browser has asked, in our own words.
+    """
+
+    id: str
+    person: str
+    name: str
+    address: str
+    at: datetime
+    until: datetime
+    link: str
+    browser: str
+
+
+class MailsLinks(Protocol):
+    """What mails links to sign in."""
+
+    async def deliver_links(self, messages: Sequence[LinkMail]) -> list[Result]:
+        """Mail some; see `Channel.deliver`."""
+
+
+class Pages(Protocol):
+    """The page that messages link to."""
+
+    def link_to(self, approval: str) -> str:
+        """Return the URL of an approval, "" where there is no page."""
+
+
 @runtime_checkable
 class Rewriting(Protocol):
     """A channel that rewrites its cards while they are open: only such a one is sent an update."""
@@ -155,5 +194,5 @@ class Rewriting(Protocol):
 class Answering(Protocol):
     """A channel that also takes answers, by HTTP."""
 
-    def routes(self, desk: Desk) -> APIRouter:
-        """Return what the gateway serves for it; answers go to `Answers`, on this desk."""
+    def routes(self, decisions: Decisions) -> APIRouter:
+        """Return what the gateway serves for it; answers go to `Answers`, on this decisions."""

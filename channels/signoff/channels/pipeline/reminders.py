@@ -5,14 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from pydantic import JsonValue
-
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import SendReminder
 from signoff.channels.pipeline.reply_tokens import Holder, issue
-from signoff.channels.pipeline.targets import TOKENS
 from signoff.channels.words import levels
-from signoff.core.approvals.approval import Approval, Asked
+from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 
 _OPEN: Final = timedelta(days=1)
@@ -36,11 +33,20 @@ def remind(
         here = asked.person in awaited if asked.person else asked.turn == approval.turn
         if not here or asked.problem:
             continue
-        body: dict[str, JsonValue] = {"kind": "notice", "approval": approval.id}
-        body |= {"person": asked.key, "token": _token(change, approval, asked, now)}
-        body |= {"headline": words.headline, "text": words.text, "example": words.example}
-        item = f"remind:{approval.id}:{asked.key}:{approval.turn}:{nth}"
-        change.send(stages.deliver(asked.channel), item, body)
+        holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
+        change.send(
+            SendReminder(
+                channel=asked.channel,
+                approval=approval.id,
+                person=asked.key,
+                turn=approval.turn,
+                nth=nth,
+                headline=words.headline,
+                text=words.text,
+                example=words.example,
+                token=issue(change, holder, within=time_left(approval, now)),
+            )
+        )
     return change
 
 
@@ -48,10 +54,3 @@ def time_left(approval: Approval, now: datetime) -> timedelta:
     """Return for how long an answer to a card can still count; a day where it stays open."""
     # A token lives on for its grace, a month.
     return approval.deadline - now if approval.deadline is not None else _OPEN
-
-
-def _token(change: Change, approval: Approval, asked: Asked, now: datetime) -> str:
-    if asked.channel not in TOKENS:
-        return ""
-    holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
-    return issue(change, holder, within=time_left(approval, now))

@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import card_id
+from signoff.channels.pipeline.targets import EMAIL
 
 LENGTH: Final = 26
 """128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""
@@ -25,7 +27,9 @@ GRACE: Final = timedelta(days=30)
 """How long after the deadline an answer is still told that it came too late."""
 
 _IN_ADDRESS: Final = re.compile(r"\+[A-Za-z2-7]{26}(?=@)")
-_CARD: Final = "card"
+_TOKENS: Final = frozenset({EMAIL})
+"""The channels whose answers prove by a token what they are about."""
+
 _ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
@@ -48,13 +52,8 @@ class Holder(NamedTuple):
 
     @property
     def card(self) -> str:
-        """What the delivery of the card is called, however often it is tried."""
-        return card_item(self.approval, self.person, self.turn)
-
-
-def card_item(approval: str, key: str, turn: str) -> str:
-    """Return what the delivery of a card is called; each level has cards of its own."""
-    return ":".join(filter(None, (_CARD, approval, key, turn)))
+        """The id of the work that delivers the card."""
+        return card_id(self.approval, self.person, self.turn)
 
 
 def new_token() -> str:
@@ -81,7 +80,9 @@ def token_key(token: str) -> str:
 
 
 def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
-    """Add a fresh token for a holder to a change, and return it."""
+    """Add a fresh token for a holder to a change and return it; "" where the channel needs none."""
+    if holder.channel not in _TOKENS:
+        return ""
     token = new_token()
     change.put_raw(token_key(token), json.dumps(holder._asdict()), ttl=within + GRACE)
     return token

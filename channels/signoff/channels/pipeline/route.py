@@ -7,29 +7,41 @@ from datetime import datetime
 from types import MappingProxyType
 
 import structlog
-from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.allowances import Allowances
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import (
+    ApproveEdit,
+    AskLevel,
+    AskOthers,
+    Remind,
+    RescuePoisoned,
+    RouteApproval,
+    StaffStage,
+    TellMove,
+)
 from signoff.channels.pipeline.cards import send_cards
-from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain
+from signoff.channels.pipeline.notices import tell_move, tell_use
+from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import remind
 from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
-from signoff.channels.words.grants import tell_use
-from signoff.channels.words.told import tell_move
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.moves import Actor, TakeEdit
+from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
-from signoff.core.policies.selection import (
+from signoff.core.routing.escalation import is_due, move_on
+from signoff.core.routing.selection import (
     UNMANNED,
     Choice,
     again,
@@ -37,7 +49,6 @@ from signoff.core.policies.selection import (
     instead,
     owners_of,
 )
-from signoff.core.routing.escalation import is_due, move_on
 
 log = structlog.get_logger(__name__)
 
@@ -66,9 +77,9 @@ class Router:
     ) -> None:
         self._channels = frozenset(channels)
         self._ledger = ledger
-        self._desk = Desk(ledger, directory)
-        self._grants = Grants(self._desk)
-        self._allowances = Allowances(self._desk)
+        self._decisions = Decisions(ledger, directory)
+        self._grants = Grants(ledger)
+        self._allowances = Allowances(ledger)
         self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
@@ -85,42 +96,42 @@ class Router:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
-        await self._desk.look()
-        rest = [
-            item
-            for item in items
-            if not (
-                await self._decided_by_policy(item)
-                or await self._taken_by_edit(item)
-                or await self._taken_by_grant(item)
-            )
-        ]
+        await self._decisions.roster.refresh()
+        rest = [item for item in items if not await self._is_decided(item)]
         await commit_each(self._ledger, rest, self._route, self._give_up)
 
-    async def _decided_by_policy(self, item: Item) -> bool:
+    async def _is_decided(self, item: Item) -> bool:
+        """Decide what needs nobody to be asked, and acknowledge it; return whether that was done.
+
+        If not, whatever the reason, the people are asked.
+        """
+        try:
+            match work_of(item):
+                case RouteApproval(approval=approval_id):
+                    return await self._decided_by_policy(
+                        item, approval_id
+                    ) or await self._taken_by_grant(item, approval_id)
+                case ApproveEdit(approval=approval_id):
+                    return await self._taken_by_edit(item, approval_id)
+        except RecordUnreadable as error:
+            log.warning("route.unreadable", item=item.id, error=str(error))
+        return False
+
+    async def _decided_by_policy(self, item: Item, approval_id: str) -> bool:
         """Allow or reject a call about which the settings ask nobody; if not, people are asked."""
-        never = self._desk.directory.strangers and not self._may_decide
-        if never or item.body.keys() & {"fallback", "edit", "turn", "moved"}:
+        if self._decisions.directory.strangers and not self._may_decide:
             return False
         try:
-            done = await self._allowances.decide(
-                str(item.body["approval"]), self._choose, also=Change().ack(item)
-            )
+            done = await self._allowances.decide(approval_id, self._choose, also=Change().ack(item))
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.not_decided_by_policy", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
         return done is not None
 
-    async def _taken_by_edit(self, item: Item) -> bool:
-        """Approve a call that its approver has written himself, where the policy lets that do.
-
-        Returns:
-            Whether that was done. If not, whatever the reason, the people are asked.
-        """
-        if not item.body.get("edit"):
-            return False
+    async def _taken_by_edit(self, item: Item, approval_id: str) -> bool:
+        """Approve a call that its approver has written, where the policy lets that do."""
         try:
-            approval = await self._ledger.approval(str(item.body["approval"]))
+            approval = await self._ledger.approval(approval_id)
             several = approval.terms is not None and len(approval.terms.stages) > 1
             if approval.in_two_steps or approval.ballot.need > 1 or several:
                 # What was proposed by mail is not worth more than an answer by mail, and one yes
@@ -130,34 +141,28 @@ class Router:
             decision = before.decision
             if decision is None or decision.proposal is None:
                 return False
-            person = self._desk.directory.get(decision.by)
+            person = self._decisions.directory.get(decision.by)
             same = digest(before.call.name, decision.proposal) == approval.digest
             if person is None or not same:
                 return False
-            channel = decision.channel
-            reason = f"it is what the rejection of {before.id} proposed"
-
-            def step(one: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-                directory = self._desk.directory
-                return one.take_edit(person, directory, channel=channel, reason=reason, now=now)
-
-            # If it does not count, nobody was refused: the people are asked.
-            await self._desk.move(
-                approval.id, step, by=person.id, also=Change().ack(item), audits=False
-            )
+            move = TakeEdit(reason=f"it is what the rejection of {before.id} proposed")
+            actor = Actor(person, decision.channel)
+            extras = Extras(also=Change().ack(item))
+            (await self._decisions.take(approval.id, move, actor, extras)).approval_or_raise()
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.edit_not_taken", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
         return True
 
-    async def _taken_by_grant(self, item: Item) -> bool:
-        """Approve a call that somebody has approved beforehand; if not, the people are asked."""
-        if not self._may_be_granted or item.body.keys() & {"fallback", "edit", "turn", "moved"}:
+    async def _taken_by_grant(self, item: Item, approval_id: str) -> bool:
+        """Approve a call that a grant covers."""
+        if not self._may_be_granted:
             return False
         try:
             done = await self._grants.decide(
-                str(item.body["approval"]),
+                approval_id,
                 self._rules_of,
+                self._decisions.directory,
                 also=Change().ack(item),
                 told=tell_use,
             )
@@ -175,16 +180,39 @@ class Router:
         # A grant stands for its giver alone, not for whom they stand in.
         return choice.terms, [seat.person for seat in seats if not seat.instead_of]
 
-    def _route(self, item: Item, approval: Approval, now: datetime) -> Change:
-        body = item.body
-        if body.get("moved"):
-            return tell_move(item, approval, self._desk.directory, now=now)
-        if approval.state is not State.PENDING:
-            return Change().ack(item)
-        if body.keys() & {"turn", "fallback", "stuck", "unmanned"}:
-            return self._of_level(item, approval, now)
-        if body.get("edit"):
-            return send_cards(Change().ack(item), approval, now=now)
+    def _route(  # noqa: PLR0911 -- one for each kind
+        self, item: Item, approval: Approval, now: datetime
+    ) -> Change:
+        change = Change().ack(item)
+        match item.work:
+            case TellMove() as work:
+                return tell_move(change, work, approval, self._decisions.directory, now=now)
+            case _ if approval.state is not State.PENDING:
+                return change
+            case RouteApproval():
+                return self._first(item, approval, now)
+            case ApproveEdit():
+                return send_cards(change, approval, now=now)
+            case AskLevel() | Remind() | AskOthers() as work if (
+                work.turn != approval.turn or approval.terms is None
+            ):
+                return change
+            case AskLevel():
+                after, events = self._cards(change, approval, now)
+                return change.put(after, was=approval).note(events) if events else change
+            case Remind(nth=nth):
+                return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
+            case AskOthers():
+                return self._reach(item, approval, now)
+            case RescuePoisoned(problem=problem) if is_due(approval, now):
+                why = f"what was due could not be done: {problem}"
+                return self._ask_default(item, approval, why, now)
+            case StaffStage() if approval.passed:
+                return self._ask_default(item, approval, UNMANNED, now)
+        return change
+
+    def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask about what was opened, once."""
         if approval.terms is not None:
             return Change().ack(item)
         choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
@@ -211,29 +239,14 @@ class Router:
         return choose(
             () if default else self._policies,
             self._fallback,
-            self._desk.directory,
+            self._decisions.directory,
             approval.facts,
             now=now,
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
-            turns=self._desk.turns.known,
+            turns=self._decisions.roster.turns.known,
             second_step=approval.in_two_steps,
             not_allowed=not_allowed,
         )
-
-    def _of_level(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Deliver the cards, or the reminders, of a level that has begun; or ask others."""
-        change = Change().ack(item)
-        if item.body.get("turn", approval.turn) != approval.turn or approval.terms is None:
-            return change
-        if item.body.keys() & {"stuck", "unmanned"}:
-            return self._ask_default(item, approval, now)
-        if item.body.get("fallback"):
-            return self._reach(item, approval, now)
-        if item.body.get("remind"):
-            nth = str(item.body["remind"])
-            return remind(change, approval, self._desk.directory, nth=nth, now=now)
-        after, events = self._cards(change, approval, now)
-        return change.put(after, was=approval).note(events) if events else change
 
     def cards(self, change: Change, approval: Approval) -> tuple[Approval, tuple[Event, ...]]:
         """Add to a change the cards of a level that begins in the same change.
@@ -266,36 +279,36 @@ class Router:
             person
             for one in ballot.awaited
             if one in ballot.own and one not in has
-            if (person := self._desk.directory.get(one)) is not None
+            if (person := self._decisions.directory.get(one)) is not None
         ]
         return ways(people, ballot.rules, self._channels)
 
     def _reach(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Ask those by mail whom another channel has refused, or others where too few are left."""
-        if not approval.reachable:
+        if not deliveries.is_reachable(approval):
             return self._ask_others(item, approval, now)
         change = Change().ack(item)
-        if mails := self._not_mailed(approval, approval.unreached):
+        if mails := self._not_mailed(approval, deliveries.unreached(approval)):
             after, events = approval.asked_too(mails, now=now)
             send_cards(change.put(after, was=approval).note(events), after, only=mails, now=now)
             return change
         # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
-        return change if approval.can_be_met else self._ask_others(item, approval, now)
+        return change if deliveries.can_be_met(approval) else self._ask_others(item, approval, now)
 
     def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Ask by mail, at the next level, or the default: too few can be reached as it stands."""
-        terms, none = approval.terms, not approval.reachable
+        terms, none = approval.terms, not deliveries.is_reachable(approval)
         if none and terms is not None and (mails := self._not_mailed(approval)):
-            start = again(approval, self._desk.directory, now=now)
+            start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
         why = "nobody who was asked can be reached" if none else self._too_few(approval)
         moved = move_on(
             approval,
-            self._desk.directory,
+            self._decisions.directory,
             now=now,
             why=why,
-            turns=self._desk.turns.known,
+            turns=self._decisions.roster.turns.known,
             unreached=True,
         )
         if moved is not None:
@@ -305,7 +318,7 @@ class Router:
                 alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
                 events = (alarm, *events)
             change = Change().put(after, was=approval).note(events).ack(item)
-            return follow(change, approval, after, turns=self._desk.turns)
+            return follow(change, approval, after, turns=self._decisions.roster.turns)
         choice = self._choose(approval, now, default=True)
         before = approval.approvers
         if choice.start is None or not {one.id for one in choice.people} - before:
@@ -322,25 +335,21 @@ class Router:
         choice = choice.model_copy(update=update)
         return self._ask(item, approval, choice, notes, now)
 
-    def _ask_default(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask the default where the timers are stuck, or a stage has nobody; its time begins anew.
+    def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
+        """Ask the default, whose time begins anew.
 
         It takes as many yeses as the stages that are left would have.
         """
-        if problem := item.body.get("stuck"):
-            needed, why = is_due(approval, now), f"what was due could not be done: {problem}"
-        else:
-            needed, why = approval.passed, UNMANNED
-        if not needed or approval.terms is None:
+        if approval.terms is None:
             return Change().ack(item)
         choice = instead(
             approval,
             self._fallback,
-            self._desk.directory,
+            self._decisions.directory,
             now=now,
             why=why,
             barred=owners_of(self._owned, approval.facts),
-            turns=self._desk.turns.known,
+            turns=self._decisions.roster.turns.known,
         )
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)
@@ -376,7 +385,7 @@ class Router:
 
     def _too_few(self, approval: Approval) -> str:
         """Say that those who can still answer cannot approve it."""
-        people = [self._desk.directory.get(one) for one in approval.unreached]
+        people = [self._decisions.directory.get(one) for one in deliveries.unreached(approval)]
         names = ", ".join(one.shown for one in people if one is not None)
         return (
             f"too few can still answer: {approval.ballot.need} have to, and no card reaches {names}"
@@ -391,8 +400,8 @@ class Router:
             return ()
         # In the order of the policy; those who may not decide are never among them.
         awaited = approval.ballot.awaited if only is None else only
-        people = (self._desk.directory.get(one) for one in awaited)
-        requester, directory = approval.origin.user, self._desk.directory
+        people = (self._decisions.directory.get(one) for one in awaited)
+        requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_ways(here, able)
 
@@ -410,7 +419,7 @@ class Router:
         stranded: bool = False,
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
-        asked = approval.also_asked(fresh, start.turn)
+        asked = with_cards(approval.asked, fresh, start.turn)
         after, events = approval.ask(
             terms,
             asked,
@@ -421,7 +430,7 @@ class Router:
             stranded=stranded,
         )
         change = Change().put(after, was=approval).ack(item)
-        self._desk.turns.take(change, start.seats, now=now)
+        self._decisions.roster.turns.take(change, start.seats, now=now)
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note(events)
@@ -429,9 +438,7 @@ class Router:
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
             # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
-            change.send(
-                stages.ROUTE, f"edit:{approval.id}", {"approval": approval.id, "edit": True}
-            )
+            change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)
         if fresh:
@@ -457,8 +464,9 @@ class Router:
         if approval is not None:
             why = f"it could not be routed in {item.attempts} attempts: {problem}"
             change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
-            here = item.body.get("turn") == approval.turn and not item.body.get("fallback")
-            if here and approval.state is State.PENDING and not approval.reachable:
+            work = work_of(item)
+            here = isinstance(work, AskLevel | Remind) and work.turn == approval.turn
+            if here and approval.state is State.PENDING and not deliveries.is_reachable(approval):
                 # This level gets no cards: those of the next one are asked, or the default.
                 route_again(change, approval)
         return change
@@ -466,6 +474,4 @@ class Router:
 
 def route_again(change: Change, approval: Approval) -> Change:
     """Add to a change that an approval which reaches nobody is put to others."""
-    body: dict[str, JsonValue] = {"approval": approval.id, "fallback": True, "turn": approval.turn}
-    item = ":".join(filter(None, ("route", approval.id, "again", approval.turn)))
-    return change.send(stages.ROUTE, item, body)
+    return change.send(AskOthers(approval=approval.id, turn=approval.turn))

@@ -11,8 +11,6 @@ from signoff.core.policies.levels import Asking
 
 EMAIL: Final = "email"
 SLACK: Final = "slack"
-TOKENS: Final = frozenset({EMAIL})
-"""The channels whose answers prove by a token what they are about."""
 
 
 def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> tuple[Asked, ...]:

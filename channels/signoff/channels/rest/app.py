@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Query
 from fastapi.responses import StreamingResponse
 from starlette.middleware import Middleware
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -40,12 +40,12 @@ once.
 
 
 def make_rest(
-    desk: Desk, is_app: Callable[[str], bool] = lambda _: True, *, rate: int = 0
+    decisions: Decisions, is_app: Callable[[str], bool] = lambda _: True, *, rate: int = 0
 ) -> FastAPI:
     """Return the application, to be mounted at `PATH`.
 
     Args:
-        desk: Submits and decides.
+        decisions: Submits and decides.
         is_app: Says whether there is an agent of this name, as far as is known here.
         rate: How many requests a minute one token may make; 0 for any number.
     """
@@ -57,19 +57,19 @@ def make_rest(
         docs_url=None,
         redoc_url=None,
         dependencies=[SCHEME],
-        middleware=[Middleware(Entrance, desk=desk, rate=rate)],
+        middleware=[Middleware(Entrance, decisions=decisions, rate=rate)],
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    add_handlers(app, desk)
+    add_handlers(app, decisions)
     routers = (
-        _general(desk),
-        make_runs(desk, is_app),
-        make_approvals(desk),
-        make_moves(desk),
-        make_queues(desk),
-        make_grants(desk),
-        make_people(desk),
+        _general(decisions),
+        make_runs(decisions, is_app),
+        make_approvals(decisions),
+        make_moves(decisions),
+        make_queues(decisions),
+        make_grants(decisions),
+        make_people(decisions),
     )
     for router in routers:
         app.include_router(router)
@@ -82,12 +82,12 @@ def make_rest(
     return app
 
 
-def _general(desk: Desk) -> APIRouter:
+def _general(decisions: Decisions) -> APIRouter:
     router = APIRouter()
 
     @router.get("/me", name="get_me", tags=["token"], responses=responses())
     async def me(access: Anybody) -> models.Me:
-        """Return whose token it is, and what it is good for."""
+        """Return the token's owner and scopes."""
         return shapes.me(access)
 
     @router.get(
@@ -109,24 +109,24 @@ def _general(desk: Desk) -> APIRouter:
             str,
             Query(
                 pattern=r"^(\d{1,18}-\d{1,18})?$",
-                description="The `id` of the last line that was read; without it, all of it.",
+                description="The `id` of the last line that was read. The default is the start.",
             ),
         ] = "",
         approval: Annotated[
-            str, Query(max_length=128, description="Only what is about this approval.")
+            str, Query(max_length=128, description="Only entries about this approval.")
         ] = "",
-        run: Annotated[str, Query(max_length=128, description="Only what is about this run.")] = "",
+        run: Annotated[str, Query(max_length=128, description="Only entries about this run.")] = "",
     ) -> StreamingResponse:
-        """Return the audit as lines of JSON, to its present end.
+        """Return the audit log as lines of JSON, up to its current end.
 
-        Each line has its link of the chain; those of one approval or run do not make a chain by
-        themselves. `signoff audit verify --file` walks the whole.
+        Each line has its link of the chain. `signoff audit verify --file` verifies
+        the whole log, not the lines of one approval or run.
         """
         del access
         # Looked up first: what Redis says in the middle of a stream comes too late.
-        known = await desk.ledger.run_of(approval)
+        known = await decisions.ledger.run_of(approval)
         subject = approval or run
-        lines = audit.lines(desk.ledger.store, subject=subject, run=run or known, after=after)
+        lines = audit.lines(decisions.ledger.store, subject=subject, run=run or known, after=after)
         return StreamingResponse(lines, media_type=LINES)
 
     return router
@@ -136,5 +136,5 @@ def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document, for whoever has no gateway to ask."""
     # Nothing is asked of this Redis.
     ledger = Ledger(Store.open("redis://localhost"))
-    found: dict[str, Any] = make_rest(Desk(ledger, Directory())).state.document
+    found: dict[str, Any] = make_rest(Decisions(ledger, Directory())).state.document
     return found

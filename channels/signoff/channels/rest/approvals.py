@@ -9,30 +9,30 @@ import structlog
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker.batch import approve_together
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.ledger import listing
-from signoff.broker.ledger.change import Change
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, by, same_call
+from signoff.channels.rest.idempotent import Carrying, Id, actor_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
-    CHANNEL,
     note_problem,
     problem_of,
     responses,
 )
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models
+from signoff.core.access.api_tokens import Scope
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.search import Search
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 from signoff.core.base.errors import ApprovalError
-from signoff.core.directory.access import Scope
 from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import QUEUE
 
 log = structlog.get_logger(__name__)
 
@@ -43,30 +43,29 @@ class Wanted(Paging):
     q: str = Field(
         "",
         max_length=200,
-        description="Words that all have to be in it: in the id, the tool, the app, the requester, "
-        "the hint or the arguments.",
+        description="Only those with all these words in id, tool, app, requester, hint or "
+        "arguments.",
     )
     state: Standing | None = Field(
         None,
-        description="Only those that stand so; `free`, `claimed` and `question` are those that "
-        "wait and are claimed by nobody, by somebody, or wait for the requester's word.",
+        description="Only those in this state; `free`, `claimed` and `question` are "
+        "pending ones that are not claimed, claimed, or waiting for the requester.",
     )
-    queue: str = Field("", max_length=64, description="Only what waits, or waited, in this queue.")
+    queue: str = Field("", max_length=64, description="Only those of this queue.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     tool: str = Field("", max_length=128, description="Only calls of this tool.")
     person: str = Field(
         "",
         max_length=254,
-        description="Only those of this requester, those that wait for this person, and those that "
-        "this person has decided.",
+        description="Only those that this person requested, is asked about or has decided.",
     )
-    due: Due | None = Field(None, description="Only those whose level has ended, or does soon.")
-    requester: str = Field("", max_length=128, description="Only what this ADK user asks for.")
+    due: Due | None = Field(
+        None, description="Only those whose level is overdue or ends within this time."
+    )
+    requester: str = Field("", max_length=128, description="Only requests of this ADK user.")
     run: str = Field("", max_length=128, description="Only those of this run.")
-    waiting_for: str = Field("", max_length=64, description="Only what waits for this person.")
-    sort: Sort = Field(
-        Sort.NEWEST, description="What comes first; `due` is only of those that wait."
-    )
+    waiting_for: str = Field("", max_length=64, description="Only those that wait for this person.")
+    sort: Sort = Field(Sort.NEWEST, description="The order; `due` is only for pending ones.")
 
     def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
         """Say whether an approval is one of them."""
@@ -89,21 +88,21 @@ class Wanted(Paging):
 
 
 class Approvals:
-    """The routes, over the desk that decides."""
+    """The routes of approvals."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._carrying = Carrying(desk)
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._carrying = Carrying(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Approval]:
-        """List what the token may see, the newest first where nothing else is said."""
+        """List approvals, by default the newest first."""
         # What waits for a person has an index of its own, which is as long as what waits.
         own = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
         index, rising = listing.ordered(own, wanted.sort)
-        directory, now = self._desk.directory, await self._ledger.now()
+        directory, now = self._decisions.directory, await self._ledger.now()
 
         async def listed(
             before: listing.Place | None, most: int
@@ -145,21 +144,14 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Approve, as the token's person, exactly the call that has this digest."""
+        """Approve exactly the call with this digest, as the token's person."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
+        def want(seen: Approval) -> tuple[Move, Actor]:
             same_call(seen, body.digest)
-            return await self._desk.approve(
-                seen.id,
-                self._carrying.person(access),
-                channel=CHANNEL,
-                reason=body.reason.strip(),
-                values=body.values,
-                also=also,
-                more=by(access),
-            )
+            move = moves.Approve(values=body.values, reason=body.reason.strip())
+            return move, actor_of(access, self._carrying.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
     async def reject(
         self,
@@ -169,27 +161,21 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Reject, as the token's person."""
+        """Reject as the token's person."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
-            return await self._desk.reject(
-                seen.id,
-                self._carrying.person(access),
-                channel=CHANNEL,
-                reason=body.reason.strip(),
-                values=body.values,
-                also=also,
-                more=by(access),
-            )
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            del seen
+            move = moves.Reject(reason=body.reason.strip(), values=body.values)
+            return move, actor_of(access, self._carrying.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
     async def together(
         self, access: Decider, body: bodies.Together, request: Request, response: Response
     ) -> list[models.Outcome]:
-        """Approve several calls whose policy calls them harmless; each is decided by itself.
+        """Approve several calls whose policy has `batch`. Each is decided separately.
 
-        What cannot be approved so, or was another call than was shown, keeps none of the others.
+        One refusal does not block the rest.
         """
         person = self._carrying.person(access)
         found = []
@@ -200,13 +186,17 @@ class Approvals:
                 async with once(self._ledger, access, request, response, part=seen.id) as attempt:
                     done = seen
                     if not attempt.about:
-                        also = attempt.done(seen.id)
-                        done = await approve_together(
-                            self._desk, seen.id, person, channel=CHANNEL, also=also, more=by(access)
+                        extras = Extras(also=attempt.done(seen.id))
+                        outcome = await self._decisions.take(
+                            seen.id,
+                            moves.Approve(together=True),
+                            actor_of(access, person),
+                            extras,
                         )
+                        done = outcome.approval_or_raise()
                 found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
             except Problem as problem:
-                await note_problem(self._desk, access, one.id, problem)
+                await note_problem(self._decisions, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
             except ApprovalError as error:
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))
@@ -221,30 +211,28 @@ class Approvals:
         request: Request,
         response: Response,
     ) -> models.Approval:
-        """Take a question back, as whoever has asked it, an operator or an administrator."""
+        """Withdraw a request, as the requester, an operator or an administrator."""
 
-        async def move(seen: Approval, also: Change | None) -> Approval:
-            directory = self._desk.directory
-            more = by(access, seen, directory)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            directory = self._decisions.directory
+            who = Operator(name=access.person or access.shown)
+            actor = actor_of(access, who, seen, directory)
             asked = access.has_asked(seen.origin.user, directory)
-            if not (asked or access.is_admin or "role" in more):
+            if not (asked or access.is_admin or "role" in actor.proof):
                 raise Problem(
                     403,
                     "not-the-requester",
                     "Only the requester takes it back",
                     "Whoever is asked rejects it instead.",
                 )
-            who = access.person or access.shown
-            return await self._desk.withdraw(
-                seen.id, by=who, reason=body.reason, also=also, more=more
-            )
+            return moves.Withdraw(reason=body.reason), actor
 
-        return await self._carrying.out(access, approval_id, request, response, move)
+        return await self._carrying.out(access, approval_id, request, response, want)
 
 
-def make_approvals(desk: Desk) -> APIRouter:
+def make_approvals(decisions: Decisions) -> APIRouter:
     """Return the routes of approvals."""
-    routes = Approvals(desk)
+    routes = Approvals(decisions)
     router = APIRouter(tags=["approvals"])
     add, one = router.add_api_route, "/approvals/{approval_id}"
     add("/approvals", routes.search, methods=["GET"], name="list_approvals", responses=responses())

@@ -13,13 +13,13 @@ from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.api_tokens import holder
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.rest.problems import problem_of
 from signoff.channels.web.problems import Problem, read_body
+from signoff.core.access import api_tokens
+from signoff.core.access.api_tokens import Access
 from signoff.core.base.errors import SignoffError
-from signoff.core.directory import access
-from signoff.core.directory.access import Access
 
 log = structlog.get_logger(__name__)
 
@@ -41,15 +41,15 @@ class Entrance:
 
     Args:
         app: What is behind it.
-        desk: The desk whose ledger keeps the tokens, and whose directory the people.
+        decisions: Its ledger keeps the tokens, and its directory the people.
         rate: How many requests a minute one token may make; 0 for any number.
     """
 
-    def __init__(self, app: ASGIApp, desk: Desk, rate: int = 0) -> None:
+    def __init__(self, app: ASGIApp, decisions: Decisions, rate: int = 0) -> None:
         self._app = app
-        self._desk = desk
+        self._decisions = decisions
         self._rate = rate
-        self._throttle = Throttle(desk.ledger.store)
+        self._throttle = Throttle(decisions.ledger.store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say why not."""
@@ -72,7 +72,7 @@ class Entrance:
     async def _admit(self, request: Request) -> Access:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         token = given.strip() if scheme.lower() == "bearer" else ""
-        found = await holder(self._desk.ledger, self._desk.directory, token)
+        found = await holder(self._decisions.ledger, self._decisions.directory, token)
         if found is None:
             await self._slow_down(request, given)
             raise Problem(
@@ -158,15 +158,15 @@ class Needs:
         or_admin: Whether an administrator's is good for it too, whatever it decides.
     """
 
-    def __init__(self, scope: access.Scope, *, or_admin: bool = False) -> None:
+    def __init__(self, scope: api_tokens.Scope, *, or_admin: bool = False) -> None:
         self._scope = scope
         self._or_admin = or_admin
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes any of which will do."""
-        admin = self._or_admin or self._scope in access.BY_ADMIN
-        return (self._scope.value, access.Scope.ADMIN.value) if admin else (self._scope.value,)
+        admin = self._or_admin or self._scope in api_tokens.BY_ADMIN
+        return (self._scope.value, api_tokens.Scope.ADMIN.value) if admin else (self._scope.value,)
 
     def __call__(self, request: Request) -> Access:
         """Return whose request it is.
@@ -196,10 +196,10 @@ SCHEME: Final = Security(
 """For the OpenAPI document alone: `Entrance` has looked at the token before."""
 
 Anybody = Annotated[Access, Depends(_access)]
-Submitter = Annotated[Access, Depends(Needs(access.Scope.RUNS_SUBMIT))]
-RunReader = Annotated[Access, Depends(Needs(access.Scope.RUNS_READ))]
-Reader = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_READ))]
-Decider = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE))]
-Handler = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_DECIDE, or_admin=True))]
-Withdrawer = Annotated[Access, Depends(Needs(access.Scope.APPROVALS_WITHDRAW))]
-Auditor = Annotated[Access, Depends(Needs(access.Scope.AUDIT_READ))]
+Submitter = Annotated[Access, Depends(Needs(api_tokens.Scope.RUNS_SUBMIT))]
+RunReader = Annotated[Access, Depends(Needs(api_tokens.Scope.RUNS_READ))]
+Reader = Annotated[Access, Depends(Needs(api_tokens.Scope.APPROVALS_READ))]
+Decider = Annotated[Access, Depends(Needs(api_tokens.Scope.APPROVALS_DECIDE))]
+Handler = Annotated[Access, Depends(Needs(api_tokens.Scope.APPROVALS_DECIDE, or_admin=True))]
+Withdrawer = Annotated[Access, Depends(Needs(api_tokens.Scope.APPROVALS_WITHDRAW))]
+Auditor = Annotated[Access, Depends(Needs(api_tokens.Scope.AUDIT_READ))]

@@ -8,21 +8,23 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import listing
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Decider, Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, by, length_of, same_call
+from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, same_call
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import CHANNEL, not_found, note_problem, responses
+from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.collaboration import Operator
 from signoff.core.base.errors import GrantNotFound
-from signoff.core.directory.access import Access
 from signoff.core.grants.grant import Grant, grant_id
+from signoff.core.grants.moves import GiveGrant
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +37,7 @@ GrantId = Annotated[
 class Wanted(Paging):
     """Which grants are wanted."""
 
-    every: bool = Field(False, alias="all", description="Those that have ended, too.")
+    every: bool = Field(False, alias="all", description="Include ended ones.")
 
 
 class GrantRoutes:
@@ -45,24 +47,24 @@ class GrantRoutes:
     auditors see it.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._grants = Grants(desk)
-        self._carrying = Carrying(desk)
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._grants = Grants(decisions.ledger)
+        self._carrying = Carrying(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[others.Grant]:
-        """List the grants that the token's person has given, the newest first."""
-        now = await self._desk.ledger.now()
+        """List the grants of the token's person, the newest first."""
+        now = await self._decisions.ledger.now()
 
         async def listed(
             before: listing.Place | None, most: int
         ) -> list[tuple[listing.Place, Grant | None]]:
-            return await listing.grants(self._desk.ledger, before=before, limit=most)
+            return await listing.grants(self._decisions.ledger, before=before, limit=most)
 
         def keep(one: Grant) -> bool:
-            return access.sees_grant(one, self._desk.directory) and (
+            return access.sees_grant(one, self._decisions.directory) and (
                 wanted.every or one.state(now) == "open"
             )
 
@@ -85,7 +87,7 @@ class GrantRoutes:
         ) -> list[tuple[listing.Place, Approval | None]]:
             index = f"uses:{grant.id}"
             return await listing.approvals(
-                self._desk.ledger, index=index, before=before, limit=most
+                self._decisions.ledger, index=index, before=before, limit=most
             )
 
         found, then = await page(listed, lambda _: True, wanted)
@@ -100,26 +102,22 @@ class GrantRoutes:
         request: Request,
         response: Response,
     ) -> others.Grant:
-        """Approve a call, and calls like it for a while, as the token's person."""
+        """Approve a call, and similar calls for a while, as the token's person."""
         seen = await self._carrying.seen(access, approval_id)
         person = self._carrying.person(access)
         span = length_of(body.length, "/length")
-        async with once(self._desk.ledger, access, request, response) as attempt:
+        async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
                 done = await self._grants.get(attempt.about)
             else:
                 same_call(seen, body.digest)
-                done = await self._grants.give(
-                    seen.id,
-                    person,
-                    channel=CHANNEL,
-                    span=span,
-                    uses=body.uses,
-                    limit=body.limit,
-                    reason=body.reason.strip(),
-                    also=attempt.done(grant_id(seen.id)),
-                    more=by(access),
+                move = GiveGrant(
+                    span=span, uses=body.uses, limit=body.limit, reason=body.reason.strip()
                 )
+                extras = Extras(also=attempt.done(grant_id(seen.id)))
+                actor = actor_of(access, person)
+                outcome = await self._decisions.take(seen.id, move, actor, extras)
+                done = outcome.grant_or_raise()
         log.info("rest.granted", grant=done.id, approval=seen.id, token=access.id)
         response.headers["Location"] = f"{request.url.path.rsplit('/', 3)[0]}/grants/{done.id}"
         return await self._shown(done)
@@ -132,24 +130,20 @@ class GrantRoutes:
         request: Request,
         response: Response,
     ) -> others.Grant:
-        """Take a grant back, at once: it decides nothing any more."""
+        """Revoke a grant at once."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
             detail = "Whoever has given it does, or an administrator."
             problem = Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
-            await note_problem(self._desk, access, seen.approval, problem)
+            await note_problem(self._decisions, access, seen.approval, problem)
             raise problem
-        async with once(self._desk.ledger, access, request, response) as attempt:
+        async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
                 return await self._shown(seen)
-            who = access.person or access.shown
-            done = await self._grants.revoke(
-                seen.id,
-                by=who,
-                why=body.reason,
-                also=attempt.done(seen.id),
-                more=by(access),
-            )
+            actor = actor_of(access, Operator(name=access.person or access.shown))
+            extras = Extras(also=attempt.done(seen.id))
+            outcome = await self._decisions.revoke(seen.id, body.reason, actor, extras)
+            done = outcome.grant_or_raise()
         log.info("rest.revoked", grant=done.id, token=access.id)
         return await self._shown(done)
 
@@ -163,17 +157,17 @@ class GrantRoutes:
             found = await self._grants.get(name)
         except GrantNotFound:
             raise not_found("grant", name) from None
-        if not access.sees_grant(found, self._desk.directory):
+        if not access.sees_grant(found, self._decisions.directory):
             raise not_found("grant", name)
         return found
 
     async def _shown(self, grant: Grant) -> others.Grant:
-        return shapes.grant(grant, await self._desk.ledger.now())
+        return shapes.grant(grant, await self._decisions.ledger.now())
 
 
-def make_grants(desk: Desk) -> APIRouter:
+def make_grants(decisions: Decisions) -> APIRouter:
     """Return the routes of grants."""
-    routes = GrantRoutes(desk)
+    routes = GrantRoutes(decisions)
     router = APIRouter(tags=["grants"])
     add, one = router.add_api_route, "/grants/{grant_id}"
     writes = responses(400, 404, 408, 409, 413, 415)

@@ -23,7 +23,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.rest.problems import IN_FLIGHT
 from signoff.channels.web.problems import Problem
-from signoff.core.directory.access import Access
+from signoff.core.access.api_tokens import Access
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated
 
@@ -10,52 +10,56 @@ import structlog
 from fastapi import Path, Request, Response
 from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
-from signoff.broker.ledger.change import Change
+from signoff.broker.decisions import Decisions, Extras
 from signoff.channels.rest import shapes
 from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.problems import CHANNEL, not_found
 from signoff.channels.web.problems import Problem
 from signoff.client import models
+from signoff.core.access.api_tokens import Access
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.collaboration import Operator, Who
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.base.durations import parse_span
 from signoff.core.base.errors import ApprovalNotFound
-from signoff.core.directory.access import Access
 from signoff.core.directory.people import Directory, Person, Role
 
 log = structlog.get_logger(__name__)
 
 Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
 
-Move = Callable[[Approval, Change | None], Awaitable[Approval]]
-"""Does something to an approval, and a note of it in the same commit."""
+Want = Callable[[Approval], tuple[Move, Actor]]
+"""Returns which move a request wants on an approval that it may see, and as whom."""
 
 
 class Carrying:
     """Carries requests about approvals out.
 
     Args:
-        desk: The desk whose ledger has the approvals, and whose directory the people.
+        decisions: Makes the moves.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     async def out(
-        self, access: Access, approval_id: str, request: Request, response: Response, move: Move
+        self, access: Access, approval_id: str, request: Request, response: Response, want: Want
     ) -> models.Approval:
-        """Carry a request out, unless the same one was before; return what the approval is then.
+        """Make the move of a request, unless the same one was made; return what the approval is.
 
         Raises:
             Problem: The token may not see it, or the key of the request cannot be used.
-            SignoffError: Whatever the move raises.
+            SignoffError: The move was refused, or could not be made.
         """
         seen = await self.seen(access, approval_id)
-        async with once(self._desk.ledger, access, request, response) as attempt:
+        async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
                 return shapes.approval(seen)
-            done = await move(seen, attempt.done(seen.id))
+            move, actor = want(seen)
+            extras = Extras(also=attempt.done(seen.id))
+            outcome = await self._decisions.take(seen.id, move, actor, extras)
+            done = outcome.approval_or_raise()
         log.info("rest.moved", approval=seen.id, state=done.state.value, token=access.id)
         return shapes.approval(done)
 
@@ -66,10 +70,10 @@ class Carrying:
             Problem: It may not, or there is none: the two are not told apart.
         """
         try:
-            found = await self._desk.ledger.approval(approval_id)
+            found = await self._decisions.ledger.approval(approval_id)
         except ApprovalNotFound:
             raise not_found("approval", approval_id) from None
-        if not access.sees(found, self._desk.directory):
+        if not access.sees(found, self._decisions.directory):
             raise not_found("approval", approval_id)
         return found
 
@@ -79,29 +83,33 @@ class Carrying:
         Raises:
             Problem: It is of no person.
         """
-        found = self._desk.directory.get(access.person)
+        found = self._decisions.directory.get(access.person)
         if found is None:
             detail = "Only a token that was made with `--person` does this."
             raise Problem(403, "no-person", "The token is of no person", detail)
         return found
 
 
-def by(
-    access: Access, seen: Approval | None = None, directory: Directory | None = None
-) -> dict[str, JsonValue]:
-    """Return what the audit notes of a token, and of the role in which somebody makes a move.
+def actor_of(
+    access: Access,
+    who: Who,
+    seen: Approval | None = None,
+    directory: Directory | None = None,
+) -> Actor:
+    """Return as whom a token acts, and what the audit notes of it.
 
     Args:
         access: The token.
+        who: Who acts.
         seen: What is moved; None for what has nothing to do with roles.
         directory: The people.
     """
     person = directory.get(access.person) if directory is not None else None
-    if seen is None or directory is None or person is None:
-        return {"channel": CHANNEL, "token": access.id}
-    moves = isinstance(seen.acting(person, directory), Operator)
-    role = {"role": Role.OPERATOR.value} if moves else {}
-    return {"channel": CHANNEL, "token": access.id, **role}
+    proof: dict[str, JsonValue] = {"token": access.id}
+    if seen is not None and directory is not None and person is not None:
+        operates = isinstance(collaboration.acting(seen, person, directory), Operator)
+        proof |= {"role": Role.OPERATOR.value} if operates else {}
+    return Actor(who, CHANNEL, proof)
 
 
 def same_call(seen: Approval, digest: str) -> None:

@@ -1,61 +1,55 @@
-"""The routes of what people do short of deciding: claim, hand on, ask, comment, prolong."""
+"""The routes of the moves that decide nothing: claim, reassign, ask, comment, extend, remind."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from fastapi import APIRouter, Request, Response
 
-from signoff.broker.collaboration import Along, Handling
-from signoff.broker.decisions import Desk
-from signoff.broker.ledger.change import Change
+from signoff.broker.decisions import Decisions
 from signoff.channels.rest.auth import Handler
-from signoff.channels.rest.idempotent import Carrying, Id, by, length_of, somebody
+from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, somebody
 from signoff.channels.rest.problems import responses
 from signoff.client import bodies, models
+from signoff.core.access.api_tokens import Access, Scope
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
-from signoff.core.directory.access import Access, Scope
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.directory.people import Person
-
-Do = Callable[[Approval, Along], Awaitable[Approval]]
 
 
 class Moves:
-    """The routes, over the handling that makes the moves.
+    """The routes.
 
-    A person's token makes them as that person, who has to be asked, or to be the requester. An
+    A person's token makes the moves as that person, who has to be asked, or to be the requester. An
     operator's and an administrator's put things right as whoever runs Signoff does; the latter
     claims and asks nothing.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._handling = Handling(desk)
-        self._carrying = Carrying(desk)
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._carrying = Carrying(decisions)
 
     async def claim(
         self, access: Handler, approval_id: Id, body: bodies.Claim, request: Request, to: Response
     ) -> models.Approval:
-        """Reserve the decision for the token's person, for a while."""
+        """Reserve the decision for the token's person for a while."""
         length = length_of(body.length, "/length") if body.length else None
         me = self._carrying.person(access)
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            return await self._handling.claim(seen.id, me, length=length, along=along)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            return moves.Claim(length=length), self._actor(access, me, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def release(
         self, access: Handler, approval_id: Id, body: bodies.Reason, request: Request, to: Response
     ) -> models.Approval:
-        """Give a claim back, so that all who are asked may decide again."""
+        """Release a claim, so that all approvers can decide again."""
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access, seen)
-            return await self._handling.release(seen.id, who, reason=body.reason, along=along)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            return moves.Release(reason=body.reason), self._actor(access, None, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def reassign(
         self,
@@ -65,86 +59,77 @@ class Moves:
         request: Request,
         to: Response,
     ) -> models.Approval:
-        """Give the place of somebody who is asked to another person, who gets a card."""
+        """Reassign an approver's seat to another person, who gets a card."""
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            of = somebody(self._desk.directory, body.of or access.person, "/of")
-            return await self._handling.reassign(
-                seen.id,
-                of if of.id == access.person else self._who(access, seen),
-                of=of,
-                to=somebody(self._desk.directory, body.to, "/to"),
-                reason=body.reason,
-                along=along,
-            )
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            directory = self._decisions.directory
+            of = somebody(directory, body.of or access.person, "/of")
+            move = moves.Reassign(of=of, to=somebody(directory, body.to, "/to"), reason=body.reason)
+            return move, self._actor(access, of if of.id == access.person else None, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def remind(
         self, access: Handler, approval_id: Id, request: Request, to: Response
     ) -> models.Approval:
-        """Have those reminded whose answer is awaited, at most once an hour."""
+        """Remind approvers who have not answered, at most once an hour."""
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            return await self._handling.remind(seen.id, self._who(access, seen), along=along)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            return moves.Remind(), self._actor(access, None, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def ask(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
-        """Put a question to the requester; the answer stands on the card."""
+        """Ask the requester a question. The answer appears on the card."""
         me = self._carrying.person(access)
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            return await self._handling.ask_back(seen.id, me, text=body.text, along=along)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            return moves.AskBack(text=body.text), self._actor(access, me, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def comment(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
-        """Say something for all who see the card; of the requester it answers a question."""
+        """Comment on the card. The requester's comment answers an open question."""
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access, seen)
-            if isinstance(who, Person) and seen.is_requester(who, self._desk.directory):
-                return await self._handling.answer_back(seen.id, who, text=body.text, along=along)
-            return await self._handling.comment(seen.id, who, text=body.text, along=along)
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            actor = self._actor(access, None, seen)
+            who = actor.who
+            if isinstance(who, Person) and seen.is_requester(who, self._decisions.directory):
+                return moves.AnswerBack(text=body.text), actor
+            return moves.Comment(text=body.text), actor
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
     async def extend(
         self, access: Handler, approval_id: Id, body: bodies.Extend, request: Request, to: Response
     ) -> models.Approval:
-        """Move the deadline, by at most as long as the policy gave."""
+        """Extend the deadline, by at most the level's original length."""
         length = length_of(body.by, "/by")
 
-        async def do(seen: Approval, along: Along) -> Approval:
-            who = self._who(access, seen)
-            return await self._handling.extend(
-                seen.id, who, by=length, reason=body.reason, along=along
-            )
+        def want(seen: Approval) -> tuple[Move, Actor]:
+            move = moves.Extend(by=length, reason=body.reason)
+            return move, self._actor(access, None, seen)
 
-        return await self._out(access, approval_id, request, to, do)
+        return await self._carrying.out(access, approval_id, request, to, want)
 
-    async def _out(
-        self, access: Access, approval_id: str, request: Request, response: Response, do: Do
-    ) -> models.Approval:
-        async def move(seen: Approval, also: Change | None) -> Approval:
-            return await do(seen, Along(also=also, more=by(access, seen, self._desk.directory)))
-
-        return await self._carrying.out(access, approval_id, request, response, move)
+    def _actor(self, access: Access, person: Person | None, seen: Approval) -> Actor:
+        """Return as whom a token acts: as a person, or else in the role that it has."""
+        who = person or self._who(access, seen)
+        return actor_of(access, who, seen, self._decisions.directory)
 
     def _who(self, access: Access, seen: Approval) -> Who:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
-        return seen.acting(self._carrying.person(access), self._desk.directory)
+        return collaboration.acting(seen, self._carrying.person(access), self._decisions.directory)
 
 
-def make_moves(desk: Desk) -> APIRouter:
+def make_moves(decisions: Decisions) -> APIRouter:
     """Return the routes of moves."""
-    routes = Moves(desk)
+    routes = Moves(decisions)
     router = APIRouter(tags=["approvals"])
     for verb in ("claim", "release", "reassign", "remind", "ask", "comment", "extend"):
         router.add_api_route(

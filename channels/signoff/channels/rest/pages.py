@@ -18,13 +18,13 @@ class Paging(BaseModel):
 
     Attributes:
         cursor: The `next` of the page before; without it, the first.
-        limit: The most items of a page.
+        limit: The largest number of items on a page.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    cursor: str = Field("", max_length=256, description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=100, description="The most items of a page.")
+    cursor: str = Field("", max_length=256, description="The `next` of the previous page.")
+    limit: int = Field(50, ge=1, le=100, description="The largest number of items on a page.")
 
 
 async def page(

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import by
-from signoff.channels.rest.problems import not_found, responses
+from signoff.channels.rest.problems import CHANNEL, not_found, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import bodies, others
-from signoff.core.directory.access import Access
+from signoff.core.access.api_tokens import Access
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 
@@ -30,17 +30,17 @@ class People:
     A person's token shows and says when that person is away; an administrator's of anybody.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._people = desk.people
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._people = decisions.people
 
     async def search(self, access: Reader) -> list[others.Person]:
-        """List the people of the directory, and when they are away; without their addresses."""
-        directory, now = await self._people.directory(), await self._desk.ledger.now()
+        """List people and their absences, without addresses."""
+        directory, now = await self._people.directory(), await self._decisions.ledger.now()
         return [shapes.person(one, now) for one in directory if _may(access, one.id)]
 
     async def show(self, access: Reader, person_id: PersonId) -> others.Person:
-        """Return when somebody is away."""
+        """Return a person's absences."""
         return await self._shown(self._seen(access, person_id))
 
     async def leave(
@@ -51,24 +51,24 @@ class People:
         request: Request,
         response: Response,
     ) -> others.Person:
-        """Note that somebody is away, in whole days where they are. It takes effect at once."""
+        """Set an absence, in whole days of the person's time zone. It takes effect at once."""
         person = self._seen(access, person_id)
-        start = body.start or person.day(await self._desk.ledger.now())
+        start = body.start or person.day(await self._decisions.ledger.now())
         if body.end < start:
             detail = f"/to: {body.end} is before {start}, on which it begins."
             raise Problem(422, "absence", "The absence cannot be noted", detail)
-        stands_in = self._desk.directory.find(body.delegate) if body.delegate else None
+        stands_in = self._decisions.directory.find(body.delegate) if body.delegate else None
         # Of whom nobody knows, the domain says so.
         delegate = stands_in.id if stands_in is not None else body.delegate
         absence = Absence(start=start, end=body.end, delegate=delegate)
 
-        async with once(self._desk.ledger, access, request, response) as attempt:
+        async with once(self._decisions.ledger, access, request, response) as attempt:
             if not attempt.about:
                 await self._people.leave(
                     person,
                     absence,
                     by=_who(access),
-                    more=by(access),
+                    more=_proof(access),
                     also=attempt.done(person.id),
                 )
         log.info("rest.away", person=person.id, token=access.id)
@@ -77,13 +77,14 @@ class People:
     async def come_back(
         self, access: Handler, person_id: PersonId, request: Request, response: Response
     ) -> others.Person:
-        """Note that somebody is back; absences that have not begun yet stay."""
+        """End an absence. Later absences stay."""
         person = self._seen(access, person_id)
 
-        async with once(self._desk.ledger, access, request, response) as attempt:
+        async with once(self._decisions.ledger, access, request, response) as attempt:
             if not attempt.about:
                 also = attempt.done(person.id)
-                await self._people.come_back(person, by=_who(access), more=by(access), also=also)
+                who, proof = _who(access), _proof(access)
+                await self._people.come_back(person, by=who, more=proof, also=also)
         log.info("rest.back", person=person.id, token=access.id)
         return await self._shown(person)
 
@@ -93,7 +94,7 @@ class People:
         Raises:
             Problem: It may not, or there is none: the two are not told apart.
         """
-        found = self._desk.directory.get(person_id)
+        found = self._decisions.directory.get(person_id)
         if found is None or not _may(access, person_id):
             raise not_found("person", person_id)
         return found
@@ -101,20 +102,24 @@ class People:
     async def _shown(self, person: Person) -> others.Person:
         directory = await self._people.directory()
         latest = directory.get(person.id) or person
-        return shapes.person(latest, await self._desk.ledger.now())
+        return shapes.person(latest, await self._decisions.ledger.now())
 
 
 def _may(access: Access, person_id: str) -> bool:
     return access.is_admin or (bool(access.person) and access.person == person_id)
 
 
+def _proof(access: Access) -> dict[str, JsonValue]:
+    return {"channel": CHANNEL, "token": access.id}
+
+
 def _who(access: Access) -> str:
     return access.person or access.shown
 
 
-def make_people(desk: Desk) -> APIRouter:
+def make_people(decisions: Decisions) -> APIRouter:
     """Return the routes of people."""
-    routes = People(desk)
+    routes = People(decisions)
     router = APIRouter(tags=["people"])
     add, one = router.add_api_route, "/people/{person_id}"
     writes = responses(400, 404, 408, 409, 413, 415)

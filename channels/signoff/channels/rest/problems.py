@@ -12,8 +12,10 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.web.problems import PROBLEM, Problem, nothing_here
+from signoff.core.access.api_tokens import Access
+from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import (
     AbsenceRefused,
     AlreadyDecided,
@@ -41,7 +43,6 @@ from signoff.core.base.errors import (
     SignoffError,
     TooLate,
 )
-from signoff.core.directory.access import Access
 
 log = structlog.get_logger(__name__)
 
@@ -81,9 +82,9 @@ _WORDS: Final = {
     400: "Not JSON",
     401: "No token that is known",
     403: "Not allowed",
-    404: "Not there, or not for this token",
+    404: "Not found, or not visible to this token",
     408: "Too slow",
-    409: "Decided before, too late, or the same request is being carried out",
+    409: "Already decided, too late, or the same request is still running",
     413: "The body is too large",
     415: "Not JSON",
     422: "The wrong form, or values that do not fit",
@@ -125,15 +126,15 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def add_handlers(app: FastAPI, desk: Desk) -> None:
+def add_handlers(app: FastAPI, decisions: Decisions) -> None:
     """Have every error of an application answered with a problem document.
 
-    What is refused before it comes to the desk is put into the audit here.
+    What is refused before it comes to a move is put into the audit here.
     """
 
     @app.exception_handler(Problem)
     async def refused(request: Request, problem: Problem) -> JSONResponse:
-        await _note(desk, request, problem)
+        await _note(decisions, request, problem)
         return problem.response()
 
     @app.exception_handler(SignoffError)
@@ -153,15 +154,17 @@ def add_handlers(app: FastAPI, desk: Desk) -> None:
         return nothing_here(request, error).response()
 
 
-async def _note(desk: Desk, request: Request, problem: Problem) -> None:
+async def _note(decisions: Decisions, request: Request, problem: Problem) -> None:
     """Put into the audit that somebody may not do to an approval what they wanted."""
     about = str(request.path_params.get("approval_id", ""))
     access: Access | None = getattr(request.state, "access", None)
     if request.method == "POST" and problem.status in _REFUSED and about and access is not None:
-        await note_problem(desk, access, about, problem)
+        await note_problem(decisions, access, about, problem)
 
 
-async def note_problem(desk: Desk, access: Access, approval: str, problem: Problem) -> None:
+async def note_problem(
+    decisions: Decisions, access: Access, approval: str, problem: Problem
+) -> None:
     """Put into the audit that a token's request about an approval was refused.
 
     Whoever may not see the approval is told that there is none; the audit says what was tried. A
@@ -169,12 +172,12 @@ async def note_problem(desk: Desk, access: Access, approval: str, problem: Probl
     """
     if problem.kind == IN_FLIGHT:
         return
-    more = {"channel": CHANNEL, "token": access.id}
     who = access.person or access.shown
+    actor = Actor(None, CHANNEL, {"token": access.id}, known_as=who)
     try:
-        seen = access.sees(await desk.ledger.approval(approval), desk.directory)
-        why = problem if seen else f"{who} may not see this approval."
-        await desk.note_refusal(approval, why, by=who, more=more)
+        seen = access.sees(await decisions.ledger.approval(approval), decisions.directory)
+        why = str(problem) if seen else f"{who} may not see this approval."
+        await decisions.refuse(approval, DecisionRefused(why), actor)
     except ApprovalNotFound:
         return
     except LedgerError as error:

@@ -8,17 +8,17 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query
 
 from signoff.broker.backlog import ALL, index_of, name_of, names_for, names_of, summaries
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Reader
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
 from signoff.client import models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import QUEUE
 from signoff.core.approvals.metrics import figures_of
-from signoff.core.directory.access import Access
+from signoff.core.directory.queues import QUEUE
 
 _LOOKED: Final = 1_000
 
@@ -35,30 +35,30 @@ class Queues:
     administrators everything.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     async def search(self, access: Reader) -> list[others.Queue]:
-        """Sum up what waits: altogether, in each queue, and for each person who has anything.
+        """Summarise pending approvals: altogether, by queue and by person.
 
-        How many wait and since when is exact, unless the token is for some apps alone; the rest is
-        read off the 1,000 approvals that are due next.
+        The count and the oldest are exact, unless the token is limited to some apps. The
+        rest covers the 1,000 approvals that are due next.
         """
-        directory = self._desk.directory
+        directory = self._decisions.directory
         keep = None
         if access.apps:
 
             def keep(one: Approval) -> bool:
                 return access.sees(one, directory)
 
-        found, _ = await summaries(self._desk.ledger, self._names(access), keep=keep)
+        found, _ = await summaries(self._decisions.ledger, self._names(access), keep=keep)
         return [shapes.queue(one) for one in found]
 
     async def show(
         self, access: Reader, name: Name, wanted: Annotated[Paging, Query()]
     ) -> models.Page[models.Approval]:
-        """List what waits in a queue or for a person, the newest first."""
-        directory = self._desk.directory
+        """List the pending approvals of a queue or a person, the newest first."""
+        directory = self._decisions.directory
         called = name_of(directory, name)
         if called not in self._names(access):
             raise not_found("queue", name)
@@ -69,7 +69,7 @@ class Queues:
             before: listing.Place | None, most: int
         ) -> list[tuple[listing.Place, Approval | None]]:
             return await listing.approvals(
-                self._desk.ledger, index=index, before=before, limit=most
+                self._decisions.ledger, index=index, before=before, limit=most
             )
 
         def keep(one: Approval) -> bool:
@@ -80,27 +80,28 @@ class Queues:
         return models.Page[models.Approval](items=items, next=then)
 
     async def figures(self, access: Reader) -> others.Figures:
-        """Return how long people took, and what came of the 1,000 approvals that ended last.
+        """Return decision times and outcomes of the 1,000 approvals that ended last.
 
-        Of the queues of the token's person; of everything for who sees everything.
+        It covers the queues of the token's person, or everything for administrators, operators and
+        auditors.
         """
-        directory = self._desk.directory
+        directory = self._decisions.directory
         queues = None
         if not access.sees_all(directory):
             queues = [name for name in self._names(access) if name.startswith(QUEUE)]
-        ended = await self._desk.ledger.decided(limit=_LOOKED)
+        ended = await self._decisions.ledger.decided(limit=_LOOKED)
         seen = (one for one in ended if access.may_use(one.origin.app) or access.is_admin)
         return shapes.figures(figures_of(seen, queues=queues))
 
     def _names(self, access: Access) -> Sequence[str]:
-        if access.sees_all(self._desk.directory):
-            return names_of(self._desk.directory)
-        return names_for(self._desk.directory, access.person) if access.person else ()
+        if access.sees_all(self._decisions.directory):
+            return names_of(self._decisions.directory)
+        return names_for(self._decisions.directory, access.person) if access.person else ()
 
 
-def make_queues(desk: Desk) -> APIRouter:
+def make_queues(decisions: Decisions) -> APIRouter:
     """Return the routes of queues."""
-    routes = Queues(desk)
+    routes = Queues(decisions)
     router = APIRouter(tags=["queues"])
     add = router.add_api_route
     add("/figures", routes.figures, methods=["GET"], name="get_figures", responses=responses())

@@ -10,8 +10,9 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
+from signoff.broker.submit import submit
 from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import RunReader, Submitter
 from signoff.channels.rest.idempotency_keys import once
@@ -30,7 +31,7 @@ Id = Annotated[str, Path(max_length=128, description="The id of a run: run_ and 
 class Wanted(Paging):
     """Which runs are wanted; what is not said leaves them open."""
 
-    state: RunState | None = Field(None, description="Only those that stand so.")
+    state: RunState | None = Field(None, description="Only those in this state.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     user: str = Field("", max_length=128, description="Only those of this ADK user.")
 
@@ -44,22 +45,22 @@ class Wanted(Paging):
 
 
 class Runs:
-    """The routes, over the desk that submits.
+    """The routes, which submit and show runs.
 
     Args:
-        desk: Submits.
+        decisions: Has the ledger and the people.
         is_app: Says whether there is an agent of this name, as far as is known here.
     """
 
-    def __init__(self, desk: Desk, is_app: Callable[[str], bool]) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, is_app: Callable[[str], bool]) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._is_app = is_app
 
     async def submit(
         self, access: Submitter, body: bodies.Submit, request: Request, response: Response
     ) -> models.Run:
-        """Say something to an agent."""
+        """Submit a run."""
         user = body.user or access.person
         if not user:
             detail = "Say for whom it is: `user`."
@@ -75,7 +76,8 @@ class Runs:
                 done = await self._ledger.run(attempt.about)
             else:
                 run_id = f"run_{secrets.token_hex(8)}"
-                done = await self._desk.submit(
+                done = await submit(
+                    self._decisions.ledger,
                     body.app,
                     body.message,
                     user=user,
@@ -90,7 +92,7 @@ class Runs:
     async def search(
         self, access: RunReader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Run]:
-        """List what the token may see, the newest first."""
+        """List runs, the newest first."""
 
         async def listed(
             before: listing.Place | None, most: int
@@ -98,7 +100,7 @@ class Runs:
             return await listing.runs(self._ledger, before=before, limit=most)
 
         def keep(one: Run) -> bool:
-            return wanted.fits(one) and access.sees_run(one, self._desk.directory)
+            return wanted.fits(one) and access.sees_run(one, self._decisions.directory)
 
         found, then = await page(listed, keep, wanted)
         return models.Page[models.Run](items=tuple(shapes.run(one) for one in found), next=then)
@@ -109,14 +111,14 @@ class Runs:
             found = await self._ledger.run(run_id)
         except RunNotFound:
             raise not_found("run", run_id) from None
-        if not access.sees_run(found, self._desk.directory):
+        if not access.sees_run(found, self._decisions.directory):
             raise not_found("run", run_id)
         return shapes.run(found)
 
 
-def make_runs(desk: Desk, is_app: Callable[[str], bool]) -> APIRouter:
+def make_runs(decisions: Decisions, is_app: Callable[[str], bool]) -> APIRouter:
     """Return the routes of runs; see `Runs` for the arguments."""
-    routes = Runs(desk, is_app)
+    routes = Runs(decisions, is_app)
     router = APIRouter(tags=["runs"])
     add = router.add_api_route
     add(

@@ -6,16 +6,15 @@ from datetime import datetime
 
 from signoff.channels.web.problems import Problem
 from signoff.client import models, others
+from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.backlog import Waiting
 from signoff.core.approvals.events import Event
-from signoff.core.approvals.metrics import Figures
+from signoff.core.approvals.metrics import Figures, Waiting
 from signoff.core.approvals.run import Run
-from signoff.core.directory.access import Access
+from signoff.core.approvals.voting import Vote
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
-from signoff.core.policies.levels import Vote
 
 
 def run(one: Run) -> models.Run:
@@ -61,9 +60,16 @@ def approval(one: Approval) -> models.Approval:
 
 
 def _vote(one: Vote) -> models.Vote:
-    vote = models.Vote.model_validate(one.model_dump())
-    # Who votes for oneself stands for nobody else.
-    return vote.model_copy(update={"stands_for": ""}) if vote.stands_for == one.by else vote
+    said = one.decision
+    return models.Vote(
+        by=said.by,
+        # Who votes for oneself stands for nobody else.
+        stands_for="" if one.stands_for == one.by else one.stands_for,
+        verdict=one.verdict,
+        at=said.at,
+        channel=said.channel,
+        reason=said.reason,
+    )
 
 
 def entry(one: Event, *, details: bool) -> models.Entry:

@@ -12,11 +12,12 @@ from typing import Final
 import structlog
 from slack_sdk.models.views import View
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.absence import absence_words
 from signoff.channels.slack import views
 from signoff.channels.slack.acks import (
     ASK_OPERATOR,
+    LATER,
     STRANGER,
     Ack,
     guard,
@@ -36,19 +37,18 @@ log = structlog.get_logger(__name__)
 Who = Callable[[Actor], Awaitable[Person | None]]
 
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
-_LATER: Final = "This could not be recorded just now, and nothing was noted. Send it again."
 
 
 class SlackLeavings:
     """Takes in that somebody is away, or back.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         who: Finds the person behind a user of Slack; None for a stranger.
     """
 
-    def __init__(self, desk: Desk, who: Who) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, who: Who) -> None:
+        self._decisions = decisions
         self._who = who
 
     async def view(self, actor: Actor) -> View:
@@ -61,8 +61,8 @@ class SlackLeavings:
         person = await self._who(actor)
         if person is None:
             return views.notice_view(STRANGER, ASK_OPERATOR)
-        now = await self._desk.ledger.now()
-        directory = await self._desk.people.directory()
+        now = await self._decisions.ledger.now()
+        directory = await self._decisions.people.directory()
         absence = (directory.get(person.id) or person).absence(now)
         known = absence_words(absence, directory, end=_END).headline if absence else ""
         return views.away_view(person.day(now), f"{known}." if known else "")
@@ -89,9 +89,9 @@ class SlackLeavings:
                 # The same submission came twice at once, and the other one was first.
                 return None
             log.warning("slack.not_recorded", person=person.id, problem=str(error))
-            return errors_at({views.LAST_DAY: _LATER})
+            return errors_at({views.LAST_DAY: LATER})
         log.info("answer.absence", person=person.id, channel=NAME, back=absence is None)
-        words = absence_words(absence, self._desk.directory, end=_END)
+        words = absence_words(absence, self._decisions.directory, end=_END)
         return instead(views.notice_view(words.headline, words.text, title="Noted"))
 
     async def _noted(self, submission: Submission, person: Person, source: str) -> Absence | None:
@@ -100,7 +100,7 @@ class SlackLeavings:
         Raises:
             Misfilled: It cannot be; nothing was done.
         """
-        actor, people = submission.actor, self._desk.people
+        actor, people = submission.actor, self._decisions.people
         more = {"channel": NAME, "user": actor.user, "team": actor.team}
         also = guarded(source)
         if given(submission, views.BACK, "selected_options"):
@@ -109,7 +109,7 @@ class SlackLeavings:
             except AbsenceRefused as error:
                 raise Misfilled(views.BACK, str(error)) from error
             return None
-        today = person.day(await self._desk.ledger.now())
+        today = person.day(await self._decisions.ledger.now())
         start = _day(submission, views.FIRST_DAY)
         end = _day(submission, views.LAST_DAY)
         if end < start:
@@ -138,7 +138,7 @@ class SlackLeavings:
         return found.id
 
     async def _seen(self, source: str) -> bool:
-        return await self._desk.ledger.raw(guard(source)) is not None
+        return await self._decisions.ledger.raw(guard(source)) is not None
 
 
 def _day(submission: Submission, block: str) -> date:

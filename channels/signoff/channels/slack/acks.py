@@ -8,8 +8,12 @@ from typing import Any, Final
 
 from slack_sdk.models.views import View
 
+from signoff.broker.decisions import Refused
 from signoff.broker.ledger.change import Change
 from signoff.channels.slack.payloads import Actor
+from signoff.channels.slack.views import notice_view
+from signoff.channels.words.outcomes import not_taken
+from signoff.core.directory.people import Directory, Person
 
 Ack = dict[str, Any] | None
 """What Slack is answered: nothing, or what a modal shall do."""
@@ -17,6 +21,9 @@ Ack = dict[str, Any] | None
 STRANGER: Final = "You are not among the people of Signoff here."
 ASK_OPERATOR: Final = "Ask your operator to add you, or your Slack id, to the directory."
 """What somebody is told whom the directory does not know."""
+
+LATER: Final = "This could not be recorded just now, and nothing was done. Send it again."
+"""What stands at a modal that met a ledger which is away."""
 
 _REMEMBERED: Final = timedelta(hours=1)
 
@@ -39,3 +46,9 @@ def guarded(source: str) -> Change:
 def instead(view: View) -> Ack:
     """Return the answer that puts another modal in the place of the one that was submitted."""
     return {"response_action": "update", "view": view.to_dict()}
+
+
+def told_instead(refused: Refused, person: Person | None, directory: Directory) -> Ack:
+    """Return the answer that says, in the place of a modal, why it was refused."""
+    words = not_taken(refused, person, directory).words
+    return instead(notice_view(words.headline, words.text))

@@ -188,7 +188,7 @@ def _missing(card: Card, inbox: str) -> Iterator[Block]:
         )
     elif not card.in_two_steps:
         where = "on its page" if inbox else f"with `signoff approvals show {card.approval}`"
-        text = f"Slack cannot show all of this. Read all of it {where} and approve it there."
+        text = f"Slack cannot show the whole request. Read it {where} and approve it there."
         yield SectionBlock(text=plain(f"⚠️ {text} You can reject it here."))
 
 
@@ -215,7 +215,7 @@ def _said(card: Card) -> Iterator[Block]:
 
 def _who(card: Card, *, open_still: bool) -> list[TextObject]:
     """Return who asks, and until when: what has to be seen before anything is pressed."""
-    said: list[TextObject] = [plain(f"Asked for by {card.requester}", _SUMMARY)]
+    said: list[TextObject] = [plain(f"Requested by {card.requester}", _SUMMARY)]
     if open_still and card.deadline is not None:
         said.append(markup(f"Answer until *{date(card.deadline)}*"))
     if open_still and card.level:

@@ -12,29 +12,30 @@ from typing import Final
 import structlog
 from slack_sdk.models.views import View
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Taken
+from signoff.broker.ledger.ledger import Standing
 from signoff.broker.ledger.listing import requests
-from signoff.channels.collaboration import Asides
+from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
 from signoff.channels.slack import views
-from signoff.channels.slack.acks import ASK_OPERATOR, STRANGER, Ack
+from signoff.channels.slack.acks import ASK_OPERATOR, LATER, STRANGER, Ack, told_instead
 from signoff.channels.slack.payloads import Actor, Submission
 from signoff.channels.slack.references import (
     ANSWER,
     COMMENT,
     EXTEND,
     REASSIGN,
-    REMIND,
     WITHDRAW,
     Reference,
 )
 from signoff.channels.slack.submitted import Misfilled, errors_at, given, text_in
+from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Move
 from signoff.core.base.durations import format_duration, parse_duration
-from signoff.core.base.errors import LedgerError, MoveRefused
+from signoff.core.base.errors import ApprovalError, LedgerError, MoveRefused
 from signoff.core.cards.card import awaited_by, card, shown
 from signoff.core.directory.people import Person
-from signoff.core.replies.reply import Comment, Extend, Reassign, Remind, Reply, Withdraw
 
 log = structlog.get_logger(__name__)
 
@@ -49,20 +50,19 @@ _LOOKED_AT: Final = 200
 _AT: Final = {REASSIGN: views.TO, EXTEND: views.LENGTH}
 """Where it is said that a move is not possible; elsewhere at the words."""
 
-_LATER: Final = "This could not be recorded just now, and nothing was done. Send it again."
-
 
 class SlackMenu:
     """Takes the moves that decide nothing.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
+        answers: Makes the moves.
         who: Finds the person behind a user of Slack; None for a stranger.
     """
 
-    def __init__(self, desk: Desk, who: Who) -> None:
-        self._desk = desk
-        self._asides = Asides(desk)
+    def __init__(self, decisions: Decisions, answers: Answers, who: Who) -> None:
+        self._decisions = decisions
+        self._answers = answers
         self._who = who
 
     async def requests(self, actor: Actor) -> View:
@@ -75,9 +75,9 @@ class SlackMenu:
         person = await self._who(actor)
         if person is None:
             return views.notice_view(STRANGER, ASK_OPERATOR)
-        found = await requests(self._desk.ledger, person, limit=_LOOKED_AT)
+        found = await requests(self._decisions.ledger, person, limit=_LOOKED_AT)
         waiting = [one for _, one in found if one is not None and one.state is State.PENDING]
-        directory = self._desk.directory
+        directory = self._decisions.directory
         return views.requests_view(
             [
                 (card(one, directory), awaited_by(one, directory))
@@ -86,56 +86,52 @@ class SlackMenu:
             more=len(waiting) > views.MOST_REQUESTS,
         )
 
-    async def chosen(
-        self, action: str, approval: Approval, person: Person, about: Reference, answer: Answer
-    ) -> View | None:
-        """Do what was chosen, or return the modal that it needs.
+    def view(self, action: str, seen: Standing, person: Person, about: Reference) -> View:
+        """Return the modal that a move needs.
 
         Raises:
-            DecisionRefused: The person may not; nothing was done.
-            LedgerError: It could not be committed; nothing was done.
+            DecisionRefused: The person may not.
         """
-        if action == REMIND:
-            await self._asides.do(answer, person, Remind())
-            return None
-        self._judge(action, approval, person, await self._desk.ledger.now())
-        seen = card(approval, self._desk.directory)
+        approval = seen.approval
+        self._judge(action, approval, person, seen.now)
+        shape = card(approval, self._decisions.directory)
         if action == COMMENT:
-            return views.comment_view(seen, about)
+            return views.comment_view(shape, about)
         if action == REASSIGN:
-            return views.reassign_view(seen, about)
+            return views.reassign_view(shape, about)
         if action == EXTEND:
-            return views.extend_view(seen, about, format_duration(approval.time_to_add))
+            return views.extend_view(
+                shape, about, format_duration(collaboration.time_to_add(approval))
+            )
         if action == WITHDRAW:
-            return views.withdraw_view(seen, about)
+            return views.withdraw_view(shape, about)
         question = approval.open_question
-        return views.answer_view(seen, about, shown(question.text) if question else "")
+        return views.answer_view(shape, about, shown(question.text) if question else "")
 
     async def take(
-        self, submission: Submission, approval: Approval, person: Person, answer: Answer
+        self, submission: Submission, seen: Standing, person: Person, answer: Answer
     ) -> Ack:
-        """Do what a modal says, or return what is wrong with it, at its blocks.
+        """Make the move of a modal, or return what is wrong with it, at its blocks.
 
         Raises:
             DecisionRefused: The person may not, or may not any more; nothing was done.
         """
         action = submission.callback
-        self._judge(action, approval, person, await self._desk.ledger.now())
+        self._judge(action, seen.approval, person, seen.now)
         at = _AT.get(action, views.REASON)
         try:
-            if action == ANSWER:
-                text = text_in(submission, views.REASON)
-                await self._asides.answer_back(answer, person, text)
-            else:
-                await self._asides.do(answer, person, await self._said(submission))
+            move = await self._move(submission, person)
+            outcome = await self._answers.make(answer, person, move, ends=_is_final, seen=seen)
         except Misfilled as problem:
             return errors_at({problem.block: problem})
-        except MoveRefused as error:
-            return errors_at({at: error})
         except LedgerError as error:
-            log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
-            return errors_at({at: _LATER})
-        return None
+            log.warning("slack.not_recorded", approval=seen.approval.id, problem=str(error))
+            return errors_at({at: LATER})
+        if isinstance(outcome, Taken):
+            return None
+        if not _is_final(outcome.error):
+            return errors_at({at: outcome.error})
+        return told_instead(outcome, person, self._decisions.directory)
 
     def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
         """Refuse whoever may not do this.
@@ -143,33 +139,35 @@ class SlackMenu:
         Raises:
             DecisionRefused: The person may not.
         """
-        directory = self._desk.directory
+        directory = self._decisions.directory
         if action == COMMENT:
-            approval.may_comment(person, directory)
+            collaboration.may_comment(approval, person, directory)
         elif action == REASSIGN:
-            approval.may_reassign(person, directory, of=person, now=now)
+            collaboration.may_reassign(approval, person, directory, of=person, now=now)
         elif action == EXTEND:
-            approval.may_extend(person, directory, now=now)
+            collaboration.may_extend(approval, person, directory, now=now)
         elif action == WITHDRAW:
             approval.may_withdraw(person, directory)
         else:
-            approval.may_answer_back(person, directory, now=now)
+            collaboration.may_answer_back(approval, person, directory, now=now)
 
-    async def _said(self, submission: Submission) -> Reply:
-        """Return what a modal says.
+    async def _move(self, submission: Submission, person: Person) -> Move:
+        """Return the move that a modal wants.
 
         Raises:
             Misfilled: It does not say it.
         """
         text = text_in(submission, views.REASON)
         if submission.callback == WITHDRAW:
-            return Withdraw(reason=text)
+            return moves.Withdraw(reason=text)
+        if submission.callback == ANSWER:
+            return moves.AnswerBack(text=text)
         if not text:
             raise Misfilled(views.REASON, "There are no words in it.")
         if submission.callback == COMMENT:
-            return Comment(text=text)
+            return moves.Comment(text=text)
         if submission.callback == EXTEND:
-            return Extend(reason=text, length=_length(submission))
+            return moves.Extend(reason=text, by=_length(submission))
         user = given(submission, views.TO, "selected_user")
         # Whose team it is, Slack says; the modal has the id alone.
         found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
@@ -179,7 +177,12 @@ class SlackMenu:
                 "Signoff does not know this person. Choose somebody else, or ask your operator to "
                 "add them to the directory.",
             )
-        return Reassign(reason=text, to=found.id)
+        return moves.Reassign(of=person, to=found, reason=text)
+
+
+def _is_final(error: ApprovalError) -> bool:
+    """Say whether a modal is closed over a refusal; a move can be corrected and sent again."""
+    return not isinstance(error, MoveRefused)
 
 
 def _length(submission: Submission) -> timedelta:

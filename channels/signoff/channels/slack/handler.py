@@ -14,16 +14,16 @@ from typing import Any, Final
 import structlog
 from slack_sdk.models.views import View
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Refused, Taken
 from signoff.broker.ledger.change import Change
-from signoff.channels.answers import Answers
+from signoff.broker.ledger.ledger import Standing
+from signoff.channels.answers import Answers, actor_of
 from signoff.channels.form_fields import Field, PayloadErrors, fields
-from signoff.channels.grant_replies import Beforehand
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.slack import views
 from signoff.channels.slack.absence import SlackLeavings
-from signoff.channels.slack.acks import Ack, guard, guarded, instead, source_of
+from signoff.channels.slack.acks import LATER, Ack, guard, guarded, instead, source_of, told_instead
 from signoff.channels.slack.channel import NAME
 from signoff.channels.slack.collaboration import MODALS, SlackMenu
 from signoff.channels.slack.form import fits
@@ -40,6 +40,7 @@ from signoff.channels.slack.references import (
     MORE,
     REJECT,
     RELEASE,
+    REMIND,
     REQUESTS,
     REVOKE,
     Receipt,
@@ -49,17 +50,16 @@ from signoff.channels.slack.references import (
 )
 from signoff.channels.slack.rows import is_whole
 from signoff.channels.slack.submitted import (
-    decision_of,
     errors_at,
     errors_of,
     first_block,
-    span_of,
-    text_in,
+    move_in,
 )
 from signoff.channels.slack.web import SlackWeb
-from signoff.channels.words import phrases
+from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
+    ApprovalError,
     ApprovalNotFound,
     DecisionRefused,
     GrantRefused,
@@ -73,41 +73,39 @@ from signoff.core.base.errors import (
     SlackPayloadUnreadable,
 )
 from signoff.core.cards.card import card
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Outcome
-from signoff.core.replies.reply import Approve, Ask, Claim, Release
 
 log = structlog.get_logger(__name__)
 
 _TRIGGER: Final = 2.5
 """Seconds: a trigger is good for three."""
 
-_ASIDES: Final = {CLAIM: Claim(), RELEASE: Release()}
+_AT_ONCE: Final = {CLAIM: moves.Claim(), RELEASE: moves.Release()}
 _MENU: Final = frozenset({ANSWER, *MENU})
-_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_ASIDES, *_MENU})
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_AT_ONCE, *_MENU})
+_PREFIX: Final = "signoff."
 
 _NOT_OURS: Final = "This request is not known here."
-_LATER: Final = "This could not be recorded just now, and nothing was decided. Press it again."
 
 
 class SlackHandler:
     """Takes what people press and submit.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         web: Opens modals, and tells people what no approval is there for.
         identities: Finds the person behind a user of Slack.
     """
 
-    def __init__(self, desk: Desk, web: SlackWeb, identities: Identities) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._answers = Answers(desk)
-        self._beforehand = Beforehand(desk)
+    def __init__(self, decisions: Decisions, web: SlackWeb, identities: Identities) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._answers = Answers(decisions)
         self._web = web
         self._identities = identities
-        self._leavings = SlackLeavings(desk, self._who)
-        self._menu = SlackMenu(desk, self._who)
+        self._leavings = SlackLeavings(decisions, self._who)
+        self._menu = SlackMenu(decisions, self._answers, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
         """Do what a payload says, and return what to acknowledge it with.
@@ -154,10 +152,11 @@ class SlackHandler:
                 "The button's value is not one of ours, or of another message. Nothing was done."
             )
         try:
-            approval = await self._ledger.approval(reference.approval)
+            seen = await self._ledger.standing(reference.approval)
         except ApprovalNotFound:
             await self._whisper(click, _NOT_OURS)
             return
+        approval = seen.approval
         person = await self._who(click.actor)
         answer = self._answer(click.actor, reference, person, click.message, click.at)
         if await self._seen(answer):
@@ -169,11 +168,10 @@ class SlackHandler:
                 f"The card does not show the call of approval {approval.id}. Nothing was done."
             )
         try:
-            await self._act(click, approval, reference, person, answer)
+            await self._act(click, seen, reference, person, answer)
         except DecisionRefused as error:
-            await self._answers.refused(answer, person, error)
-        except GrantRefused as error:
-            await self._answers.not_granted(answer, str(error))
+            wanted = click.action.removeprefix(_PREFIX)
+            await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
         except SlackError as error:
             # The trigger was too old, or Slack is away: the card can be pressed again.
             log.warning("slack.no_modal", approval=approval.id, problem=str(error))
@@ -181,7 +179,7 @@ class SlackHandler:
     async def _act(
         self,
         click: Click,
-        approval: Approval,
+        seen: Standing,
         reference: Reference,
         person: Person | None,
         answer: Answer,
@@ -191,27 +189,28 @@ class SlackHandler:
         Raises:
             DecisionRefused: The person may not decide.
         """
-        directory = self._desk.directory
+        approval, directory = seen.approval, self._decisions.directory
         if person is None:
             raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
         about = reference
         if click.message is not None:
             about = reference.model_copy(update={"copy_of": str(click.message)})
         if click.action == REVOKE:
-            await self._beforehand.revoke(answer, person)
+            await self._answers.revoke(answer, person, seen=seen)
+            return
+        if click.action == REMIND:
+            await self._answers.make(answer, person, moves.Remind(), seen=seen)
             return
         if click.action in _MENU:
-            asked = await self._menu.chosen(click.action, approval, person, about, answer)
-            if asked is not None:
-                await self._open(click, asked)
+            await self._open(click, self._menu.view(click.action, seen, person, about))
             return
-        approval.may_decide(person, directory, now=await self._ledger.now())
+        approval.may_decide(person, directory, now=seen.now)
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.beforehand.who
         if click.action == APPROVE:
             _must_fit(approval, person, wanted)
-        if click.action in _ASIDES:
-            await self._answers.aside(answer, person, _ASIDES[click.action])
+        if click.action in _AT_ONCE:
+            await self._answers.make(answer, person, _AT_ONCE[click.action], seen=seen)
         elif click.action == ASK:
             await self._open(click, views.ask_view(shown, about))
         elif click.action == DETAILS:
@@ -223,7 +222,7 @@ class SlackHandler:
             view = views.approve_view(shown, about, wanted, may_grant=offered)
             await self._open(click, view)
         else:
-            await self._answers.decide(answer, person, Approve())
+            await self._answers.make(answer, person, moves.Approve(), seen=seen)
 
     async def _submitted(self, submission: Submission) -> Ack:
         if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
@@ -232,7 +231,7 @@ class SlackHandler:
         if reference is None:
             raise SlackPayloadUnreadable("The modal's metadata is not ours. Nothing was done.")
         try:
-            approval = await self._ledger.approval(reference.approval)
+            seen = await self._ledger.standing(reference.approval)
         except ApprovalNotFound:
             return instead(views.notice_view(_NOT_OURS, ""))
         person = await self._who(submission.actor)
@@ -241,59 +240,40 @@ class SlackHandler:
         if await self._seen(answer):
             return None
         try:
-            known = _known(person, approval, reference)
+            known = _known(person, seen.approval, reference)
             if submission.callback in MODALS:
-                return await self._menu.take(submission, approval, known, answer)
-            return await self._filled_in(submission, approval, known, answer)
+                return await self._menu.take(submission, seen, known, answer)
+            return await self._filled_in(submission, seen, known, answer)
         except DecisionRefused as error:
-            await self._answers.refused(answer, person, error)
-            words = phrases.refusal(approval, person, self._desk.directory, error)
-            return instead(views.notice_view(words.headline, words.text))
+            wanted = submission.callback.removeprefix(_PREFIX)
+            await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
+            return told_instead(Refused(seen.approval, error), person, self._decisions.directory)
 
     async def _filled_in(
-        self,
-        submission: Submission,
-        approval: Approval,
-        person: Person,
-        answer: Answer,
+        self, submission: Submission, seen: Standing, person: Person, answer: Answer
     ) -> Ack:
         """Decide as a modal says, or return what is wrong with it, at its fields.
 
         Raises:
             DecisionRefused: The person may not decide, or may not any more.
         """
-        approval.may_decide(person, self._desk.directory, now=await self._ledger.now())
+        approval, directory = seen.approval, self._decisions.directory
+        approval.may_decide(person, directory, now=seen.now)
         if submission.callback == APPROVE:
             _must_fit(approval, person, fields(approval))
         try:
-            await self._say(submission, approval, answer, person)
+            outcome = await self._answers.make(
+                answer, person, move_in(submission, approval), ends=_is_final, seen=seen
+            )
         except PayloadErrors as error:
+            await self._decisions.refuse(
+                approval.id, error.first, actor_of(answer, person), wanted=moves.Approve.name
+            )
             return errors_of(approval, error.problems)
-        except GrantRefused as error:
-            return errors_at({views.SPAN: error})
-        except ReasonNeeded as error:
-            return errors_at({views.REASON: error})
-        except PayloadError as error:
-            return errors_of(approval, {error.key: error})
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
-            return errors_at({first_block(approval): _LATER})
-        return None
-
-    async def _say(
-        self, submission: Submission, approval: Approval, answer: Answer, person: Person
-    ) -> None:
-        """Ask, give a grant or decide, as a modal says."""
-        if submission.callback == ASK:
-            text = text_in(submission, views.REASON)
-            await self._answers.aside(answer, person, Ask(text=text))
-            return
-        decision = decision_of(submission, approval)
-        if (span := span_of(submission)) is not None:
-            note = decision.note if isinstance(decision, Approve) else ""
-            await self._beforehand.give(answer, person, span=span, reason=note)
-        else:
-            await self._answers.decide(answer, person, decision)
+            return errors_at({first_block(approval): LATER})
+        return None if isinstance(outcome, Taken) else _shown(outcome, person, directory)
 
     async def _who(self, actor: Actor) -> Person | None:
         """Return who it was.
@@ -337,11 +317,13 @@ class SlackHandler:
 
         async def attempt() -> None:
             was = await self._ledger.approval(approval.id)
-            found, events = was.found_copy(key, NAME, str(receipt), now=await self._ledger.now())
+            found, events = deliveries.found_copy(
+                was, key, NAME, str(receipt), now=await self._ledger.now()
+            )
             if events:
                 await self._ledger.commit(Change().put(found, was=was).note(events))
 
-        if approval.found_copy(key, NAME, str(receipt), now=approval.opened_at)[1]:
+        if deliveries.found_copy(approval, key, NAME, str(receipt), now=approval.opened_at)[1]:
             await self._ledger.decide_again(attempt)
 
     async def _whisper(self, click: Click, text: str) -> None:
@@ -363,6 +345,23 @@ class SlackHandler:
             raise SlackDeferred("Slack did not open the modal in time.") from error
 
 
+def _is_final(error: ApprovalError) -> bool:
+    """Say whether a modal is closed over a refusal; what is wrong with a field can be corrected."""
+    return not isinstance(error, PayloadError | GrantRefused)
+
+
+def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
+    """Return why a modal was refused: at its fields, or in its place."""
+    match refused.error:
+        case GrantRefused() as error:
+            return errors_at({views.SPAN: error})
+        case ReasonNeeded() as error:
+            return errors_at({views.REASON: error})
+        case PayloadError() as error:
+            return errors_of(refused.approval, {error.key: error})
+    return told_instead(refused, person, directory)
+
+
 def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
     """Refuse a yes to what Slack cannot show all of.
 
@@ -371,7 +370,7 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
     """
     if approval.in_two_steps:
         return
-    approval.must_be_shown(person.id, NAME)
+    approval.may_approve_by(person.id, NAME)
     if not fits(wanted):
         raise NotShownInFull(
             f"The form of {approval.call.name}() does not fit into Slack. Fill it in on its page. "

@@ -15,11 +15,11 @@ class SlackSettings(BaseModel):
 
     Attributes:
         bot_token: The app's bot token, ``xoxb-…``.
-        app_token: The app-level token for Socket Mode, ``xapp-…``; without it clicks come by HTTP.
-        signing_secret: Proves that a request by HTTP is from Slack.
-        connections: How many Socket Mode connections a gateway holds; two or more, so that one can
-            be renewed while the other takes clicks.
-        base_url: The Web API, for tests and for GovSlack.
+        app_token: The app-level token for Socket Mode, ``xapp-…``. Without it clicks come by HTTP.
+        signing_secret: Verifies HTTP requests from Slack.
+        connections: How many Socket Mode connections a gateway opens. With two or more, one can be
+            renewed while another receives clicks.
+        base_url: The Web API. Change it for tests and for GovSlack.
         timeout: Seconds for one call of the Web API.
     """
 

@@ -11,13 +11,15 @@ from signoff.channels.slack import views
 from signoff.channels.slack.acks import Ack
 from signoff.channels.slack.form import VALUE, read_values
 from signoff.channels.slack.payloads import Submission
-from signoff.channels.slack.references import REJECT
+from signoff.channels.slack.references import ASK, REJECT
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.moves import Move
 from signoff.core.base.durations import parse_duration
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, clean_text
 from signoff.core.cards.card import one_line
-from signoff.core.replies.reply import Approve, Reject
+from signoff.core.grants.moves import GiveGrant
 
 
 class Misfilled(Exception):
@@ -28,23 +30,25 @@ class Misfilled(Exception):
         self.block = block
 
 
-def decision_of(submission: Submission, approval: Approval) -> Approve | Reject:
-    """Return what the modal of a decision says.
+def move_in(submission: Submission, approval: Approval) -> Move:
+    """Return what the modal of a decision, or of a question to the requester, wants.
 
     Raises:
         PayloadErrors: Some fields do not hold what is asked for.
     """
     reason = text_in(submission, views.REASON)
+    if submission.callback == ASK:
+        return moves.AskBack(text=reason)
     if submission.callback == REJECT:
-        return Reject(reason=reason)
+        return moves.Reject(reason=reason)
     values = read_values(fields(approval), submission.values)
-    return Approve(note=reason, values=values or None)
+    if (span := _span_of(submission)) is not None:
+        return GiveGrant(span=span, reason=reason)
+    return moves.Approve(reason=reason, values=values or None)
 
 
-def span_of(submission: Submission) -> timedelta | None:
+def _span_of(submission: Submission) -> timedelta | None:
     """Return for how long calls like it are approved, too; None where that was not chosen."""
-    if submission.callback == REJECT:
-        return None
     option = given(submission, views.SPAN, "selected_option")
     chosen = option.get("value") if isinstance(option, Mapping) else None
     try:

@@ -49,7 +49,7 @@ async def replay(ledger: Ledger, hook: str) -> int:
     for one in await letters(ledger, hook):
         change = Change().put_raw(one.key, "", was=one.version)
         try:
-            await ledger.commit(change.send(stages.webhook(hook), one.id, one.body))
+            await ledger.commit(change.send_raw(stages.webhook(hook), one.id, one.body))
         except Conflict:
             continue  # somebody else replays it
         count += 1

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import structlog
 from pydantic import JsonValue, ValidationError
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import PostWebhook
 from signoff.channels.webhooks.settings import Webhook
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import Conflict, LedgerError
@@ -87,8 +87,7 @@ class Feed:
             return
         for hook in self._hooks:
             if event.what in hook.events:
-                body: dict[str, JsonValue] = {"entry": entry, "message": message(event)}
-                change.send(stages.webhook(hook.name), entry, body)
+                change.send(PostWebhook(hook=hook.name, entry=entry, message=message(event)))
 
     async def _wait(self) -> None:
         """Return when there is something new, or after a while."""
@@ -115,7 +114,7 @@ def message(event: Event) -> dict[str, JsonValue]:
     }
 
 
-def body_of(posted: Any) -> bytes:  # noqa: ANN401 -- what `message` has made, read back
+def body_of(posted: Mapping[str, JsonValue]) -> bytes:
     """Return the bytes that are posted and signed: the same for each attempt."""
     return json.dumps(posted, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "backslashreplace"

@@ -16,7 +16,8 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.pipeline.outbox import dead_letter, drain
+from signoff.broker.work import PostWebhook
+from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
 from signoff.channels.web.signatures import sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, public_address, resolve
 from signoff.channels.webhooks.feed import body_of
@@ -115,8 +116,10 @@ class Sender:
         return Change().retry(item, after=after)
 
     async def _post(self, item: Item) -> Outcome:
-        now = await self._ledger.now()
-        body = body_of(item.body.get("message"))
+        work = work_of(item)
+        if not isinstance(work, PostWebhook):
+            return Outcome("this version cannot read what is to be posted")
+        now, body = await self._ledger.now(), body_of(work.message)
         try:
             async with asyncio.timeout(self._hook.timeout):
                 return await self._posted(f"msg_{item.id}", body, now)

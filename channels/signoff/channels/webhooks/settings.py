@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from signoff.channels.email.servers import Table
-from signoff.channels.email.settings import WebhookSecret
+from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.channels.webhooks.addresses import is_public_literal
 from signoff.core.approvals.events import What
@@ -28,15 +27,15 @@ USUAL: Final = (
 
 
 class Webhook(Table):
-    """[[webhooks]]: a server that is told what happens.
+    """[[webhooks]]: a server that gets events.
 
     Attributes:
-        name: What it is called; its queue of work is `signoff.webhook.NAME`.
-        url: Where to post; `https://`, of a server on the internet.
-        secrets: That sign what is posted, as Standard Webhooks has it (`whsec_…`). While one is
-            replaced by another, both stand here, and both sign.
-        events: What is posted: kinds of the reference of the events.
-        allow_private: Let it be on a private network or on this machine, and without TLS.
+        name: The webhook's name. Its stage is `signoff.webhook.NAME`.
+        url: The address to post to: `https://`, on the public internet.
+        secrets: Signing secrets of Standard Webhooks (`whsec_…`). List two during a rotation; both
+            sign.
+        events: The events to post.
+        allow_private: Allow private networks, this machine, and plain HTTP.
         timeout: Seconds for one attempt.
     """
 

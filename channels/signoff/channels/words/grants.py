@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from signoff.broker import stages
-from signoff.broker.ledger.change import Change
-from signoff.channels.pipeline.reply_tokens import Holder, issue
-from signoff.channels.pipeline.targets import TOKENS
 from signoff.channels.words.phrases import Words, moment, one_paragraph
-from signoff.channels.words.told import channel_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.cards.card import one_line, topic
 from signoff.core.grants.grant import Grant, givers
@@ -40,37 +35,6 @@ def revoked(approval: Approval, grant: Grant) -> Words:
     )
 
 
-def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
-    """Add to a change that whoever gave a grant is told of a use of it, as they were asked.
-
-    Args:
-        change: Added to.
-        approval: The approval that the grant came from.
-        grant: With the use.
-    """
-    channel = channel_of(approval, grant.by)
-    words, token = _used_up(approval, grant), ""
-    if grant.left:
-        words = _used(approval, grant)
-        if channel in TOKENS:
-            holder = Holder(approval.id, grant.by, channel)
-            token = issue(change, holder, within=grant.expires_at - grant.at)
-    change.send(
-        stages.deliver(channel),
-        f"notice:{'used' if grant.left else 'used_up'}:{grant.id}",
-        {
-            "kind": "notice",
-            "approval": approval.id,
-            "person": grant.by,
-            "token": token,
-            "headline": words.headline,
-            "text": words.text,
-            "example": words.example,
-            "offers": words.example,
-        },
-    )
-
-
 def example_of_offer(approval: Approval) -> str:
     """Return how similar calls are approved too, "" where nobody may."""
     rules = approval.terms.grants if approval.terms is not None else None
@@ -90,7 +54,8 @@ def no_grant(approval: Approval, problem: str) -> Words:
     return Words(f"Nothing has changed for calls like {topic(approval)}", one_paragraph(problem))
 
 
-def _used(approval: Approval, grant: Grant) -> Words:
+def used(approval: Approval, grant: Grant) -> Words:
+    """Return to whoever gave a grant that it was used for the first time."""
     return Words(
         f"First use: a call like {topic(approval)} was approved in your name",
         f"You granted it for {grant.uses} calls until {moment(grant.expires_at)}; "
@@ -100,7 +65,8 @@ def _used(approval: Approval, grant: Grant) -> Words:
     )
 
 
-def _used_up(approval: Approval, grant: Grant) -> Words:
+def used_up(approval: Approval, grant: Grant) -> Words:
+    """Return to whoever gave a grant that nothing of it is left."""
     return Words(
         f"Used up: what you granted for {topic(approval)} has approved {grant.uses} of "
         f"{grant.uses} calls",

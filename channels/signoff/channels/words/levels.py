@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from signoff.channels.words.phrases import Words, moment
+from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval
 from signoff.core.cards.card import one_line, progress, topic
 from signoff.core.directory.people import Directory
-from signoff.core.payloads.answer import example_of_yes
 
 
 def went_on(approval: Approval, turn: str = "") -> Words:

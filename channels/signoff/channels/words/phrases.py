@@ -8,20 +8,11 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.answers import example_of_yes, refusal_of_input
 from signoff.core.approvals.approval import Approval, Decision, Kind, State
-from signoff.core.base.errors import (
-    AlreadyDecided,
-    Claimed,
-    DecisionRefused,
-    Escalated,
-    MoveRefused,
-    NotShownInFull,
-    TooLate,
-)
 from signoff.core.base.shown_text import visible
 from signoff.core.cards.card import one_line, shown, topic
 from signoff.core.directory.people import Directory, Person
-from signoff.core.payloads.answer import example_of_yes, refusal_of_input
 from signoff.core.replies.reading import is_reply, may_be_reply
 
 EXAMPLE_OF_NO = "reject: the reason"
@@ -188,24 +179,6 @@ def already_decided(approval: Approval, person: Person, directory: Directory) ->
         f"Already settled: {tool} was {one_line(approval.outcome(directory))}",
         f"That was at {moment(decision.at)}. {nothing}" if decision is not None else nothing,
     )
-
-
-def refusal(
-    approval: Approval, person: Person | None, directory: Directory, error: DecisionRefused
-) -> Words:
-    """Return why the answer of a person does not count."""
-    match error:
-        case AlreadyDecided() if person is not None:
-            return already_decided(approval, person, directory)
-        case TooLate():
-            return late(approval)
-        case Claimed() | MoveRefused():
-            return not_done(approval, str(error))
-        case Escalated():
-            return escalated(approval, str(error))
-        case NotShownInFull():
-            return not_shown(approval, str(error))
-    return not_yours(approval, str(error))
 
 
 def late(approval: Approval, at: datetime | None = None) -> Words:

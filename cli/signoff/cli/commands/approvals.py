@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands import moves
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
@@ -18,64 +18,69 @@ from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Person
 
-app = typer.Typer(no_args_is_help=True, help="What waits for a person, and the answers.")
+app = typer.Typer(no_args_is_help=True, help="Approvals: list, decide, claim, reassign, ask.")
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
 As = Annotated[
-    str, typer.Option("--as", metavar="PERSON", help="Who answers: an id or address in [[people]].")
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
 ]
-Reason = Annotated[str, typer.Option(help="Why; the agent reads the reason of a rejection.")]
+Reason = Annotated[str, typer.Option(help="The reason. The agent gets the reason of a rejection.")]
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
     mine: Annotated[
-        str, typer.Option(metavar="PERSON", help="Only what waits for one person.")
+        str, typer.Option(metavar="PERSON", help="Only those that wait for this person.")
     ] = "",
     search: Annotated[
         str,
         typer.Option(
             metavar="WORDS",
-            help="Only those that have all of these words, in the id, the tool, the app, the "
-            "requester, the hint or the arguments.",
+            help="Only those with all these words in id, tool, app, requester, hint or arguments.",
         ),
     ] = "",
     state: Annotated[
         Standing | None,
-        typer.Option(help="Only those that stand so; `free`, `claimed` and `question` wait."),
+        typer.Option(
+            help="Only those in this state; `free`, `claimed` and `question` are pending."
+        ),
     ] = None,
-    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of a queue.")] = "",
-    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of a tool.")] = "",
-    agent: Annotated[str, typer.Option("--app", metavar="APP", help="Only those of an app.")] = "",
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of this queue.")] = "",
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of this tool.")] = "",
+    agent: Annotated[
+        str, typer.Option("--app", metavar="APP", help="Only those of this app.")
+    ] = "",
     person: Annotated[
         str,
         typer.Option(
-            metavar="PERSON", help="Only what somebody asks for, is asked about, or has decided."
+            metavar="PERSON",
+            help="Only those that this person requested, is asked about or has decided.",
         ),
     ] = "",
     due: Annotated[
-        Due | None, typer.Option(help="Only those whose level has ended, or does so soon.")
+        Due | None, typer.Option(help="Only those whose level is overdue or ends within this time.")
     ] = None,
     sort: Annotated[
-        Sort | None, typer.Option(help="What comes first; `due` is only of those that wait.")
+        Sort | None, typer.Option(help="The order; `due` is only for pending ones.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the approvals that wait, the next due first; with --all or --state the newest first."""
+    """List pending approvals, the next due first; with --all or --state the newest first."""
     if everything and mine:
         raise typer.BadParameter("--all and --mine exclude each other")
     usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
     order = sort or usual
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
         from signoff.core.approvals.search import Search  # noqa: PLC0415
 
@@ -89,8 +94,8 @@ def list_(
             due=due,
         )
         # Who is away by now, and whose turn it is, says on whom it waits.
-        await desk.look()
-        ledger, directory = desk.ledger, desk.directory
+        await decisions.roster.refresh()
+        ledger, directory = decisions.ledger, decisions.directory
         now = await ledger.now()
         of = person_of(directory, mine).id if mine else ""
         index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
@@ -106,80 +111,85 @@ def list_(
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)
 
         found = await listing.part(listed, keep, before=None, limit=limit, most=sys.maxsize)
-        _write_list(desk, found.found, now if found.found else None, as_json=as_json)
+        _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
 def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
-    """Show one approval: the card, who is asked, and what happened when."""
+    """Show an approval: the card, the approvers and the timeline."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich and the domain
 
-        approval = await desk.ledger.approval(approval_id)
-        events = await desk.ledger.history(approval_id)
+        approval = await decisions.ledger.approval(approval_id)
+        events = await decisions.ledger.history(approval_id)
         if as_json:
             write_json(shows.as_json(approval, events))
         else:
-            shows.print_approval(shows.console(), approval, desk.directory, events)
+            shows.print_approval(shows.console(), approval, decisions.directory, events)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
 def approve(
     ctx: typer.Context,
-    approval_ids: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="The id, or several of them.")
-    ],
+    approval_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="One or more ids.")],
     *,
     person: As,
     reason: Reason = "",
     value: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A value for the tool; may be given several times."),
+        typer.Option(metavar="KEY=VALUE", help="A value for the tool; can be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Approve, as somebody who is asked.
+    """Approve as an approver.
 
-    Of several each is decided by itself: one that is refused keeps none of the others.
+    Several approvals are decided separately; one refusal does not block the rest.
     """
     entries, ids = _entries(value or ()), list(dict.fromkeys(approval_ids))
     if entries and len(ids) > 1:
         raise typer.BadParameter("--value is for one approval: give its id alone")
 
-    async def work(desk: Desk) -> list[SignoffError]:
-        who = person_of(desk.directory, person)
+    async def work(decisions: Decisions) -> list[SignoffError]:
+        who = person_of(decisions.directory, person)
         if len(ids) == 1:
-            done = await _approved(desk, ids[0], who, reason, entries)
-            _write_outcome(desk, done, as_json=as_json)
+            done = await _approved(decisions, ids[0], who, reason, entries)
+            _write_outcome(decisions, done, as_json=as_json)
             return []
-        return await _approved_each(desk, ids, who, reason, as_json=as_json)
+        return await _approved_each(decisions, ids, who, reason, as_json=as_json)
 
-    if with_desk(ctx, work, rings=True):
+    if with_decisions(ctx, work, rings=True):
         raise typer.Exit(1)
 
 
 async def _approved(
-    desk: Desk, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
+    decisions: Decisions, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
 ) -> Approval:
+    from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415 -- the domain
     from signoff.core.payloads.payload import parse_values  # noqa: PLC0415
 
+    actor = Actor(who, moves.CHANNEL)
     values: dict[str, JsonValue] | None = None
     try:
         if entries:
-            template = (await desk.ledger.approval(approval_id)).template
-            values = parse_values(template, entries)
-        return await desk.approve(approval_id, who, channel="cli", reason=reason, values=values)
+            template = (await decisions.ledger.approval(approval_id)).template
+            try:
+                values = parse_values(template, entries)
+            except PayloadError as error:
+                await decisions.refuse(approval_id, error, actor, wanted=Approve.name)
+                raise
+        move = Approve(values=values, reason=reason)
+        return (await decisions.take(approval_id, move, actor)).approval_or_raise()
     except PayloadError as error:
         raise _with_example(error) from error
 
 
 async def _approved_each(
-    desk: Desk, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
+    decisions: Decisions, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
 ) -> list[SignoffError]:
     """Approve one after the other, say what became of each, and return what was refused."""
     from signoff.cli.commands import show as shows  # noqa: PLC0415
@@ -187,7 +197,7 @@ async def _approved_each(
     refused, written = list[SignoffError](), list[dict[str, Any]]()
     for approval_id in ids:
         try:
-            done = await _approved(desk, approval_id, who, reason, {})
+            done = await _approved(decisions, approval_id, who, reason, {})
         except ApprovalError as error:
             refused.append(error)
             written.append({"id": approval_id, "error": str(error)})
@@ -196,7 +206,7 @@ async def _approved_each(
             continue
         written.append(shows.as_json(done))
         if not as_json:
-            _write_outcome(desk, done, as_json=False)
+            _write_outcome(decisions, done, as_json=False)
     if as_json:
         write_json(written)
     return refused
@@ -211,14 +221,16 @@ def reject(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Reject, as somebody who is asked."""
+    """Reject as an approver."""
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person)
-        done = await desk.reject(approval_id, who, channel="cli", reason=reason)
-        _write_outcome(desk, done, as_json=as_json)
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Reject  # noqa: PLC0415 -- the domain
 
-    with_desk(ctx, work, rings=True)
+        actor = moves.actor_of(decisions.directory, person)
+        outcome = await decisions.take(approval_id, Reject(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
 
 
 @app.command()
@@ -226,25 +238,30 @@ def withdraw(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    reason: Annotated[str, typer.Option(help="Why the question is taken back.")],
+    reason: Annotated[str, typer.Option(help="The reason.")],
     person: Annotated[
         str,
-        typer.Option("--as", metavar="PERSON", help="The requester; without it you take it back."),
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The requester. Without it you withdraw it as the operator.",
+        ),
     ] = "",
-    by: Annotated[str, typer.Option(help="Who takes it back, for the audit.")] = "",
+    by: Annotated[str, typer.Option(help="Who withdraws it, for the audit log.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Take a question back; the agent is told that the call was not approved."""
+    """Withdraw a request. The agent is told that the call was not approved."""
     if person and by:
         raise typer.BadParameter("--as and --by exclude each other")
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person) if person else None
-        name = who.id if who is not None else by or moves.operator()
-        done = await desk.withdraw(approval_id, by=name, reason=reason, requester=who)
-        _write_outcome(desk, done, as_json=as_json)
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Withdraw  # noqa: PLC0415 -- the domain
 
-    with_desk(ctx, work, rings=True)
+        actor = moves.actor_of(decisions.directory, person, by=by)
+        outcome = await decisions.take(approval_id, Withdraw(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
 
 
 moves.register(app)
@@ -269,7 +286,9 @@ def _with_example(error: PayloadError) -> PayloadError:
     return PayloadError(f"{error}{hint}", key=error.key, read=error.read, example=error.example)
 
 
-def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: bool) -> None:
+def _write_list(
+    decisions: Decisions, found: Sequence[Approval], now: object, *, as_json: bool
+) -> None:
     from datetime import datetime  # noqa: PLC0415
 
     from signoff.cli.commands import show as shows  # noqa: PLC0415
@@ -277,13 +296,13 @@ def _write_list(desk: Desk, found: Sequence[Approval], now: object, *, as_json: 
     if as_json:
         write_json([shows.as_json(one) for one in found])
     elif isinstance(now, datetime):
-        turns = desk.turns.known
-        shows.console().print(shows.approvals_table(found, desk.directory, now, turns=turns))
+        turns = decisions.roster.turns.known
+        shows.console().print(shows.approvals_table(found, decisions.directory, now, turns=turns))
     else:
-        say("Nothing waits.")
+        say("No pending approvals.")
 
 
-def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
+def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
     from signoff.cli.commands import show as shows  # noqa: PLC0415
     from signoff.core.cards.card import progress  # noqa: PLC0415
 
@@ -291,6 +310,6 @@ def _write_outcome(desk: Desk, done: Approval, *, as_json: bool) -> None:
         write_json(shows.as_json(done))
     else:
         # An answer that has not ended it was recorded all the same.
-        so_far = progress(done, desk.directory)
-        said = f"recorded; {so_far}" if so_far else done.outcome(desk.directory)
+        so_far = progress(done, decisions.directory)
+        said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
         say(f"{done.id}: {said}.")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import hand_on, say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 _PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
 
-app = typer.Typer(no_args_is_help=True, help="The record of everything that happened.")
+app = typer.Typer(no_args_is_help=True, help="The audit log.")
 
 
 @app.command()
@@ -24,24 +24,22 @@ def verify(
     ctx: typer.Context,
     *,
     head: Annotated[
-        str, typer.Option(help="A head that was noted earlier, which must be in the chain.")
+        str, typer.Option(help="A head that was stored earlier, which must be in the chain.")
     ] = "",
     file: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="An export, from its first line; needs no Redis."
-        ),
+        typer.Option(exists=True, dir_okay=False, help="A complete export; needs no Redis."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Walk the chain from the first entry to the last; note the head that this prints."""
+    """Verify the chain from the first entry to the last, and print its head."""
 
-    async def work(desk: Desk) -> tuple[int, str]:
+    async def work(decisions: Decisions) -> tuple[int, str]:
         from signoff.broker.ledger import audit  # noqa: PLC0415
 
-        return await audit.verify(desk.ledger.store, expect_head=head)
+        return await audit.verify(decisions.ledger.store, expect_head=head)
 
-    count, last = _verified(file, head) if file is not None else with_desk(ctx, work)
+    count, last = _verified(file, head) if file is not None else with_decisions(ctx, work)
     if as_json:
         write_json({"entries": count, "head": last})
     else:
@@ -53,24 +51,26 @@ def export(
     ctx: typer.Context,
     *,
     subject: Annotated[
-        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+        str, typer.Option("--of", metavar="ID", help="Only events of this approval or run.")
     ] = "",
     after: Annotated[
-        str, typer.Option(metavar="ID", help="Only what comes behind the line with this id.")
+        str, typer.Option(metavar="ID", help="Only entries after the one with this id.")
     ] = "",
 ) -> None:
-    """Write every entry as a line of JSON, the oldest first."""
+    """Print every entry as a line of JSON, the oldest first."""
     if after and not _PLACE.fullmatch(after):
         raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import audit  # noqa: PLC0415
 
-        run = await desk.ledger.run_of(subject) if subject else ""
-        async for line in audit.lines(desk.ledger.store, subject=subject, run=run, after=after):
+        run = await decisions.ledger.run_of(subject) if subject else ""
+        async for line in audit.lines(
+            decisions.ledger.store, subject=subject, run=run, after=after
+        ):
             hand_on(line)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 def _verified(file: Path, head: str) -> tuple[int, str]:

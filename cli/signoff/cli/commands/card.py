@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Directory
@@ -28,11 +28,11 @@ def card(
         str, typer.Option("--for", metavar="FORM", help="slack, email or text.")
     ] = "text",
     sample: Annotated[
-        bool, typer.Option("--sample", help="Made-up approvals, one of each kind.")
+        bool, typer.Option("--sample", help="Use sample approvals, one of each kind.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print a card exactly as it would be sent; only the secret token of a mail is another.
+    """Print a card exactly as it would be sent, except for the reply token of a mail.
 
     Nothing is sent. A sample needs no Redis.
     """
@@ -47,16 +47,16 @@ def card(
         _write_samples(settings, form, as_json=as_json)
         return
 
-    async def work(desk: Desk) -> None:
-        approval = await desk.ledger.approval(approval_id)
-        now = await desk.ledger.now()
-        text, body = _formed(settings, approval, desk.directory, form, now)
+    async def work(decisions: Decisions) -> None:
+        approval = await decisions.ledger.approval(approval_id)
+        now = await decisions.ledger.now()
+        text, body = _formed(settings, approval, decisions.directory, form, now)
         if as_json:
             write_json(body)
         else:
             say(text)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 def _write_samples(settings: Settings, form: str, *, as_json: bool) -> None:

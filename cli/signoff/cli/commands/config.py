@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="The settings.")
 
 @app.command()
 def check(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """Say everything that is wrong with the settings, where, and what to do."""
+    """Check the settings: print each error, its place and how to fix it."""
     from signoff.cli.config.check import check as faults_in  # noqa: PLC0415
     from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
 
@@ -43,7 +43,7 @@ def check(ctx: typer.Context, *, as_json: Json = False) -> None:
 
 @app.command()
 def schema() -> None:
-    """Write the JSON schema of signoff.toml, for editors."""
+    """Print the JSON schema of signoff.toml, for editors."""
     from signoff.cli.config.settings import Settings  # noqa: PLC0415
 
     dialect = "https://json-schema.org/draft/2020-12/schema"
@@ -52,7 +52,7 @@ def schema() -> None:
 
 @app.command()
 def show(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """Show the settings in force, from file, environment and defaults, without secrets."""
+    """Print the effective settings from file, environment and defaults, without secrets."""
     from signoff.cli.log import hide_passwords  # noqa: PLC0415
 
     settings = settings_of(ctx)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """Look at settings, Redis, broker, mail server, agents and processes; no mail is sent."""
+    """Check settings, Redis, broker, mail server, agents and processes. No mail is sent."""
     from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
     from signoff.cli.doctor.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery, and mail
 

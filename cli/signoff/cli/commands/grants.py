@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.moves import length_of
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.moves import CHANNEL, length_of
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.people import Directory
     from signoff.core.grants.grant import Grant
@@ -31,7 +31,7 @@ GrantId = Annotated[
 def give(
     ctx: typer.Context,
     approval_id: Annotated[
-        str, typer.Argument(metavar="APPROVAL", help="The call; one that waits is approved.")
+        str, typer.Argument(metavar="APPROVAL", help="The approval. A pending one is approved.")
     ],
     *,
     length: Annotated[
@@ -39,36 +39,35 @@ def give(
     ],
     uses: Annotated[
         int | None,
-        typer.Option(min=1, help="How many more calls; else as many as the policy allows."),
+        typer.Option(min=1, help="How many further calls. The default is the policy's maximum."),
     ] = None,
     person: Annotated[
         str,
-        typer.Option("--as", metavar="PERSON", help="Who gives it; else whoever has approved."),
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The giver. The default is the person who approved the call.",
+        ),
     ] = "",
     limit: Annotated[
-        str, typer.Option(metavar="CEL", help="Cover less: 'args.amount <= 100'.")
+        str, typer.Option(metavar="CEL", help="A narrower limit: 'args.amount <= 100'.")
     ] = "",
     reason: Annotated[str, typer.Option(help="Why.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Approve a call, and calls like it for a while."""
+    """Approve a call, and similar calls for a while."""
     span = length_of(length)
 
-    async def work(desk: Desk) -> Grant:
-        from signoff.broker.grants import Grants  # noqa: PLC0415 -- redis takes a while to import
+    async def work(decisions: Decisions) -> Grant:
+        from signoff.core.approvals.moves import Actor  # noqa: PLC0415 -- the domain
+        from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415
 
-        who = person or _approver(await desk.ledger.approval(approval_id))
-        return await Grants(desk).give(
-            approval_id,
-            person_of(desk.directory, who),
-            channel="cli",
-            span=span,
-            uses=uses,
-            limit=limit,
-            reason=reason,
-        )
+        who = person or _approver(await decisions.ledger.approval(approval_id))
+        move = GiveGrant(span=span, uses=uses, limit=limit, reason=reason)
+        actor = Actor(person_of(decisions.directory, who), CHANNEL)
+        return (await decisions.take(approval_id, move, actor)).grant_or_raise()
 
-    done = with_desk(ctx, work, rings=True)
+    done = with_decisions(ctx, work, rings=True)
     if as_json:
         write_json(done.model_dump(mode="json"))
         return
@@ -84,48 +83,48 @@ def give(
 def list_(
     ctx: typer.Context,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the grants, the latest first."""
+    """List grants, the latest first."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
 
-        now = await desk.ledger.now()
-        given = await Grants(desk).all()
+        now = await decisions.ledger.now()
+        given = await Grants(decisions.ledger).all()
         found = [one for one in given if everything or one.state(now) == "open"][:limit]
         if as_json:
             write_json([_json(one, now) for one in found])
         elif found:
-            _print_list(found, desk.directory, now)
+            _print_list(found, decisions.directory, now)
         else:
-            say("There are no grants." if everything else "No grant is open.")
+            say("There are no grants." if everything else "There are no open grants.")
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
 def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> None:
-    """Show one grant: what it covers, and what it has decided."""
+    """Show a grant: what it covers, and what it has decided."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
 
-        grants = Grants(desk)
+        grants = Grants(decisions.ledger)
         grant = await grants.get(grant_id)
         used = await grants.uses(grant)
-        now = await desk.ledger.now()
+        now = await decisions.ledger.now()
         if as_json:
             uses = [
                 {"approval": one.id, "run": one.origin.run, "args": one.call.args} for one in used
             ]
             write_json({**_json(grant, now), "decided": uses})
         else:
-            _print(grant, used, desk.directory, now)
+            _print(grant, used, decisions.directory, now)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -133,19 +132,21 @@ def revoke(
     ctx: typer.Context,
     grant_id: GrantId,
     *,
-    reason: Annotated[str, typer.Option(help="Why; it stands in the audit.")],
-    by: Annotated[str, typer.Option(help="Who does it; else who is logged in.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Take a grant back, at once: it decides nothing any more."""
+    """Revoke a grant at once."""
     who = by or f"{getpass.getuser()} (cli)"
 
-    async def work(desk: Desk) -> Grant:
-        from signoff.broker.grants import Grants  # noqa: PLC0415
+    async def work(decisions: Decisions) -> Grant:
+        from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415 -- the domain
+        from signoff.core.approvals.moves import Actor  # noqa: PLC0415
 
-        return await Grants(desk).revoke(grant_id, by=who, why=reason)
+        actor = Actor(Operator(name=who), CHANNEL)
+        return (await decisions.revoke(grant_id, reason, actor)).grant_or_raise()
 
-    done = with_desk(ctx, work)
+    done = with_decisions(ctx, work)
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:

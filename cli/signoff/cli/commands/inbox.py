@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
 app = typer.Typer(no_args_is_help=True, help="The inbox page.")
 
@@ -34,11 +34,11 @@ def link(
     *,
     as_json: Json = False,
 ) -> None:
-    """Print a link that signs somebody in to the page of this machine, once, for ten minutes.
+    """Print a link that signs a person in to the page on this machine, once, for ten minutes.
 
-    It is for development: it works only where the page's url is on this machine.
+    For development: it works only if the page's url is on this machine.
     """
-    from signoff.channels.email.servers import is_loopback  # noqa: PLC0415 -- with the settings
+    from signoff.core.base.networks import is_loopback  # noqa: PLC0415 -- with the settings
 
     settings = settings_of(ctx)
     url = settings.inbox.url
@@ -54,16 +54,16 @@ def link(
             key="inbox.url",
         )
 
-    async def work(desk: Desk) -> str:
+    async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.links import make_link  # noqa: PLC0415 -- redis
         from signoff.channels.inbox.auth.sessions import How  # noqa: PLC0415
         from signoff.channels.inbox.settings import ROOT  # noqa: PLC0415
 
-        who = person_of(desk.directory, person)
-        path, _ = await make_link(desk.ledger, who.id, how=How.LOCAL, to=f"{ROOT}/")
+        who = person_of(decisions.directory, person)
+        path, _ = await make_link(decisions.ledger, who.id, how=How.LOCAL, to=f"{ROOT}/")
         return path
 
-    address = f"{url}{with_desk(ctx, work)}"
+    address = f"{url}{with_decisions(ctx, work)}"
     if as_json:
         write_json({"person": person, "link": address})
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from signoff.channels.email.inbound.readers import Readers
     from signoff.core.replies.text import ReplyContext
 
-app = typer.Typer(no_args_is_help=True, help="Mail that came in.")
+app = typer.Typer(no_args_is_help=True, help="Incoming mail.")
 app.add_typer(quarantine.app, name="quarantine")
 
 
@@ -31,31 +31,34 @@ app.add_typer(quarantine.app, name="quarantine")
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help="Saved messages; - is standard input."),
+        typer.Argument(metavar="FILE…", help="Saved mails; - is standard input."),
     ],
     *,
     text: Annotated[
-        bool, typer.Option("--text", help="They are plain text, without a mail's header.")
+        bool, typer.Option("--text", help="The files are plain text, not mails.")
     ] = False,
     template: Annotated[
         str,
-        typer.Option(metavar="JSON", help="What the request asked for, as '{\"days\": 0}'."),
+        typer.Option(metavar="JSON", help="The template of the request: '{\"days\": 0}'."),
     ] = "",
     server: Annotated[
         str,
         typer.Option(
-            "--authserv-id", help="Your mail server, whose results on top of a mail are believed."
+            "--authserv-id",
+            help="Your mail server's name, whose Authentication-Results are believed.",
         ),
     ] = "",
     dns: Annotated[
-        bool, typer.Option("--dns", help="Verify signatures, with keys from the DNS.")
+        bool, typer.Option("--dns", help="Verify signatures with keys from the DNS.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
-    """Say how saved replies are read, and why one was not understood; nothing is decided.
+    """Explain how saved replies are read, and why one was not understood. Nothing is decided.
 
-    It needs no settings and no Redis, and without --dns it asks nobody. Messages are read with the
-    limits of the intake. It ends with 1 if a file could not be read.
+    It needs no settings and no Redis, and no network without --dns. The same limits apply as for
+    incoming mail. The exit code is 1 if a file cannot be read.
     """
     looking = _Looking(_context(template), text=text, server=server, dns=dns)
     if asyncio.run(_explain_all(files, looking, as_json=as_json)):

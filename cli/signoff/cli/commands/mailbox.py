@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
 
 app = typer.Typer(
-    no_args_is_help=True, help="A mailbox for development: it takes all mail and keeps it."
+    no_args_is_help=True, help="A development mailbox that accepts and keeps all mail."
 )
 
 USUAL_PORT = 2525
-Number = Annotated[
-    str, typer.Argument(metavar="NUMBER", help="Its number in the list, or 'last' for the latest.")
-]
+Number = Annotated[str, typer.Argument(metavar="NUMBER", help="Its number in the list, or 'last'.")]
 
 
 def folder_of(settings: Settings) -> Path:
@@ -42,10 +40,10 @@ def serve(
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0 lets the system choose.")
+        int, typer.Option(min=0, max=65535, help="The port; 0 lets the system choose.")
     ] = USUAL_PORT,
 ) -> None:
-    """Take all mail, until it is told to stop."""
+    """Run the mailbox until it is stopped."""
     from signoff.cli import log  # noqa: PLC0415
 
     drop_foreign_secrets(MAILBOX)
@@ -57,7 +55,7 @@ def serve(
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the mail that came, the oldest first."""
+    """List the mails, the oldest first."""
     from signoff.cli.commands import show as shows  # noqa: PLC0415
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
@@ -77,7 +75,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
 @app.command()
 def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
-    """Show one mail, as text."""
+    """Show a mail as text."""
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
     from signoff.core.cards.card import shown  # noqa: PLC0415
 
@@ -96,13 +94,16 @@ def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
 def reply(
     ctx: typer.Context,
     number: Number,
-    text: Annotated[str, typer.Argument(help="What to write above the quotation.")],
+    text: Annotated[str, typer.Argument(help="The text above the quotation.")],
     *,
     sender: Annotated[
-        str, typer.Option("--as", metavar="ADDRESS", help="Who replies; else who got the mail.")
+        str,
+        typer.Option(
+            "--as", metavar="ADDRESS", help="The sender. The default is the recipient of the mail."
+        ),
     ] = "",
 ) -> None:
-    """Answer one mail as a mail program would, by SMTP to [email.inbound]."""
+    """Reply to a mail like a mail program, by SMTP to [email.inbound]."""
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
     settings = settings_of(ctx)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.collaboration import Along, Handling
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
-    from signoff.core.approvals.collaboration import Who
+    from signoff.core.approvals.moves import Actor, Move
     from signoff.core.directory.people import Directory
 
+CHANNEL: Final = "cli"
+
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; quote it.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text; quote it.")]
 As = Annotated[
-    str, typer.Option("--as", metavar="PERSON", help="Who: an id or address in [[people]].")
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
 ]
 MaybeAs = Annotated[
     str,
-    typer.Option("--as", metavar="PERSON", help="Who; without it you do, as whoever runs Signoff."),
+    typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
 ]
 Reason = Annotated[str, typer.Option(help="Why.")]
 
@@ -58,16 +60,18 @@ def claim(
         typer.Option(
             "--for",
             metavar="DURATION",
-            help="How long: 30m, a day at most; else as the queue says.",
+            help="How long: 30m, at most a day. The default is the queue's.",
         ),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Reserve the decision for somebody who is asked, for a while."""
+    """Reserve the decision for one approver for a while."""
     span = length_of(length) if length else None
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.claim(approval_id, person_of(desk.directory, person), length=span)
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
+
+        return moves.Claim(length=span), actor_of(decisions.directory, person)
 
     def said(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.show import moment  # noqa: PLC0415
@@ -78,7 +82,7 @@ def claim(
         name = by.shown if by else done.claimed.by
         return f"claimed by {name} until {moment(done.claimed.until)}"
 
-    _make(ctx, move, said, as_json=as_json)
+    _make(ctx, approval_id, want, said, as_json=as_json)
 
 
 def release(
@@ -89,61 +93,64 @@ def release(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Give a claim back, so that all who are asked may decide again."""
+    """Release a claim, so that all approvers can decide again."""
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.release(approval_id, _who(desk, person), reason=reason)
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
 
-    _make(ctx, move, lambda _, __: "released", as_json=as_json)
+        return moves.Release(reason=reason), actor_of(decisions.directory, person)
+
+    _make(ctx, approval_id, want, lambda _, __: "released", as_json=as_json)
 
 
 def reassign(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    to: Annotated[str, typer.Option(metavar="PERSON", help="Who decides from now on.")],
+    to: Annotated[str, typer.Option(metavar="PERSON", help="The new approver.")],
     reason: Reason,
     of: Annotated[
-        str, typer.Option("--from", metavar="PERSON", help="Whose place; without it, of --as.")
+        str, typer.Option("--from", metavar="PERSON", help="Whose seat. The default is --as.")
     ] = "",
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Give the place of somebody who is asked to another person, who gets a card."""
+    """Reassign an approver's seat to another person, who gets a card."""
     if not of and not person:
         raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.reassign(
-            approval_id,
-            _who(desk, person),
-            of=person_of(desk.directory, of or person),
-            to=person_of(desk.directory, to),
-            reason=reason,
-            along=_along(person),
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        directory = decisions.directory
+        move = moves.Reassign(
+            of=person_of(directory, of or person), to=person_of(directory, to), reason=reason
         )
+        return move, actor_of(directory, person)
 
     def said(done: Approval, directory: Directory) -> str:
         who = directory.get(done.handovers[-1].to)
         return f"{who.shown if who else done.handovers[-1].to} decides it now"
 
-    _make(ctx, move, said, as_json=as_json)
+    _make(ctx, approval_id, want, said, as_json=as_json)
 
 
 def remind(
     ctx: typer.Context, approval_id: ApprovalId, *, person: MaybeAs = "", as_json: Json = False
 ) -> None:
-    """Remind those whose answer is awaited, at most once an hour."""
+    """Remind approvers who have not answered, at most once an hour."""
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.remind(approval_id, _who(desk, person))
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.Remind(), actor_of(decisions.directory, person)
 
     def said(done: Approval, directory: Directory) -> str:
         found = (directory.get(one) for one in done.ballot.awaited)
         names = ", ".join(one.shown for one in found if one is not None)
         return f"{names} will be reminded"
 
-    _make(ctx, move, said, as_json=as_json)
+    _make(ctx, approval_id, want, said, as_json=as_json)
 
 
 def ask(
@@ -154,16 +161,18 @@ def ask(
     person: As,
     as_json: Json = False,
 ) -> None:
-    """Put a question to the requester; the answer stands on the card."""
+    """Ask the requester a question. The answer appears on the card."""
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.ask_back(approval_id, person_of(desk.directory, person), text=text)
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.AskBack(text=text), actor_of(decisions.directory, person)
 
     def said(done: Approval, directory: Directory) -> str:
         requester = directory.find(done.origin.user)
         return f"{requester.shown if requester else done.origin.user} is asked"
 
-    _make(ctx, move, said, as_json=as_json)
+    _make(ctx, approval_id, want, said, as_json=as_json)
 
 
 def comment(
@@ -174,41 +183,43 @@ def comment(
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Say something for all who see the card; of the requester it is the answer to a question."""
+    """Comment on the card. The requester's comment answers an open question."""
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
+    def want(decisions: Decisions, seen: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
         from signoff.core.directory.people import Person  # noqa: PLC0415
 
-        who = _who(desk, person)
-        approval = await desk.ledger.approval(approval_id)
-        if isinstance(who, Person) and approval.is_requester(who, desk.directory):
-            return await handling.answer_back(approval_id, who, text=text)
-        return await handling.comment(approval_id, who, text=text)
+        actor = actor_of(decisions.directory, person)
+        if isinstance(actor.who, Person) and seen.is_requester(actor.who, decisions.directory):
+            return moves.AnswerBack(text=text), actor
+        return moves.Comment(text=text), actor
 
-    _make(ctx, move, lambda _, __: "the comment stands on the card", as_json=as_json)
+    _make(ctx, approval_id, want, lambda _, __: "the comment stands on the card", as_json=as_json)
 
 
 def extend(
     ctx: typer.Context,
     approval_id: ApprovalId,
     *,
-    by: Annotated[str, typer.Option(metavar="DURATION", help="How much: 30m, 4h, 1d.")],
+    by: Annotated[str, typer.Option(metavar="DURATION", help="By how much: 30m, 4h, 1d.")],
     reason: Reason,
     person: MaybeAs = "",
     as_json: Json = False,
 ) -> None:
-    """Move the deadline, by at most as long as the policy gave."""
+    """Extend the deadline, by at most the level's original length."""
     span = length_of(by)
 
-    async def move(desk: Desk, handling: Handling) -> Approval:
-        return await handling.extend(approval_id, _who(desk, person), by=span, reason=reason)
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.Extend(by=span, reason=reason), actor_of(decisions.directory, person)
 
     def said(done: Approval, _: Directory) -> str:
         from signoff.cli.commands.show import moment  # noqa: PLC0415
 
         return f"open until {moment(done.deadline)}"
 
-    _make(ctx, move, said, as_json=as_json)
+    _make(ctx, approval_id, want, said, as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:
@@ -222,35 +233,44 @@ def operator() -> str:
     return f"{getpass.getuser()} (cli)"
 
 
-def _along(person: str) -> Along:
-    """Return how well it is known who moves: as somebody else, not better than by an account."""
-    from signoff.broker.collaboration import Along  # noqa: PLC0415 -- redis takes a while
-    from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
+    """Return who makes a move at the terminal.
 
-    return Along(assurance=Assurance.ACCOUNT if person else Assurance.TERMINAL)
+    Args:
+        directory: The people.
+        person: As whom; "" for whoever sits there, who runs Signoff.
+        by: What stands in the audit instead of the name of whoever sits there.
 
-
-def _who(desk: Desk, person: str) -> Who:
+    Raises:
+        ConfigError: There is nobody of this name.
+    """
     from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
+    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
 
-    return person_of(desk.directory, person) if person else Operator(name=operator())
+    if person:
+        # As somebody else, it is not better known who moves than by an account.
+        return Actor(person_of(directory, person), CHANNEL)
+    return Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
 
 
 def _make(
     ctx: typer.Context,
-    move: Callable[[Desk, Handling], Awaitable[Approval]],
+    approval_id: str,
+    want: Callable[[Decisions, Approval], tuple[Move, Actor]],
     said: Callable[[Approval, Directory], str],
     *,
     as_json: bool,
 ) -> None:
-    async def work(desk: Desk) -> None:
-        from signoff.broker.collaboration import Handling  # noqa: PLC0415 -- redis takes a while
+    async def work(decisions: Decisions) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        done = await move(desk, Handling(desk))
+        seen = await decisions.ledger.approval(approval_id)
+        outcome = await decisions.take(approval_id, *want(decisions, seen))
+        done = outcome.approval_or_raise()
         if as_json:
             write_json(shows.as_json(done))
         else:
-            say(f"{done.id}: {said(done, desk.directory)}.")
+            say(f"{done.id}: {said(done, decisions.directory)}.")
 
-    with_desk(ctx, work, rings=True)
+    with_decisions(ctx, work, rings=True)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.channels.inbox.auth.factors import Factors
     from signoff.channels.inbox.settings import InboxSettings
     from signoff.core.directory.hours import Absence
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The people, when they are away, and the second factors with which they sign in.",
+    help="People, their absences and their second factors.",
 )
 
 Who = Annotated[
@@ -31,15 +31,15 @@ Who = Annotated[
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the people, who of them is away, and whether they are enrolled for the inbox page."""
+    """List people, their absences, and whether they are enrolled for the inbox page."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
-        found = set(await enrolled(desk.ledger))
-        now = await desk.ledger.now()
-        directory = await desk.people.directory()
+        found = set(await enrolled(decisions.ledger))
+        now = await decisions.ledger.now()
+        directory = await decisions.people.directory()
         away = {one.id: one.absence(now) for one in directory}
         if as_json:
             write_json(
@@ -59,7 +59,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         shows.console().print(made)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -69,38 +69,36 @@ def away(
     *,
     until: Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, YYYY-MM-DD.")],
     start: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="The first day; today where not given.")
+        str, typer.Option("--from", metavar="DAY", help="The first day. The default is today.")
     ] = "",
     delegate: Annotated[
         str,
-        typer.Option(
-            "--delegate", metavar="PERSON", help="Who decides instead; nobody where not given."
-        ),
+        typer.Option("--delegate", metavar="PERSON", help="The delegate. The default is nobody."),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Say that somebody is away, in whole days where they work. It takes effect at once.
+    """Set an absence, in whole days of the person's time zone. It takes effect at once.
 
-    What they are asked from now on goes to the delegate; what they have been asked stays with them.
+    New requests go to the delegate. Requests that the person already has stay with them.
     """
 
-    async def work(desk: Desk) -> Absence:
-        from signoff.core.approvals.two_step import Assurance  # noqa: PLC0415
+    async def work(decisions: Decisions) -> Absence:
+        from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
         from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
 
-        who = person_of(desk.directory, person)
-        stands_in = person_of(desk.directory, delegate).id if delegate else ""
-        first = _day(start, "--from") if start else who.day(await desk.ledger.now())
+        who = person_of(decisions.directory, person)
+        stands_in = person_of(decisions.directory, delegate).id if delegate else ""
+        first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
         last = _day(until, "--until")
         if last < first:
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await desk.people.leave(
+        return await decisions.people.leave(
             who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
         )
 
-    absence = with_desk(ctx, work)
+    absence = with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, **absence.model_dump(mode="json")})
     else:
@@ -109,16 +107,16 @@ def away(
 
 @app.command()
 def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Say that somebody is back, also where the settings say otherwise. It takes effect at once.
+    """End an absence, also one in the settings. It takes effect at once.
 
-    Absences that have not begun yet stay.
+    Later absences stay.
     """
 
-    async def work(desk: Desk) -> None:
-        who = person_of(desk.directory, person)
-        await desk.people.come_back(who, by=_operator(), more={"channel": "cli"})
+    async def work(decisions: Decisions) -> None:
+        who = person_of(decisions.directory, person)
+        await decisions.people.come_back(who, by=_operator(), more={"channel": "cli"})
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "away_now": False})
     else:
@@ -133,20 +131,18 @@ def enroll(
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Make a new secret; the old one is void, and so are all passkeys."
+            "--replace", help="Create a new secret. The old one and all passkeys become invalid."
         ),
     ] = False,
     passkey: Annotated[
         bool,
-        typer.Option(
-            "--passkey", help="Let them add a passkey instead: prints a one-time code for that."
-        ),
+        typer.Option("--passkey", help="Print a one-time code for adding a passkey instead."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Give somebody a second factor: prints its secret once, to be scanned by an authenticator app.
+    """Enrol a person: print the secret of a second factor once, for an authenticator app.
 
-    Whoever has the secret can make the codes. Show it to that person alone.
+    Anybody who has the secret can create the codes. Show it only to that person.
     """
     settings = settings_of(ctx)
     if not settings.inbox.url:
@@ -159,14 +155,14 @@ def enroll(
         _invite(ctx, settings.inbox, person, as_json=as_json)
         return
 
-    async def work(desk: Desk) -> str:
+    async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
 
-        factors: Factors = Factors(desk.ledger, settings.inbox.secret_key)
-        who = person_of(desk.directory, person)
+        factors: Factors = Factors(decisions.ledger, settings.inbox.secret_key)
+        who = person_of(decisions.directory, person)
         return await factors.enroll(who, by=_operator(), replace=replace)
 
-    uri = with_desk(ctx, work)
+    uri = with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "uri": uri})
         return
@@ -183,13 +179,13 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
             f"Passkeys belong to the name of a host, and {inbox.url} has none.", key="inbox.url"
         )
 
-    async def work(desk: Desk) -> str:
+    async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.passkey_store import invite  # noqa: PLC0415 -- redis
 
-        who = person_of(desk.directory, person)
-        return await invite(desk.ledger, who.id, by=_operator())
+        who = person_of(decisions.directory, person)
+        return await invite(decisions.ledger, who.id, by=_operator())
 
-    code, page = with_desk(ctx, work), f"{inbox.url}/inbox/security"
+    code, page = with_decisions(ctx, work), f"{inbox.url}/inbox/security"
     if as_json:
         write_json({"person": person, "code": code, "page": page})
     else:
@@ -201,44 +197,44 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
 
 @app.command()
 def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Take somebody's second factors away, passkeys included, and sign them out everywhere.
+    """Remove a person's second factors, passkeys included, and end their sessions.
 
-    PERSON may also be the id of somebody who is not in [[people]] any more.
+    PERSON can also be the id of somebody who has left [[people]].
     """
 
-    async def work(desk: Desk) -> bool:
+    async def work(decisions: Decisions) -> bool:
         from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
 
-        found = desk.directory.find(person)
-        return await take_away(desk.ledger, found.id if found else person, by=_operator())
+        found = decisions.directory.find(person)
+        return await take_away(decisions.ledger, found.id if found else person, by=_operator())
 
-    if not with_desk(ctx, work):
+    if not with_decisions(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
     if as_json:
         write_json({"person": person, "enrolled": False})
     else:
-        say(f"{person} has no second factor any more.")
+        say(f"All second factors of {person} were removed.")
 
 
 @app.command("sign-out")
 def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
-    """Sign somebody out of the inbox page, in every browser. It takes effect at once.
+    """End a person's sessions on the inbox page, in every browser. It takes effect at once.
 
-    PERSON may also be the id of somebody who is not in [[people]] any more.
+    PERSON can also be the id of somebody who has left [[people]].
     """
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
 
-        found = desk.directory.find(person)
+        found = decisions.directory.find(person)
         who = found.id if found else person
-        await sign_out_everywhere(desk.ledger, who, by=_operator())
+        await sign_out_everywhere(decisions.ledger, who, by=_operator())
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
     if as_json:
         write_json({"person": person, "signed_in": False})
     else:
-        say(f"{person} is signed out everywhere.")
+        say(f"All sessions of {person} were ended.")
 
 
 def _words(absence: Absence | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory
     from signoff.core.directory.queues import Turns
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     _Present = tuple[Directory, Turns, list[Grant]]
 
-app = typer.Typer(no_args_is_help=True, help="See what policies do, before they do it.")
+app = typer.Typer(no_args_is_help=True, help="Try policies before you use them.")
 
 Zone = Annotated[
-    str, typer.Option(metavar="ZONE", help="Where clocks show the times; this machine's if not.")
+    str, typer.Option(metavar="ZONE", help="The time zone. The default is this machine's.")
 ]
 
 
@@ -40,10 +40,10 @@ def explain(
     tool: Annotated[str, typer.Option(help="The tool that is called.")],
     arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An argument; may be given several times."),
+        typer.Option(metavar="KEY=VALUE", help="An argument; can be repeated."),
     ] = None,
     args: Annotated[str, typer.Option(metavar="JSON", help="All arguments, as JSON.")] = "",
-    user: Annotated[str, typer.Option(metavar="PERSON", help="Who asks the agent.")] = "",
+    user: Annotated[str, typer.Option(metavar="PERSON", help="The requester.")] = "",
     agent_app: Annotated[str, typer.Option("--app", help="The agent's folder.")] = "",
     agent: Annotated[str, typer.Option(help="The agent that calls the tool.")] = "",
     at: Annotated[
@@ -53,7 +53,7 @@ def explain(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="With the absences, turns and grants of this moment; needs Redis."
+            "--live", help="Use the current absences, queue turns and grants; needs Redis."
         ),
     ] = False,
     approve: Annotated[
@@ -68,7 +68,7 @@ def explain(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Print who would be asked about a call, by what channel, and all that follows.
+    """Print who would be asked about a call, on which channel, and what follows.
 
     It is what happens if nobody answers, or everybody approves. No approval is opened.
     """
@@ -79,7 +79,7 @@ def explain(
         who_approves,
     )
     from signoff.cli.config.check import require  # noqa: PLC0415
-    from signoff.core.policies.selection import NO_TURNS  # noqa: PLC0415
+    from signoff.core.routing.selection import NO_TURNS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)
@@ -88,7 +88,7 @@ def explain(
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
     nothing: _Present = (settings.everybody, NO_TURNS, [])
-    directory, turns, grants = with_desk(ctx, _present) if live else nothing
+    directory, turns, grants = with_decisions(ctx, _present) if live else nothing
 
     def made(call: dict[str, JsonValue]) -> Timeline:
         return timeline_of(
@@ -122,17 +122,19 @@ def run_cases(
     ctx: typer.Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Cases; signoff.test.toml where none is named."),
+        typer.Argument(
+            metavar="[FILE]...", help="Files with cases. The default is signoff.test.toml."
+        ),
     ] = None,
     *,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run cases: who shall be asked about which call, and what the end shall be.
+    """Run test cases: who is asked about which call, and how it ends.
 
-    The exit code is 1 where one fails, and 2 where cases cannot be read.
+    The exit code is 1 if a case fails, and 2 if a file cannot be read.
     """
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.policy_cases.cases import CASES_FILE  # noqa: PLC0415
@@ -163,23 +165,23 @@ def diff(
     *,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Other settings; those in force where not given."),
+        typer.Option(metavar="FILE", help="Other settings. The default is the current ones."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what the settings would change for what is pending; nothing is changed.
+    """Print what other settings would change for pending approvals. Nothing is changed.
 
-    An approval keeps the terms under which it was asked about, to its end. The exit code is 1
-    where terms would be others, and 0 where all would be the same.
+    An approval keeps the policy under which it was opened. The exit code is 1 if anything would
+    differ, otherwise 0.
     """
 
-    async def work(desk: Desk) -> bool:
+    async def work(decisions: Decisions) -> bool:
         from signoff.broker.absences import People  # noqa: PLC0415
         from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
         from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
 
-        pending = await desk.ledger.pending()
-        directory = await People(desk.ledger, other.everybody).directory()
+        pending = await decisions.ledger.pending()
+        directory = await People(decisions.ledger, other.everybody).directory()
         found = differences(pending, other, directory)
         if as_json:
             write_json(diff_json(found))
@@ -188,17 +190,17 @@ def diff(
         return bool(found)
 
     other = settings_of(ctx) if against is None else _other(against)
-    if with_desk(ctx, work):
+    if with_decisions(ctx, work):
         raise typer.Exit(REFUSED)
 
 
-async def _present(desk: Desk) -> _Present:
+async def _present(decisions: Decisions) -> _Present:
     """Return the people with the absences that were set, whose turn it is, and the grants."""
     from signoff.broker.grants import Grants  # noqa: PLC0415
 
-    await desk.look()
-    grants = sorted(await Grants(desk).all(), key=lambda one: one.expires_at)
-    return desk.directory, desk.turns.known, grants
+    await decisions.roster.refresh()
+    grants = sorted(await Grants(decisions.ledger).all(), key=lambda one: one.expires_at)
+    return decisions.directory, decisions.roster.turns.known, grants
 
 
 def _other(file: Path) -> Settings:

@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.channels.email.inbound.quarantine import Quarantined
 
-app = typer.Typer(
-    no_args_is_help=True, help="Mails that could not be read. They are kept for 30 days."
-)
+app = typer.Typer(no_args_is_help=True, help="Unreadable mails, which are kept for 30 days.")
 
-MailId = Annotated[
-    str, typer.Argument(metavar="ID", help="Its id in the list, or the beginning of it.")
-]
-Reason = Annotated[str, typer.Option(help="Why; it stands in the audit.")]
-By = Annotated[str, typer.Option(help="Who does it; else who is logged in.")]
+MailId = Annotated[str, typer.Argument(metavar="ID", help="The id, or the beginning of it.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the audit log.")]
+By = Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")]
 
 
 @app.command("list")
@@ -33,13 +29,13 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the mails in quarantine, the latest first."""
+    """List mails in quarantine, the latest first."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        found = await list_quarantine(desk.ledger, limit=limit)
+        found = await list_quarantine(decisions.ledger, limit=limit)
         if as_json:
             write_json([_summary(one) for one in found])
             return
@@ -53,7 +49,7 @@ def list_(
         else:
             say("No mail is in quarantine.")
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -62,18 +58,18 @@ def show(
     mail_id: MailId,
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write the mail itself, with the tokens in it.")
+        bool, typer.Option("--raw", help="Print the mail itself, with its tokens.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show why one mail is in quarantine, and its header."""
+    """Show why a mail is in quarantine, and its header."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
 
-        return await find(desk.ledger, mail_id)
+        return await find(decisions.ledger, mail_id)
 
-    mail = with_desk(ctx, work)
+    mail = with_decisions(ctx, work)
     if raw:
         sys.stdout.buffer.write(mail.raw)
         sys.stdout.buffer.flush()
@@ -101,16 +97,16 @@ def retry(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Put a mail before the intake anew, after what stood in its way is gone."""
+    """Process a mail again, after its problem was fixed."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.retry(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.retry(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+    _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
 
 
 @app.command()
@@ -122,16 +118,16 @@ def drop(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Delete a mail for good."""
+    """Delete a mail permanently."""
 
-    async def work(desk: Desk) -> Quarantined:
+    async def work(decisions: Decisions) -> Quarantined:
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
-        mail = await quarantine.find(desk.ledger, mail_id)
-        await quarantine.drop(desk.ledger, mail, by=_who(by), why=reason)
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.drop(decisions.ledger, mail, by=_who(by), why=reason)
         return mail
 
-    _done(with_desk(ctx, work), "is deleted", as_json=as_json)
+    _done(with_decisions(ctx, work), "is deleted", as_json=as_json)
 
 
 def _who(by: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk, write_json
+from signoff.cli.commands.session import Json, with_decisions, write_json
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.errors import ConfigError
 
@@ -18,33 +18,32 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
-    from signoff.core.approvals.backlog import Waiting
-    from signoff.core.approvals.metrics import Figures
+    from signoff.core.approvals.metrics import Figures, Waiting
     from signoff.core.directory.people import Directory
 
-app = typer.Typer(no_args_is_help=True, help="What waits, how long, and on whom.")
+app = typer.Typer(no_args_is_help=True, help="Pending approvals by queue and person.")
 
 _EVERY = 2.0
 
-Watch = Annotated[bool, typer.Option("--watch", help="Look again every two seconds.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every two seconds.")]
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, watch: Watch = False, as_json: Json = False) -> None:
-    """List the queues, and the people for whom anything waits.
+    """List queues, and people with pending approvals.
 
-    Oldest and count are exact; the rest is read off the 1,000 approvals that are due next.
+    The count and the oldest are exact. The rest covers the 1,000 approvals that are due next.
     """
 
-    async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
         from signoff.broker.backlog import names_of, summaries  # noqa: PLC0415
 
-        found, now = await summaries(desk.ledger, names_of(desk.directory))
+        found, now = await summaries(decisions.ledger, names_of(decisions.directory))
         if as_json:
             return [one.model_dump(mode="json") for one in found]
-        return _table(found, desk.directory, now)
+        return _table(found, decisions.directory, now)
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -58,17 +57,17 @@ def show(
     watch: Watch = False,
     as_json: Json = False,
 ) -> None:
-    """Show what waits in one queue or for one person, the oldest first."""
+    """Show the pending approvals of a queue or a person, the oldest first."""
 
-    async def look(desk: Desk) -> Any:  # noqa: ANN401 -- a table, or JSON
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
         from signoff.broker.backlog import waiting  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        ledger = desk.ledger
-        found = await waiting(ledger, _named(desk.directory, name), limit=limit)
+        ledger = decisions.ledger
+        found = await waiting(ledger, _named(decisions.directory, name), limit=limit)
         if as_json:
             return [shows.as_json(one) for one in found]
-        return _details(found, desk.directory, await ledger.now())
+        return _details(found, decisions.directory, await ledger.now())
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -78,16 +77,16 @@ def figures(
     ctx: typer.Context,
     *,
     limit: Annotated[
-        int, typer.Option(min=1, help="Of how many approvals, those that ended last.")
+        int, typer.Option(min=1, help="How many of the latest ended approvals to use.")
     ] = 1_000,
     as_json: Json = False,
 ) -> None:
-    """Show how long people took to decide, by queue, and what came of what was asked."""
+    """Show decision times by queue, and outcomes."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.core.approvals.metrics import figures_of  # noqa: PLC0415
 
-        found = figures_of(await desk.ledger.decided(limit=limit))
+        found = figures_of(await decisions.ledger.decided(limit=limit))
         if as_json:
             write_json(found.model_dump(mode="json"))
         elif found.count:
@@ -95,7 +94,7 @@ def figures(
         else:
             say("Nothing has ended yet.")
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 def _print_figures(found: Figures) -> None:
@@ -189,34 +188,34 @@ def _name(directory: Directory, identity: str) -> str:
 
 def _shown(
     ctx: typer.Context,
-    look: Callable[[Desk], Awaitable[Any]],
+    look: Callable[[Decisions], Awaitable[Any]],
     *,
     watch: bool,
     as_json: bool,
 ) -> None:
     """Write what a look returns: once, or again and again until interrupted."""
 
-    async def once(desk: Desk) -> None:
+    async def once(decisions: Decisions) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        found = await look(desk)
+        found = await look(decisions)
         if as_json:
             write_json(found)
         else:
             shows.console().print(found)
 
-    async def again(desk: Desk) -> None:
+    async def again(decisions: Decisions) -> None:
         from rich.live import Live  # noqa: PLC0415
 
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
         if as_json:
             while True:
-                say_json(json.dumps(await look(desk), ensure_ascii=False, default=str))
+                say_json(json.dumps(await look(decisions), ensure_ascii=False, default=str))
                 await asyncio.sleep(_EVERY)
         with Live(console=shows.console(), auto_refresh=False, screen=False) as live:
             while True:
-                live.update(await look(desk), refresh=True)
+                live.update(await look(decisions), refresh=True)
                 await asyncio.sleep(_EVERY)
 
-    with_desk(ctx, again if watch else once)
+    with_decisions(ctx, again if watch else once)

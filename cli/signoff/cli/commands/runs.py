@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AppNotFound, RunError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.approvals.run import Run
 
-app = typer.Typer(no_args_is_help=True, help="What agents were asked to do.")
+app = typer.Typer(no_args_is_help=True, help="Submitted runs.")
 
 
 class RunUnfinished(RunError):
@@ -29,35 +29,39 @@ class RunUnfinished(RunError):
 def run(
     ctx: typer.Context,
     app_name: Annotated[str, typer.Argument(metavar="APP", help="The name of the agent's folder.")],
-    message: Annotated[str, typer.Argument(help="What to say to the agent.")],
+    message: Annotated[str, typer.Argument(help="The message.")],
     *,
-    user: Annotated[str, typer.Option(help="Who asks; that person can never decide it.")] = "",
-    session: Annotated[str, typer.Option(help="An ADK session to go on with.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the agent's last word.")] = False,
+    user: Annotated[
+        str, typer.Option(help="The requester, who can never decide the request.")
+    ] = "",
+    session: Annotated[str, typer.Option(help="An ADK session to continue.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait; 0 waits forever.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Say something to an agent."""
+    """Send a message to an agent."""
     _require_app(settings_of(ctx), app_name)
 
-    async def work(desk: Desk) -> Run:
-        start = await desk.ledger.now() - timedelta(milliseconds=1)
-        submitted = await desk.submit(
-            app_name, message, user=user or getpass.getuser(), session=session
+    async def work(decisions: Decisions) -> Run:
+        from signoff.broker.submit import submit  # noqa: PLC0415 -- redis takes a while to import
+
+        start = await decisions.ledger.now() - timedelta(milliseconds=1)
+        submitted = await submit(
+            decisions.ledger, app_name, message, user=user or getpass.getuser(), session=session
         )
         if not wait:
             return submitted
         try:
             async with asyncio.timeout(timeout or None):
-                return await _ended(desk, submitted, since_ms=int(start.timestamp() * 1000))
+                return await _ended(decisions, submitted, since_ms=int(start.timestamp() * 1000))
         except TimeoutError as error:
-            now = await desk.ledger.run(submitted.id)
+            now = await decisions.ledger.run(submitted.id)
             raise RunUnfinished(
-                f"Run {now.id} is still {now.state} after {timeout:g} s, and goes on. "
+                f"Run {now.id} is still {now.state} after {timeout:g} s and continues. "
                 f"`signoff runs show {now.id}` says where it stands."
             ) from error
 
-    done = with_desk(ctx, work, rings=True)
+    done = with_decisions(ctx, work, rings=True)
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
@@ -73,12 +77,12 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List the runs, the latest first."""
+    """List runs, the latest first."""
 
-    async def work(desk: Desk) -> list[Run]:
-        return await desk.ledger.recent_runs(limit=limit)
+    async def work(decisions: Decisions) -> list[Run]:
+        return await decisions.ledger.recent_runs(limit=limit)
 
-    found = with_desk(ctx, work)
+    found = with_decisions(ctx, work)
     if as_json:
         write_json([one.model_dump(mode="json") for one in found])
     elif found:
@@ -86,7 +90,7 @@ def list_(
 
         shows.console().print(shows.runs_table(found))
     else:
-        say("No agent was asked anything yet.")
+        say("There are no runs.")
 
 
 @app.command()
@@ -96,28 +100,28 @@ def show(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show one run: where it stands, and what happened when."""
+    """Show a run: its state and its timeline."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.cli.commands import show as shows  # noqa: PLC0415
 
-        found = await desk.ledger.run(run_id)
-        events = await desk.ledger.history(run_id)
+        found = await decisions.ledger.run(run_id)
+        events = await decisions.ledger.history(run_id)
         if as_json:
             write_json(shows.as_json(found, events))
         else:
-            shows.print_run(shows.console(), found, desk.directory, events)
+            shows.print_run(shows.console(), found, decisions.directory, events)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
-async def _ended(desk: Desk, submitted: Run, *, since_ms: int) -> Run:
+async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
     """Follow the audit until the run has ended; say on the way who is asked."""
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
     from signoff.core.approvals.events import What  # noqa: PLC0415
 
     ends = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
-    async for event in follow(desk.ledger.store, subject=submitted.id, start=f"{since_ms}-0"):
+    async for event in follow(decisions.ledger.store, subject=submitted.id, start=f"{since_ms}-0"):
         if event.what is What.ASKED:
             people = event.more.get("people")
             names = ", ".join(map(str, people)) if isinstance(people, list) else ""
@@ -125,7 +129,7 @@ async def _ended(desk: Desk, submitted: Run, *, since_ms: int) -> Run:
         elif event.what is What.UNROUTABLE:
             say(f"Nobody can be asked: {event.why} ({event.approval})", err=True)
         elif event.what in ends:
-            found = await desk.ledger.run(submitted.id)
+            found = await decisions.ledger.run(submitted.id)
             if found.ended:
                 return found
     raise AssertionError("following never ends by itself")

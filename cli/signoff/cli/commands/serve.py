@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ def worker(
     *,
     app: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Run this agent only; may be given several times."),
+        typer.Option(metavar="NAME", help="Run only this agent; can be repeated."),
     ] = None,
 ) -> None:
-    """Run agents: start their runs, and resume those that were answered."""
+    """Run agents: start runs, and resume them after their decisions."""
     settings = _own_settings(ctx, "worker")
     from signoff.cli.processes import run_worker  # noqa: PLC0415 -- Celery, and then ADK
 
@@ -31,7 +31,7 @@ def worker(
 
 
 def channels(ctx: typer.Context) -> None:
-    """Route requests, deliver them, take answers in, and mind deadlines."""
+    """Route and deliver requests, read replies, and run the timers."""
     settings = _own_settings(ctx, "channels")
     from signoff.cli.processes import run_channels  # noqa: PLC0415
 
@@ -39,7 +39,7 @@ def channels(ctx: typer.Context) -> None:
 
 
 def gateway(ctx: typer.Context) -> None:
-    """Take mail in by IMAP, SMTP or LMTP, and serve the health pages."""
+    """Receive mail, clicks and API calls, and serve the inbox page and the health checks."""
     settings = _own_settings(ctx, "gateway")
     from signoff.cli.processes import run_gateway  # noqa: PLC0415
 
@@ -58,13 +58,13 @@ def up(
     ctx: typer.Context,
     *,
     redis_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Where Redis is started, if it is.")
+        int, typer.Option(min=1, max=65535, help="The port of that Redis.")
     ] = 6379,
 ) -> None:
-    """For development: run worker, channels and gateway until Ctrl-C.
+    """Run worker, channels and gateway until Ctrl-C, for development.
 
-    Where [redis] url is not set it starts a Redis too, and where [email.smtp] is not set, a
-    mailbox that keeps all mail.
+    Without [redis] url it also starts a Redis, and without [email.smtp] a mailbox that keeps all
+    mail.
     """
     settings = settings_of(ctx)
     from signoff.cli.composition.development import run_up  # noqa: PLC0415
@@ -78,20 +78,24 @@ def health(
     *,
     as_json: Json = False,
 ) -> None:
-    """Say whether a process of this kind is alive on this machine, for health checks."""
+    """Check whether a process of this kind is alive on this machine."""
     from signoff.cli.composition.kinds import KINDS, here  # noqa: PLC0415
 
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")
 
-    async def work(desk: object) -> list[str]:
-        from signoff.broker.decisions import Desk  # noqa: PLC0415
+    async def work(decisions: object) -> list[str]:
+        from signoff.broker.decisions import Decisions  # noqa: PLC0415
         from signoff.broker.heartbeat import alive  # noqa: PLC0415
 
-        found = (await alive(desk.ledger)).get(kind, []) if isinstance(desk, Desk) else []
+        found = (
+            (await alive(decisions.ledger)).get(kind, [])
+            if isinstance(decisions, Decisions)
+            else []
+        )
         return sorted(name for name in found if here(name))
 
-    names = with_desk(ctx, work)
+    names = with_decisions(ctx, work)
     if as_json:
         write_json({"kind": kind, "alive": names})
     else:

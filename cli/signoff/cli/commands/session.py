@@ -15,13 +15,13 @@ from signoff.cli.terminal import say_json
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory, Person
 
 T = TypeVar("T")
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     return settings
 
 
-def with_desk(
-    ctx: typer.Context, work: Callable[[Desk], Awaitable[T]], *, rings: bool = False
+def with_decisions(
+    ctx: typer.Context, work: Callable[[Decisions], Awaitable[T]], *, rings: bool = False
 ) -> T:
     """Do something with the ledger of the settings, and return what it returns.
 
@@ -68,11 +68,13 @@ def with_desk(
     Raises:
         SignoffError: Whatever the work raises.
     """
-    return asyncio.run(_with_desk(settings_of(ctx), work, rings=rings))
+    return asyncio.run(_with_decisions(settings_of(ctx), work, rings=rings))
 
 
-async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *, rings: bool) -> T:
-    from signoff.broker.decisions import Desk  # noqa: PLC0415 -- redis takes a while to import
+async def _with_decisions(
+    settings: Settings, work: Callable[[Decisions], Awaitable[T]], *, rings: bool
+) -> T:
+    from signoff.broker.decisions import Decisions  # noqa: PLC0415 -- redis takes a while to import
     from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
 
@@ -83,7 +85,7 @@ async def _with_desk(settings: Settings, work: Callable[[Desk], Awaitable[T]], *
         bell = CeleryBell(make_celery(settings.broker_url))
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
     try:
-        return await work(Desk(ledger, settings.everybody))
+        return await work(Decisions(ledger, settings.everybody))
     finally:
         await ledger.close()
 

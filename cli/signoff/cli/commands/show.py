@@ -19,8 +19,8 @@ from signoff.core.base.durations import coarse
 from signoff.core.cards.card import awaited_by, card, one_line, shown
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
-from signoff.core.policies.selection import NO_TURNS
 from signoff.core.routing.escalation import advance
+from signoff.core.routing.selection import NO_TURNS
 
 _PIPE_WIDTH = 400
 _WHOLE = frozenset({"id", "state", "since", "due in", "time (UTC)", "after", "number"})
@@ -176,7 +176,8 @@ def print_approval(
             who = _name(directory, vote.by)
             if vote.stands_for not in {"", vote.by}:
                 who += f" for {_name(directory, vote.stands_for)}"
-            add(votes, who, vote.verdict.value, vote.channel, moment(vote.at), vote.reason)
+            voted = vote.decision
+            add(votes, who, vote.verdict.value, voted.channel, moment(voted.at), voted.reason)
         out.print(votes)
     if shape.comments:
         out.print(Text("\nsaid", style="bold"))
@@ -226,6 +227,9 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
 def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> dict[str, Any]:
     """Return a record, and what happened to it, as JSON."""
     data = record.model_dump(mode="json")
+    if isinstance(record, Approval):
+        votes = [vote.model_dump(mode="json") for vote in record.votes]
+        data["votes"] = [{**vote.pop("decision"), **vote} for vote in votes]
     if events is not None:
         data["history"] = [event.model_dump(mode="json") for event in events]
     return data

@@ -14,16 +14,16 @@ app = typer.Typer(no_args_is_help=True, help="The Slack app.")
 @app.command()
 def manifest(
     *,
-    name: Annotated[str, typer.Option(help="What people see.")] = "Signoff",
+    name: Annotated[str, typer.Option(help="The app's name.")] = "Signoff",
     url: Annotated[
         str,
         typer.Option(
             metavar="URL",
-            help="The public address of the gateway, for clicks by HTTP; without it Socket Mode.",
+            help="The gateway's public address, for clicks by HTTP. The default is Socket Mode.",
         ),
     ] = "",
 ) -> None:
-    """Print the manifest from which Slack makes the app: api.slack.com/apps, From a manifest."""
+    """Print the manifest of the Slack app, for api.slack.com/apps, *From a manifest*."""
     from signoff.channels.slack.manifest import manifest as made  # noqa: PLC0415 -- slack-sdk
 
     if url and not url.startswith("https://"):

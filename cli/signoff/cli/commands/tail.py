@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, with_desk
+from signoff.cli.commands.session import Json, with_decisions
 from signoff.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
     from signoff.core.approvals.events import Event
     from signoff.core.directory.people import Directory
 
@@ -19,31 +19,31 @@ def tail(
     ctx: typer.Context,
     *,
     subject: Annotated[
-        str, typer.Option("--of", metavar="ID", help="Only of this approval or run.")
+        str, typer.Option("--of", metavar="ID", help="Only events of this approval or run.")
     ] = "",
     everything: Annotated[
-        bool, typer.Option("--all", help="Begin with the first event, not with the next.")
+        bool, typer.Option("--all", help="Start with the first event instead of the next.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many; 0 never ends.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after this many; 0 never stops.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Follow what happens, an event a line, until Ctrl-C."""
+    """Print events as they happen, one per line, until Ctrl-C."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger.follow import follow  # noqa: PLC0415
 
         left = limit
         start = "0" if everything else "$"
-        async for event in follow(desk.ledger.store, subject=subject, start=start):
+        async for event in follow(decisions.ledger.store, subject=subject, start=start):
             if as_json:
                 say_json(event.model_dump_json())
             else:
-                say(_line(event, desk.directory))
+                say(_line(event, decisions.directory))
             left -= 1
             if not left:
                 return
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 def _line(event: Event, directory: Directory) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_desk, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
-    from signoff.core.directory.access import Access, Scope
+    from signoff.broker.decisions import Decisions
+    from signoff.core.access.api_tokens import Access, Scope
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API, and what they are good for.")
+app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API.")
 
 
 @app.command()
@@ -25,73 +25,73 @@ def create(
     scope: Annotated[
         list[str],
         typer.Option(
-            help="What it is good for: runs:submit, runs:read, approvals:read, approvals:decide, "
+            help="A scope: runs:submit, runs:read, approvals:read, approvals:decide, "
             "approvals:withdraw, audit:read, admin. May be given several times.",
         ),
     ],
     person: Annotated[
-        str, typer.Option(metavar="PERSON", help="As whom it acts: an id or address in [[people]].")
+        str,
+        typer.Option(
+            metavar="PERSON", help="The person as whom it acts: an id or address in [[people]]."
+        ),
     ] = "",
     user: Annotated[
         list[str] | None,
         typer.Option(
             metavar="USER",
-            help="Of a system: an ADK user for whom it submits, * for all. May be given several "
-            "times.",
+            help="For a system: an ADK user for whom it submits, or *; can be repeated.",
         ),
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--app", metavar="APP", help="Only for this agent. May be given several times."
-        ),
+        typer.Option("--app", metavar="APP", help="Only for this agent; can be repeated."),
     ] = None,
-    name: Annotated[str, typer.Option(help="What it is for, as the audit calls it.")] = "",
+    name: Annotated[str, typer.Option(help="The token's name in the audit log.")] = "",
     expires: Annotated[
-        str, typer.Option(metavar="DURATION", help="For how long it is good: 90d.")
+        str, typer.Option(metavar="DURATION", help="How long it is valid: 90d.")
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Make a token; it is printed once, and kept as a hash.
+    """Create a token. It is printed once and stored as a hash.
 
-    A token of a person (--person) decides as that person. A system (--user) submits for others and
-    decides nothing.
+    A person's token (--person) decides as that person. A system's token (--user) submits runs for
+    users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
     within = _duration(expires) if expires else None
 
-    async def work(desk: Desk) -> tuple[str, Access]:
+    async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
 
-        now = await desk.ledger.now()
+        now = await decisions.ledger.now()
         return await make(
-            desk.ledger,
+            decisions.ledger,
             scopes=scopes,
             by=_operator(),
             name=name,
-            person=person_of(desk.directory, person).id if person else "",
+            person=person_of(decisions.directory, person).id if person else "",
             users=tuple(user or ()),
             apps=tuple(agent or ()),
             expires_at=now + within if within is not None else None,
         )
 
-    token, access = with_desk(ctx, work)
+    token, access = with_decisions(ctx, work)
     if as_json:
         write_json({"token": token, **_as_json(access)})
     else:
         say(token)
-        say(f"Keep it: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+        say(f"Store it now: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the tokens, without their secrets."""
+    """List tokens, without their secrets."""
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.api_tokens import everyone  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
-        found, now = await everyone(desk.ledger), await desk.ledger.now()
+        found, now = await everyone(decisions.ledger), await decisions.ledger.now()
         if as_json:
             write_json([_as_json(one) for one in found])
             return
@@ -103,7 +103,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
         shows.console().print(made)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -113,22 +113,22 @@ def revoke(
     *,
     as_json: Json = False,
 ) -> None:
-    """Make a token worthless, from the next request on."""
+    """Revoke a token at once."""
 
-    async def work(desk: Desk) -> Access:
+    async def work(decisions: Decisions) -> Access:
         from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
 
-        return await take_away(desk.ledger, token_id, by=_operator())
+        return await take_away(decisions.ledger, token_id, by=_operator())
 
-    gone = with_desk(ctx, work)
+    gone = with_decisions(ctx, work)
     if as_json:
         write_json(_as_json(gone))
     else:
-        say(f"{gone.shown} is worth nothing any more.")
+        say(f"{gone.shown} was revoked.")
 
 
 def _scope(text: str) -> Scope:
-    from signoff.core.directory.access import Scope  # noqa: PLC0415
+    from signoff.core.access.api_tokens import Scope  # noqa: PLC0415
 
     try:
         return Scope(text)

@@ -6,30 +6,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_desk, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from signoff.broker.decisions import Desk
+    from signoff.broker.decisions import Decisions
 
-app = typer.Typer(no_args_is_help=True, help="Servers that are told what happens.")
+app = typer.Typer(no_args_is_help=True, help="Webhooks: servers that get events.")
 
 
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """List the webhooks, how much waits for them, and what they have not taken."""
+    """List webhooks, with their pending messages and those that were given up."""
     settings = settings_of(ctx)
 
-    async def work(desk: Desk) -> None:
+    async def work(decisions: Decisions) -> None:
         from signoff.broker import stages  # noqa: PLC0415
         from signoff.channels.webhooks.dead import letters  # noqa: PLC0415
         from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
 
-        backlog = await desk.ledger.backlog()
+        backlog = await decisions.ledger.backlog()
         rows = []
         for hook in settings.webhooks:
-            dead = await letters(desk.ledger, hook.name)
+            dead = await letters(decisions.ledger, hook.name)
             waiting = backlog.get(stages.webhook(hook.name), 0)
             last = dead[-1].problem if dead else ""
             rows.append((hook.name, hook.url, waiting, len(dead), last))
@@ -42,7 +42,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             shows.add(made, *(str(cell) for cell in row))
         shows.console().print(made)
 
-    with_desk(ctx, work)
+    with_decisions(ctx, work)
 
 
 @app.command()
@@ -52,18 +52,18 @@ def replay(
     *,
     as_json: Json = False,
 ) -> None:
-    """Send once more what a webhook has not taken."""
+    """Send the messages again that were given up."""
     known = [hook.name for hook in settings_of(ctx).webhooks]
     if name not in known:
         there = ", ".join(known) or "none"
         raise ConfigError(f"There is no webhook {name!r} in [[webhooks]]; there is: {there}.")
 
-    async def work(desk: Desk) -> int:
+    async def work(decisions: Decisions) -> int:
         from signoff.channels.webhooks.dead import replay as again  # noqa: PLC0415
 
-        return await again(desk.ledger, name)
+        return await again(decisions.ledger, name)
 
-    count = with_desk(ctx, work, rings=True)
+    count = with_decisions(ctx, work, rings=True)
     if as_json:
         write_json({"name": name, "replayed": count})
     else:

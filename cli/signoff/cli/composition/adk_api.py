@@ -11,11 +11,11 @@ from fastapi import FastAPI
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.composition.parts import Parts
 
 if TYPE_CHECKING:
     from google.adk.sessions.base_session_service import BaseSessionService
 
-    from signoff.cli.processes import Parts
     from signoff.worker.adk_remote.settings import RemoteApp
 
 _SPARE = 16
@@ -47,7 +47,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
     stack.push_async_callback(store.close)
     app.include_router(
         make_adk_router(
-            parts.desk,
+            parts.decisions,
             watching=Ledger(store),
             sessions=sessions,
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),

@@ -14,11 +14,11 @@ from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_ways
 
 if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
-    from signoff.cli.processes import Parts
 
 
 def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
@@ -33,14 +33,14 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
     slack = slack_ways(parts)
     listeners = [one for one in (mail, reader) if one is not None]
     app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
-    for router in (*slack.routers, *added_routes(settings.channels, parts.desk)):
+    for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
         rate = settings.gateway.rate
-        app.mount(PATH, make_rest(parts.desk, partial(_is_app, settings), rate=rate))
+        app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
     if settings.inbox.url:
-        app.include_router(make_inbox_router(parts.desk, settings.inbox))
+        app.include_router(make_inbox_router(parts.decisions, settings.inbox))
     return app, mail
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from signoff.channels.custom import added_channels
 from signoff.channels.pipeline.port import Channel
+from signoff.cli.composition.parts import Parts
 from signoff.cli.config.settings import Settings
 from signoff.core.routing.resolve import SLACK_GROUP
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from signoff.channels.gateway import Listener
     from signoff.channels.slack.groups import GroupKeeper
-    from signoff.cli.processes import Parts
 
 
 class Sending(NamedTuple):
@@ -69,7 +69,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
-    identities = Identities(web, parts.desk.directory)
+    identities = Identities(web, parts.decisions.directory)
     groups = dict.fromkeys(one.removeprefix(SLACK_GROUP) for one in asked)
     return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
 
@@ -86,7 +86,7 @@ def slack_ways(parts: Parts) -> Taking:
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings)
-    handler = SlackHandler(parts.desk, web, Identities(web, parts.desk.directory))
+    handler = SlackHandler(parts.decisions, web, Identities(web, parts.decisions.directory))
     listeners: list[Listener] = []
     if settings.socket_mode:
         listeners.append(SocketListener(settings, handler))

@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
-from signoff.channels.email.servers import is_loopback
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
 from signoff.cli.config.faults import ConfigErrors, Fault, Loc, key_text, suggest
@@ -15,11 +14,11 @@ from signoff.cli.config.levels import check as levels_in
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
 from signoff.cli.config.settings import Settings, source_of
-from signoff.core.approvals import long_running
+from signoff.core.approvals import input_rules, long_running
 from signoff.core.base.errors import ConditionError, NotCanonical
+from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
-from signoff.core.directory.people import normal_address
-from signoff.core.payloads import input_rules
+from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Group, Level
 from signoff.core.policies.policy import EmailProof, Policy, Rules
@@ -81,13 +80,13 @@ def _people(settings: Settings) -> Iterator[Found]:
             message = f"{person.id!r} is already the id of people[{first}]"
             yield ("people", index, "id"), _error(message, "Give each person an id of their own.")
         for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
-            owner, owner_id = owners.setdefault(normal_address(address), (index, person.id))
+            owner, owner_id = owners.setdefault(identity_key(address), (index, person.id))
             if owner != index:
                 message = f"{address} is already an address of {owner_id!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
                 yield ("people", index, key), _error(message, remedy)
     yield from _mailboxes(settings)
-    normal = {normal_address(one): one for one in reversed(ids)}
+    normal = {identity_key(one): one for one in reversed(ids)}
     for address, (index, person_id) in owners.items():
         named = normal.get(address, person_id)
         if named != person_id:
@@ -100,7 +99,7 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
     owners: dict[str, tuple[str, str]] = {}
     for index, person in enumerate(settings.people):
         for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
-            mine = (person.id, normal_address(address))
+            mine = (person.id, identity_key(address))
             owner, other = owners.setdefault(mailbox(address), mine)
             # The same address twice is an error, and said above.
             if owner != person.id and other != mine[1]:
@@ -255,9 +254,9 @@ def _email(settings: Settings) -> Iterator[Found]:
         remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
         yield ("email", "mailbox"), _warning(message, remedy)
     for index, person in enumerate(settings.people):
-        if normal_address(person.email) in {
-            normal_address(email.mailbox),
-            normal_address(email.sender_address),
+        if identity_key(person.email) in {
+            identity_key(email.mailbox),
+            identity_key(email.sender_address),
         }:
             message = f"{person.email} is Signoff's own address"
             yield ("people", index, "email"), _error(message, "Give the person's own address.")

@@ -9,11 +9,11 @@ from signoff.cli.config.faults import Fault, Loc, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
-from signoff.core.directory.queues import Pick
+from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum
 from signoff.core.policies.policy import OnTimeout, Routing
-from signoff.core.routing.resolve import ASKED, QUEUE, SCHEDULE, SLACK_GROUP, is_managers
+from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
 
 Found = tuple[Loc, Fault]
 

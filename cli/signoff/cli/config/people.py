@@ -9,9 +9,13 @@ from signoff.cli.config.faults import Fault, Loc, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.directory.absences import circle
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import Queue
+from signoff.core.directory.queues import QUEUE, Queue
 from signoff.core.directory.schedules import Schedule, read_calendar
-from signoff.core.routing.resolve import QUEUE, SCHEDULE, SLACK_GROUP, is_managers
+from signoff.core.routing.resolve import (
+    SCHEDULE,
+    SLACK_GROUP,
+    is_managers,
+)
 
 Found = tuple[Loc, Fault]
 

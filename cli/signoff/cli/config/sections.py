@@ -19,21 +19,23 @@ class RedisSettings(Value):
 
     url: str = Field(
         "redis://127.0.0.1:6379/0",
-        description="redis://, rediss:// or unix:// URL. `signoff up` starts a Redis of its own "
-        "where this is not set.",
+        description="A redis://, rediss:// or unix:// URL. If it is not set, `signoff up` starts "
+        "its own Redis.",
     )
     prefix: str = Field(
         "{signoff}:",
         min_length=1,
         max_length=64,
-        description="Put before every key; the braces keep all keys in one slot of a cluster.",
+        description="The prefix of every key. The braces keep all keys in one slot of a cluster.",
     )
 
 
 class BrokerSettings(Value):
     """[broker]: what carries Celery's doorbells."""
 
-    url: str = Field("", description="redis:// or amqp:// URL; the ledger's Redis where not set.")
+    url: str = Field(
+        "", description="A redis:// or amqp:// URL. The default is the ledger's Redis."
+    )
 
 
 class SessionSettings(Value):
@@ -42,7 +44,8 @@ class SessionSettings(Value):
     url: str = Field(
         "sqlite:///.signoff/sessions.db",
         description="As for `adk api_server --session_service_uri`: sqlite:///FILE, "
-        "postgresql+asyncpg://… or redis://…; a relative file is relative to the settings file.",
+        "postgresql+asyncpg://… or redis://…. A relative file is relative to the "
+        "settings file.",
     )
 
 
@@ -51,34 +54,34 @@ class AgentSettings(Value):
 
     folder: Path = Field(
         Path("agents"),
-        description="The folder that `adk web` takes: one sub-folder for each app. Relative to "
+        description="The folder that `adk web` takes, with a subfolder for each app. Relative to "
         "the settings file.",
     )
     concurrency: int = Field(
-        128, ge=1, le=4096, description="How many runs one worker process carries at once."
+        128, ge=1, le=4096, description="How many runs a worker process executes at the same time."
     )
     lease: float = Field(
         30,
         ge=1,
         le=3600,
-        description="Seconds without a sign of life after which a worker is taken for dead and "
-        "its runs are taken up again.",
+        description="Seconds without a heartbeat after which a worker counts as dead and its runs "
+        "are taken over.",
     )
     artifacts: str = Field(
         ".signoff/artifacts",
-        description="Where agents keep their artifacts: a folder, relative to the settings file, "
-        "or a URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers and "
-        "the gateway need the same.",
+        description="Where agents keep artifacts: a folder, relative to the settings file, or a "
+        "URL as for `adk api_server --artifact_service_uri` (gs://BUCKET). All workers"
+        " and the gateway must share it.",
     )
     valid_for: Duration = Field(
         timedelta(days=7),
-        description="How long a yes is good for: a call that no worker could start by then is not "
-        "started, and asked about again. A policy may say otherwise.",
+        description="How long an approval is valid. A call that no worker has started by then "
+        "needs a new approval. A policy can override this.",
     )
     owners: dict[str, str] = Field(
         default_factory=dict,
-        description="Who owns an agent: the id of a person, by the agent's name or its folder's. "
-        "They never decide what it asks for.",
+        description="The owner of each agent: a person's id, by the name of the agent or of its "
+        "folder. Owners never decide what their agent asks for.",
     )
     remote: RemoteApps = Field(
         default_factory=dict,
@@ -90,28 +93,27 @@ class GatewaySettings(Value):
     """[gateway]: the HTTP server."""
 
     host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: int = Field(8080, ge=0, le=65535, description="0 lets the system choose.")
+    port: int = Field(
+        8080, ge=0, le=65535, description="The port to listen on; 0 lets the system choose."
+    )
     api: bool = Field(
         True,
-        description="Serve the REST API under /api/v1, for those to whom `signoff tokens create` "
-        "has given a token.",
+        description="Serve the REST API under /api/v1, for the tokens of `signoff tokens create`.",
     )
     rate: int = Field(
         1200,
         ge=0,
         le=1_000_000,
-        description="How many requests a minute one token of `signoff tokens` may make; 0 for any "
-        "number.",
+        description="Requests a minute for each of these tokens; 0 means no limit.",
     )
     adk: bool = Field(
         False,
-        description="Serve the API of ADK's own server, `/run_sse` and the sessions, in front of "
-        "the workers.",
+        description="Serve the API of ADK's server: `/run_sse` and the sessions.",
     )
     adk_web: bool = Field(
         False,
-        description="Serve the page of `adk web` too, under /dev-ui/; it needs `adk`. Browsers "
-        "send no tokens: without a proxy that adds one it is for this machine.",
+        description="Serve the page of `adk web` under /dev-ui/; needs `adk`. Browsers send no "
+        "tokens, so without a proxy that adds one the page works only on this machine.",
     )
     tokens: tuple[ApiToken, ...] = Field(
         (),
@@ -120,26 +122,26 @@ class GatewaySettings(Value):
     )
     local: bool | None = Field(
         None,
-        description="While there are no `tokens` here, let programs of this user on this machine "
-        "use that API without one. For development. If it is not set: true, unless the settings "
-        "say that requests come from other machines (`[inbox] url`, `[gateway] host`, Slack by "
-        "HTTP, `[email.webhook]`).",
+        description="For development: without `tokens` here, programs of the same user on this "
+        "machine need no token for ADK's API. The default is true, unless the settings"
+        " imply requests from other machines (`[inbox] url`, `[gateway] host`, Slack "
+        "by HTTP, `[email.webhook]`).",
     )
     local_person: str = Field(
         "",
-        description="The id of the person as whom programs on this machine answer without a token.",
+        description="The id of the person as whom programs on this machine decide without a token.",
     )
 
 
 class LogSettings(Value):
-    """[log]: what the processes write to standard error."""
+    """[log]: the log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe events to write."
+        "info", description="The lowest level of events to write."
     )
     format: Literal["console", "json"] = Field(
-        "console", description="One event a line, for people or for machines."
+        "console", description="One event per line, for people (`console`) or machines (`json`)."
     )
     redact: tuple[str, ...] = Field(
-        (), description="Names of tool arguments whose values never reach the log."
+        (), description="The tool arguments whose values are never logged."
     )

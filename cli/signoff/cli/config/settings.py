@@ -20,7 +20,6 @@ from pydantic_settings import (
 
 from signoff.broker.embedded import running_url
 from signoff.channels.custom import AddedChannels
-from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.targets import EMAIL, SLACK
@@ -44,11 +43,12 @@ from signoff.cli.config.sources import (
     text_of,
 )
 from signoff.cli.config.toml_lines import line_of
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
+from signoff.core.base.networks import is_loopback
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.directory.schedules import Schedule
-from signoff.core.payloads.input_rules import InputRule
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.worker.ces.rules import Rules
 

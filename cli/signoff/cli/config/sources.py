@@ -31,47 +31,47 @@ COLUMNS: Final = (*_PLAIN, *_LISTS, *_AWAY)
 
 
 class DirectorySettings(Value):
-    """[directory]: people who do not stand in this file. They are read when a process starts."""
+    """[directory]: people from other sources. They are read when a process starts."""
 
     csv: str = Field(
         "",
         description="A CSV file of people, relative to the settings file: one row for each, with "
-        "the columns " + ", ".join(f"`{one}`" for one in COLUMNS) + " in any order. Several values "
-        "of one field have `|` between them. Addresses in channels of your own have a column each, "
-        f"`{ADDRESS}NAME`.",
+        "the columns "
+        + ", ".join(f"`{one}`" for one in COLUMNS)
+        + " in any order. Separate several "
+        f"values by `|`. Addresses in your own channels have the columns `{ADDRESS}NAME`.",
     )
     factory: str = Field(
         "",
         pattern=_FACTORY,
-        description="What makes a source of your own, `package.module:name`: it is called with "
-        "`options`, and has a method `people` that returns values of "
+        description="`package.module:name`: creates a source of your own. It is called with "
+        "`options`, and its method `people` returns values of "
         "`signoff.core.directory.people.Person`.",
     )
     options: dict[str, JsonValue] = Field(
-        default_factory=dict, description="What the factory is called with."
+        default_factory=dict, description="The argument of the factory."
     )
     unknown_requesters: Literal["ask", "refuse"] = Field(
         "ask",
-        description="What becomes of a call when the user of its run is nobody's id or address: "
-        "approvers are asked, or it is refused at once, and the agent is told why. Set it to "
-        '"refuse" where a front end lets people choose the user id: whoever asks under a name of '
-        "their own could approve it under their real one.",
+        description="What happens to a call if the run's user is not in the directory: `ask` asks "
+        "the approvers; `refuse` rejects it and tells the agent why. Use `refuse` if "
+        "people can choose their user id, because they could approve their own "
+        "requests under their real name.",
     )
 
 
 class ComputedPolicies(Value):
-    """[policy]: policies that code computes. They are computed when a process starts."""
+    """[policy]: policies computed by code when a process starts."""
 
     factory: str = Field(
         "",
         pattern=_FACTORY,
-        description="What computes them, `package.module:name`: it is called with `options`, and "
-        "returns values of `signoff.core.policies.policy.Policy`, or tables as they stand in "
-        "[[policies]]. "
-        "They come behind those of the file.",
+        description="`package.module:name`: computes policies. It is called with `options`, and "
+        "returns values of `signoff.core.policies.policy.Policy`, or tables as in "
+        "[[policies]]. They follow those of the file.",
     )
     options: dict[str, JsonValue] = Field(
-        default_factory=dict, description="What the factory is called with."
+        default_factory=dict, description="The argument of the factory."
     )
 
 

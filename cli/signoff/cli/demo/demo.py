@@ -27,14 +27,15 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.submit import submit
+from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
-from signoff.cli.processes import build
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
@@ -57,6 +58,7 @@ _EXAMPLES = {
 }
 _WITHIN = 30.0
 _UNDERSTOOD = {What.APPROVED, What.REJECTED, What.TIMED_OUT}
+_HEARD = {*_UNDERSTOOD, What.NOT_UNDERSTOOD, What.REFUSED_ANSWER}
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Stage:
 
     folder: Path
     ledger: Ledger
-    desk: Desk
+    decisions: Decisions
     mailbox: dev_mailbox.DevMailbox
     inbound: int
     console: Console
@@ -128,7 +130,7 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             parts = build(load_settings(settings))
             stack.push_async_callback(parts.ledger.close)
             await supervisor.ready()
-        yield Stage(folder, parts.ledger, parts.desk, mailbox, inbound, console)
+        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, console)
 
 
 def _settings(folder: Path, redis_url: str, smtp_port: int, inbound_port: int) -> Path:
@@ -180,26 +182,26 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     show = stage.console
     show.print(Rule("1 · The agent"))
     show.print(f"{REQUESTER} to the agent [b]{escape(app)}[/b]: {escape(message)}")
-    run = await stage.desk.submit(app, message, user=REQUESTER)
+    run = await submit(stage.decisions.ledger, app, message, user=REQUESTER)
     paused = await _until(stage, run.id, {What.ASKED, What.COMPLETED, What.FAILED})
     if paused.what is not What.ASKED:
         return await _ended_at_once(stage, run)
     approval = await stage.ledger.approval(paused.approval)
     arguments = ", ".join(f"{name}={value!r}" for name, value in approval.call.args.items())
     show.print(
-        f"It wants to run [b]{escape(approval.call.name)}({escape(arguments)})[/b] and is paused; "
-        "no process waits for the answer."
+        f"The agent wants to run [b]{escape(approval.call.name)}({escape(arguments)})[/b]. "
+        "The run is paused, and no process waits for it."
     )
     mail = await stage.mailbox.wait_for(_to_manager, within=_WITHIN)
-    show.print(Rule("2 · The mail that the manager got"))
+    show.print(Rule("2 · The mail to the manager"))
     show.print(_mail_panel(mail))
     if not await _answer(stage, approval, mail, reply):
         return 0
     await _until(stage, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
     run = await stage.ledger.run(run.id)
-    show.print(Rule("4 · The agent goes on, in the worker"))
+    show.print(Rule("4 · The agent resumes in the worker"))
     _show_session(stage, run)
-    show.print(f"The agent's last word: [b green]{escape(run.text or run.problem)}[/b green]")
+    show.print(f"The agent's last message: [b green]{escape(run.text or run.problem)}[/b green]")
     show.print(Rule("5 · The timeline"))
     show.print(_timeline(await stage.ledger.history(run.id)))
     return 0
@@ -213,7 +215,7 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
     answered = 0
     while True:
         if reply is None:
-            text = await _ask(show, f"Reply to it, for instance [b]{yes}[/b] or [b]{no}[/b]: ")
+            text = await _ask(show, f"Your reply, for example [b]{yes}[/b] or [b]{no}[/b]: ")
             if text is None:
                 show.print("\nNobody answered. The approval waits on, and the tool has not run.")
                 return False
@@ -228,15 +230,15 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
             port=stage.inbound,
         )
         answered += 1
-        event = await _until(stage, approval.id, {*_UNDERSTOOD, What.NOT_UNDERSTOOD}, nth=answered)
+        event = await _until(stage, approval.id, _HEARD, nth=answered)
         if event.what in _UNDERSTOOD:
-            by = stage.desk.directory.get(event.by)
+            by = stage.decisions.directory.get(event.by)
             show.print(
                 f"Recorded: [b]{event.what.value}[/b] by {escape(by.shown if by else event.by)}"
                 + (f", because: {escape(event.why)}" if event.why else "")
             )
             return True
-        show.print(f"Nothing is decided: {escape(event.why)}")
+        show.print(f"Nothing was decided: {escape(event.why)}")
         if answered == 1:
             notice = await stage.mailbox.wait_for(
                 lambda one: _to_manager(one) and one["Message-ID"] != mail["Message-ID"],
@@ -245,7 +247,7 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
             show.print(_mail_panel(notice))
         if reply is not None:
             show.print(
-                "The approval waits on, and the tool has not run. "
+                "The approval is still pending, and the tool has not run. "
                 f'Try again with REPLY="{yes}" or REPLY="{no}".'
             )
             return False
@@ -271,7 +273,7 @@ async def _ask(show: Console, prompt: str) -> str | None:
 async def _ended_at_once(stage: Stage, run: Run) -> int:
     run = await stage.ledger.run(run.id)
     said = escape(run.text or run.problem)
-    stage.console.print(f"It did not have to ask anybody. Its last word: [b]{said}[/b]")
+    stage.console.print(f"No approval was needed. Its last message: [b]{said}[/b]")
     return 0 if run.text else 1
 
 
@@ -305,7 +307,7 @@ def _show_session(stage: Stage, run: Run) -> None:
     for author, response in _responses(stage.folder / ".signoff" / "sessions.db", run):
         if author == "user":
             answered = True
-            stage.console.print("The answer, as ADK has it in the session:")
+            stage.console.print("The answer in the ADK session:")
             stage.console.print_json(json.dumps({"function_response": response}))
         elif answered:
             result = json.dumps(response.get("response"), ensure_ascii=False)
@@ -313,9 +315,9 @@ def _show_session(stage: Stage, run: Run) -> None:
     journal = stage.folder / "journal.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     if lines:
-        stage.console.print(f"What the finance department has in its books: {escape(lines[0])}")
+        stage.console.print(f"The finance department's books: {escape(lines[0])}")
     elif run.app.startswith("finance"):
-        stage.console.print("The finance department has nothing in its books.")
+        stage.console.print("The finance department's books are empty.")
 
 
 def _responses(database: Path, run: Run) -> list[tuple[str, dict[str, Any]]]:

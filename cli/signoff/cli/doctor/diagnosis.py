@@ -21,6 +21,7 @@ from signoff.channels.email.outbound.smtp import SmtpSender
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Answering
 from signoff.cli import log as logs
+from signoff.cli.boundary import missing
 from signoff.cli.composition.kinds import KINDS, host_of
 from signoff.cli.config.check import check
 from signoff.cli.config.faults import ConfigErrors
@@ -28,6 +29,7 @@ from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
+from signoff.core.approvals import deliveries
 from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 
@@ -157,7 +159,11 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
         )
         findings.append(Finding("approvals", "broken", text))
-    lost = [one for one in await ledger.pending() if one.terms is not None and not one.reachable]
+    lost = [
+        one
+        for one in await ledger.pending()
+        if one.terms is not None and not deliveries.is_reachable(one)
+    ]
     if lost:
         text = (
             f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "
@@ -182,7 +188,12 @@ def _agents(settings: Settings) -> list[Finding]:
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
     # The agent framework takes seconds to import, so only when there are agents.
-    from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
+    try:
+        from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (remedy := missing(error)) is None:
+            raise
+        return [Finding("agents", "warning", f"{remedy}; workers need it")]
 
     problems = load_problems(settings.agents_folder, settings.ces)
     if not problems:

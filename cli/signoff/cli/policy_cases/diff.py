@@ -13,7 +13,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Terms
-from signoff.core.policies.selection import choose, owners_of
+from signoff.core.routing.selection import choose, owners_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
-from pydantic import JsonValue
-
 from signoff.broker.ledger.store import to_ms_after, to_us
+from signoff.broker.work import Work, body_of, read_work
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
-from signoff.core.directory.people import normal_address
+from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
 
@@ -33,14 +33,14 @@ R = TypeVar("R", Approval, Run)
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
     """Work of a stage, leased to whoever claimed it.
 
     Attributes:
         stage: The stage.
         id: A function of the cause, so that the same cause puts the same work in once.
-        body: What to do.
+        body: What to do, as it is kept.
         attempts: How many times it has been claimed, this time included.
         token: The lease.
     """
@@ -50,6 +50,15 @@ class Item:
     body: Mapping[str, Any]
     attempts: int
     token: str
+
+    @cached_property
+    def work(self) -> Work:
+        """What to do.
+
+        Raises:
+            RecordUnreadable: The body does not hold what this version can read.
+        """
+        return read_work(self.stage, self.id, self.body)
 
 
 def key_of(record: Record) -> str:
@@ -106,7 +115,7 @@ def scope_key(app: str, tool: str, user: str) -> str:
 
 def requests_key(identity: str) -> str:
     """Return the index of what somebody has asked for under one of their identities."""
-    text = normal_address(identity).encode("utf-8", "backslashreplace")
+    text = identity_key(identity).encode("utf-8", "backslashreplace")
     return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
@@ -237,22 +246,18 @@ class Change:
         }
         return self
 
-    def send(
-        self, stage: str, item_id: str, body: Mapping[str, JsonValue], *, after: float = 0
-    ) -> Self:
-        """Put work into the outbox of a stage, available after so many seconds.
+    def send(self, work: Work, *, after: float = 0) -> Self:
+        """Put work into the outbox of its stage, available after so many seconds.
 
-        An item with this id that is still there stays as it is.
+        An item with its id that is still there stays as it is.
         """
-        self.items.append(
-            {
-                "stage": stage,
-                "id": item_id,
-                "body": json.dumps(body),
-                "after": max(int(after * 1000), 0),
-            }
-        )
-        return self
+        return self._send(work.stage, work.id, body_of(work), after)
+
+    def send_raw(
+        self, stage: str, item_id: str, body: Mapping[str, Any], *, after: float = 0
+    ) -> Self:
+        """Put a body into the outbox of a stage as it is; see `send`."""
+        return self._send(stage, item_id, json.dumps(body), after)
 
     def ack(self, item: Item) -> Self:
         """Take claimed work out of its outbox, if its lease is still ours."""
@@ -261,6 +266,10 @@ class Change:
     def retry(self, item: Item, *, after: float) -> Self:
         """Put claimed work back, for so many seconds from now."""
         return self._ack(item, max(int(after * 1000), 0))
+
+    def postpone(self, item: Item, *, after: float) -> Self:
+        """Put claimed work back, for so many seconds from now, without counting the attempt."""
+        return self.ack(item).send_raw(item.stage, item.id, item.body, after=after)
 
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
@@ -301,6 +310,12 @@ class Change:
             },
             ensure_ascii=False,
         )
+
+    def _send(self, stage: str, item_id: str, body: str, after: float) -> Self:
+        self.items.append(
+            {"stage": stage, "id": item_id, "body": body, "after": max(int(after * 1000), 0)}
+        )
+        return self
 
     def _ack(self, item: Item, after_ms: int) -> Self:
         self.acks.append(

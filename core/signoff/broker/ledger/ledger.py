@@ -125,17 +125,11 @@ class Ledger:
         """
         return await self._all("run", ids, legible_run, RunNotFound)
 
-    async def pair(self, approval_id: str) -> tuple[Approval, Run]:
-        """Return an approval and its run, both as they stood at one moment.
+    async def standing(self, approval_id: str) -> Standing:
+        """Return an approval, its run and the present, all of one moment.
 
         Read one after the other, another commit in between would show a run that does not wait for
         its approval, which no retry could tell from a broken one.
-        """
-        approval, run, _ = await self.standing(approval_id)
-        return approval, run
-
-    async def standing(self, approval_id: str) -> Standing:
-        """Return an approval, its run and the present, all of one moment.
 
         Raises:
             ApprovalNotFound, RunNotFound: One of them is not there.

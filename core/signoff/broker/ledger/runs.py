@@ -12,6 +12,7 @@ from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible_approval, legible_run
 from signoff.broker.ledger.store import parse_record
+from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
@@ -37,6 +38,18 @@ class Taken:
     alive_at: float
     stored_run: Stored
     stored_approvals: tuple[Stored, ...]
+
+    @property
+    def work(self) -> StartRun | ResumeRun:
+        """What to do.
+
+        Raises:
+            RecordUnreadable: The item does not hold what this version can read.
+        """
+        work = self.item.work
+        if not isinstance(work, StartRun | ResumeRun):
+            raise RecordUnreadable(self.item.id, f"{work.work} is not about a run.")
+        return work
 
     def read(self) -> tuple[Run, list[Approval]]:
         """Return the run, and the approvals of its present pause, as they stood at the claim.

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RescuePoisoned
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import LedgerUnavailable, SignoffError
@@ -77,12 +77,11 @@ async def note_failures(
             why = f"what is due cannot be done, tried {tries} times: {problem}"
             told = Event(what=What.STUCK, at=now, approval=approval_id, run=run, by="deadline")
             change.note([told.model_copy(update={"why": why})])
-            item = f"stuck:{approval_id}:{tries}"
+            rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
             letter = {"stage": "timers", "id": approval_id, "problem": problem}
-            change.put_raw(f"dead:timers:{item}:{now:%Y%m%dT%H%M%S}", json.dumps(letter))
+            change.put_raw(f"dead:timers:{rescue.id}:{now:%Y%m%dT%H%M%S}", json.dumps(letter))
             if approval is not None:
-                body = {"approval": approval_id, "stuck": problem}
-                change.send(stages.ROUTE, item, body)
+                change.send(rescue)
         changes.append(change)
     # Somebody else who has counted the same failure was faster: once is enough.
     await ledger.commit_all(changes)

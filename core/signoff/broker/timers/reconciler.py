@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from signoff.broker.decisions import Desk
+from signoff.broker.effects import Cards
+from signoff.broker.roster import Roster
 from signoff.broker.timers.lag import lag
 from signoff.broker.timers.sweep import LEASE, Sweep
 from signoff.core.base.errors import LedgerError
@@ -25,14 +26,22 @@ class Reconciler:
     """Works through the due index and rings where work waits.
 
     Args:
-        desk: Does what is due.
+        roster: The people and the turns.
+        cards: Makes cards, where the channels are at hand; see `Due`.
         cycle: Seconds between two looks.
         lease: Seconds after which others take up what a process that died had claimed.
     """
 
-    def __init__(self, desk: Desk, *, cycle: float = 0.5, lease: float = LEASE) -> None:
-        self._ledger = desk.ledger
-        self._sweep = Sweep(desk, lease=lease)
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        cards: Cards | None = None,
+        cycle: float = 0.5,
+        lease: float = LEASE,
+    ) -> None:
+        self._ledger = roster.ledger
+        self._sweep = Sweep(roster, cards=cards, lease=lease)
         self._cycle = cycle
 
     async def run_forever(self) -> None:

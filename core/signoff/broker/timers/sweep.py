@@ -9,8 +9,10 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.decisions import Desk
+from signoff.broker.effects import Cards
 from signoff.broker.ledger.change import Change
+from signoff.broker.roster import Roster
+from signoff.broker.timers.due import Due
 from signoff.broker.timers.poison import note_failures
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
@@ -35,14 +37,23 @@ class Sweep:
     moved once.
 
     Args:
-        desk: Says what is to be done with an approval.
+        roster: The people and the turns.
+        cards: Makes cards, where the channels are at hand; see `Due`.
         batch: How many approvals to claim at a time.
         lease: For how many seconds nobody else gets them.
     """
 
-    def __init__(self, desk: Desk, *, batch: int = BATCH, lease: float = LEASE) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        cards: Cards | None = None,
+        batch: int = BATCH,
+        lease: float = LEASE,
+    ) -> None:
+        self._roster = roster
+        self._due = Due(roster, cards)
+        self._ledger = roster.ledger
         self._batch = batch
         self._lease = lease
 
@@ -59,7 +70,7 @@ class Sweep:
         return count
 
     async def _do(self, due: Sequence[str]) -> None:
-        await self._desk.look()
+        await self._roster.refresh()
         left = due
         for round_ in range(_ROUNDS):
             if not left:
@@ -80,7 +91,7 @@ class Sweep:
                 if isinstance(standing, SignoffError):
                     raise standing  # noqa: TRY301 -- it has been waiting in the place of a result
                 approval, read, now = standing
-                change = self._desk.tick(approval, runs.latest(read), now)
+                change = self._due.change(approval, runs.latest(read), now)
             except Exception as error:
                 # One approval that cannot be moved does not keep the others from it.
                 log.exception("sweep.failed", approval=approval_id, error=str(error))

@@ -1,44 +1,66 @@
-"""One approval: what is asked, of whom, until when, and what came of it.
+"""One approval: what is asked, of whom, until when, how it ended, how far the answer has come.
 
-The life of an approval is `TRANSITIONS`; what became of its answer is `HANDOFFS`. Both are data:
-the diagrams in the documentation are rendered from them, and each legal move is a method of
-`Approval` that returns the next value and the events to record.
+`TRANSITIONS` is its life, `HANDOFFS` the way of its answer to the agent. Both are data, and the
+diagrams in the documentation are rendered from them. Each legal move is a method that returns the
+next `Approval` and the events to record. The moves that decide nothing are functions: `deliveries`
+has what became of the cards, `collaboration` has claims, comments and handovers.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.counting import Counted
+from signoff.core.approvals.answers import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
+    FIRST,
+    SECOND,
     Asked,
+    Claim,
+    Comment,
     Decision,
+    Extension,
+    Handover,
     Kind,
     Origin,
     Shown,
+    Sort,
     ToolCall,
     approval_id,
+    mark_of,
+    with_cards,
     words_of,
 )
-from signoff.core.approvals.two_step import SECOND, mark_of
+from signoff.core.approvals.voting import Ballot, Vote, count, require_same_values, stands_for
 from signoff.core.base.errors import (
+    AlreadyDecided,
+    Claimed,
+    Escalated,
     IllegalMove,
+    MoveRefused,
+    NotAnApprover,
+    NotShownInFull,
+    NotYourTurn,
+    OwnRequest,
+    ReasonNeeded,
     SecondStepNeeded,
     StepChanged,
+    TooLate,
 )
+from signoff.core.base.model import Value
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
-from signoff.core.payloads.answer import meaning_of_yes, refusal_of_input, template_of
+from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import missing_fields
-from signoff.core.policies.levels import Outcome, Start
-from signoff.core.policies.policy import Terms
+from signoff.core.policies.levels import STAYS, Outcome, Seat, Start, turn_of
+from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
     "HANDOFFS",
@@ -49,6 +71,7 @@ __all__ = [
     "Handoff",
     "Kind",
     "Move",
+    "Moved",
     "Origin",
     "Shown",
     "State",
@@ -56,9 +79,417 @@ __all__ = [
     "approval_id",
 ]
 
+IN_FULL: Final = frozenset({"inbox", "cli", "api"})
+"""The channels where people look at a call themselves, and see all of it."""
 
-class Approval(Counted):
-    """A question with all its moves: each returns the next value and the events to record."""
+_CHANNELS: Final = {"email": "mail", "slack": "Slack"}
+_SHORT: Final = 160
+"""Characters that every channel shows in one piece."""
+
+_HANDOFF_EVENTS: Final = {
+    Handoff.STARTED: What.STARTED,
+    Handoff.FINISHED: What.FINISHED,
+    Handoff.RESUMED: What.RESUMED,
+    Handoff.IN_DOUBT: What.IN_DOUBT,
+    Handoff.EXPIRED: What.EXPIRED,
+    Handoff.FAILED: What.NOT_RESUMED,
+}
+
+
+class Approval(Value):
+    """One approval, frozen.
+
+    Attributes:
+        id: A function of the origin, so that publishing one pause twice opens one approval.
+        origin: The run, session and call it belongs to.
+        kind: What is asked for: a confirmation, input, or the result of a long-running call.
+        call: The tool and the arguments, as shown and as they will run.
+        digest: `signoff.core.payloads.digest` of the call.
+        hint: The tool's own words for the approver.
+        said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        template: The payload template of `request_confirmation`, or the fields of the input that
+            is asked for; None where there is none.
+        state: See `TRANSITIONS`.
+        handoff: See `HANDOFFS`.
+        opened_at: When it was opened (UTC).
+        terms: The snapshot of the policy, None until it has been routed.
+        asked: Who is asked, and how the delivery went.
+        level: The index of the present level, in `Terms.ladder`.
+        round: How often the levels have been gone through before.
+        seats: Who may decide at this level, and who could at earlier ones. Approvals that were
+            routed before levels existed have none: everybody who is asked may decide then.
+        votes: The answers that count and have not ended it, at most one from each person.
+        reminders: When the approvers of this level are reminded (UTC).
+        reminded: How many of these reminders are done.
+        barred: Identities that never decide, besides the requester: whoever owns the agent.
+        since: When this level began (UTC).
+        deadline: When this level ends (UTC); None until routed, or when it stays open.
+        steps: The first steps that wait for their second, at most one from each person.
+        decision: What ended it.
+        result: The tool's result as JSON text, once the tool was seen to finish.
+        starts: How many times the tool was started on this approval; more than once only where
+            the policy allows another run.
+        supersedes: The approval that this one replaces: a call in doubt, an approval that has
+            expired, or a rejection that proposed this very call.
+        superseded_by: The approval of the call that its rejection proposed, once there is one; a
+            proposal is taken up once.
+        claimed: Who has reserved the decision; `claim_at` says whether the claim still holds.
+        comments: Remarks, questions to the requester and their answers, the oldest first.
+        extensions: What was added to the deadlines.
+        paused: Since when a question to the requester stops the clock of this level (UTC).
+        handovers: Seats that went from one person to another, the oldest first.
+        reminded_at: When somebody last had the approvers reminded by hand (UTC).
+        version: Counts the commits; the ledger refuses a write that is not based on the last one.
+    """
+
+    id: str
+    origin: Origin
+    kind: Kind = Kind.CONFIRMATION
+    call: ToolCall
+    digest: str
+    hint: str = ""
+    said: str = ""
+    template: JsonValue = None
+    state: State = State.PENDING
+    handoff: Handoff = Handoff.NONE
+    opened_at: datetime
+    terms: Terms | None = None
+    asked: tuple[Asked, ...] = ()
+    level: int = 0
+    round: int = 0
+    seats: tuple[Seat, ...] = ()
+    votes: tuple[Vote, ...] = ()
+    reminders: tuple[datetime, ...] = ()
+    reminded: int = 0
+    barred: tuple[str, ...] = ()
+    since: datetime | None = None
+    deadline: datetime | None = None
+    steps: tuple[Decision, ...] = ()
+    decision: Decision | None = None
+    result: str = ""
+    starts: int = 0
+    supersedes: str = ""
+    superseded_by: str = ""
+    claimed: Claim | None = None
+    comments: tuple[Comment, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+    paused: datetime | None = None
+    handovers: tuple[Handover, ...] = ()
+    reminded_at: datetime | None = None
+    version: int = 0
+
+    # What it is.
+
+    @property
+    def facts(self) -> dict[str, JsonValue]:
+        """The names that the conditions of policies and grants can use."""
+        return {
+            "app": self.origin.app,
+            "agent": self.origin.agent,
+            "tool": self.call.name,
+            "args": dict(self.call.args),
+            "user": self.origin.user,
+        }
+
+    @property
+    def own_hint(self) -> str:
+        """The tool's own words, "" where ADK only put its standard text.
+
+        The text of FunctionTool(require_confirmation=True) is written for programmers: it would
+        tell a manager to "respond with a FunctionResponse".
+        """
+        return "" if "expected ToolConfirmation payload" in self.hint else self.hint
+
+    @property
+    def turn(self) -> str:
+        """The present level, as a text: see `signoff.core.policies.levels.turn_of`."""
+        return turn_of(self.level, self.round)
+
+    @property
+    def is_last_level(self) -> bool:
+        """Whether nothing follows the present level."""
+        return self.terms is None or not any(self.terms.after(self.level, self.round))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues in which it waits at its present level: ``queue:finance``."""
+        return tuple(dict.fromkeys(one.via for one in self._seats if one.via.startswith(QUEUE)))
+
+    @property
+    def open_question(self) -> Comment | None:
+        """The latest question to the requester, if they have not answered since."""
+        asked = (one for one in reversed(self.comments) if one.sort is not Sort.COMMENT)
+        latest = next(asked, None)
+        return latest if latest is not None and latest.sort is Sort.QUESTION else None
+
+    @property
+    def in_two_steps(self) -> bool:
+        """Whether an approval counts only once the person has confirmed it by a second factor."""
+        return self.terms is not None and self.terms.second_step
+
+    @property
+    def batchable(self) -> bool:
+        """Whether it may be approved together with others.
+
+        The policy has to allow it, and a plain yes has to be enough.
+        """
+        return (
+            self.state is State.PENDING
+            and self.kind is Kind.CONFIRMATION
+            and self.template is None
+            and self.terms is not None
+            and self.terms.batch
+            and not self.in_two_steps
+            and not self.needs_reason(Outcome.APPROVE)
+        )
+
+    def needs_reason(self, verdict: Outcome) -> bool:
+        """Say whether the policy wants a reason for an answer at this level."""
+        return self.terms is not None and verdict in self.terms.asking(self.level).reasons
+
+    def outcome(self, directory: Directory | None = None) -> str:
+        """Say in words how it ended, and by whom: "approved by Mara Lind"."""
+        words = self.state.value.replace("_", " ")
+        if self.decision is None or not self.decision.by:
+            return words
+        names = []
+        for one in self.decided_by:
+            person = directory.get(one) if directory is not None else None
+            names.append(person.shown if person else one)
+        return f"{words} by {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
+
+    # Until when.
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the next reminder, the end of the level or of a claim is due; None where none is.
+
+        It is the score of the due index.
+        """
+        reminder = self.reminders[self.reminded : self.reminded + 1]
+        claim = (self.claimed.until,) if self.claimed is not None else ()
+        moments = (*reminder, self.deadline, *claim)
+        return min((one for one in moments if one is not None), default=None)
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether its deadline only marks it overdue, so that no answer comes too late."""
+        stays = self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
+        return stays and self.is_last_level
+
+    def is_late(self, now: datetime) -> bool:
+        """Say whether the deadline has passed."""
+        return self.deadline is not None and now >= self.deadline
+
+    def claim_at(self, now: datetime) -> Claim | None:
+        """Return the claim that holds at a moment, None where none does."""
+        claim = self.claimed
+        if claim is None or self.state is not State.PENDING or now >= claim.until:
+            return None
+        return claim if claim.by in self.ballot.awaited else None
+
+    # The vote.
+
+    @property
+    def ballot(self) -> Ballot:
+        """The state of the vote at the present level."""
+        own: list[str] = []
+        if not self.seats:
+            # Routed before there were seats: everybody who has a card, or is asked in a place.
+            in_a_place = self.terms is not None and not all(one.person for one in self.asked)
+            own = list(self.terms.ask) if self.terms is not None and in_a_place else []
+            own += [one.person for one in self.asked if one.person]
+        here = (self.level, self.round)
+        return count(self.terms, here, seats=self.seats, votes=self.votes, own=own)
+
+    @property
+    def approvers(self) -> frozenset[str]:
+        """The ids of the people who may answer now."""
+        return frozenset(self.ballot.answering)
+
+    @property
+    def given(self) -> tuple[Vote, ...]:
+        """The approvals of earlier stages."""
+        return tuple(
+            one
+            for one in self.votes
+            if self.terms is not None
+            and one.verdict is Outcome.APPROVE
+            and not self.terms.same_stage(one.level, self.level)
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether its stage has approved it, and the next one is to be asked."""
+        if self.state is not State.PENDING or self.terms is None:
+            return False
+        return self.ballot.reached and (not self._covered or bool(self.behind))
+
+    @property
+    def behind(self) -> tuple[tuple[int, int], ...]:
+        """The levels of which one is asked when its stage has approved."""
+        if self.terms is None:
+            return ()
+        return tuple(self.terms.behind(self.level, self.round, covered=self._covered))
+
+    @property
+    def _covered(self) -> bool:
+        """Whether the limit of somebody who has approved at this level covers the call."""
+        if self.terms is None or self.terms.chain_of(self.level) is None:
+            return True
+        yes = self.ballot.yes
+        return any(one.covers for one in self._seats if one.person in yes)
+
+    @property
+    def asked_here(self) -> tuple[str, ...]:
+        """The ids of the people whose seats those of the present level are."""
+        return tuple(dict.fromkeys(one.stands_for for one in self._seats)) or self.ballot.own
+
+    @property
+    def still_needed(self) -> int:
+        """The least number of approvals from here on, as far as the terms say."""
+        if self.terms is None:
+            return 1
+        behind = self.behind if self.passed else ()
+        return self.terms.fewest_from(next(iter(behind), (self.level, 0))[0])
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The ids of the people who decided it: everybody who approved, or who rejected it last."""
+        if self.decision is None or not self.decision.by:
+            return ()
+        last = self.decision.by
+        if self.state is not State.APPROVED:
+            return (last,)
+        before = (*(one.by for one in self.given), *self.ballot.yes)
+        return (*dict.fromkeys(one for one in before if one != last), last)
+
+    def step_of(self, person: str) -> Decision | None:
+        """Return the first step of a person, if it still waits for the second."""
+        pending = self.steps if self.state is State.PENDING else ()
+        return next((step for step in pending if step.by == person), None)
+
+    # Who may.
+
+    def is_requester(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person is the requester, by any of their identities."""
+        return directory.same(person.id, self.origin.user) or person.owns(self.origin.user)
+
+    def never_decides(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person is, or may be, the requester or an owner of the agent."""
+        return any(directory.may_be(person, one) for one in (self.origin.user, *self.barred))
+
+    def concerns(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person may see it without any role.
+
+        These are the people who are or were asked, who decided it, the requester, and the other
+        members of the queues that it was put into.
+        """
+        if self.decision is not None and self.decision.by == person.id:
+            return True
+        asked = {*self.approvers, *(one.of for one in self.handovers)}
+        asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
+        names = {one.via.removeprefix(QUEUE) for one in self.seats if one.via.startswith(QUEUE)}
+        queues = (directory.queues.get(one) for one in names)
+        asked |= {member for one in queues if one is not None for member in one.members}
+        return person.id in asked or self.is_requester(person, directory)
+
+    def shown_to(self, person: str, channel: str) -> Shown:
+        """Return how much of the call a person could read by a channel.
+
+        Where nothing is known of a card, a call that any card shows whole counts as shown.
+
+        Args:
+            person: The id of the person.
+            channel: The channel by which they answer.
+        """
+        if channel in IN_FULL:
+            return Shown.COMPLETE
+        cards = {
+            one.shown for one in self.asked if one.channel == channel and one.person in {"", person}
+        }
+        if Shown.CUT in cards:
+            return Shown.CUT
+        if cards == {Shown.COMPLETE} or self._is_short:
+            return Shown.COMPLETE
+        return Shown.UNKNOWN
+
+    def may_approve_by(self, person: str, channel: str) -> None:
+        """Refuse an approval by a channel that has not shown the person all of the call.
+
+        Raises:
+            NotShownInFull: Some of it was cut, or nobody knows that it was not.
+        """
+        extent = self.shown_to(person, channel)
+        if extent is Shown.COMPLETE:
+            return
+        by, call = _CHANNELS.get(channel, channel), f"{self.call.name}()"
+        why = (
+            f"What came by {by} does not show all of {call}"
+            if extent is Shown.CUT
+            else f"It is not certain that all of {call} was shown by {by}"
+        )
+        raise NotShownInFull(
+            f"{why}, so a yes by {by} does not count. Read all of it and approve it on the page of "
+            f"this request (without a page: `signoff approvals show {self.id}`). A no counts here "
+            "as well."
+        )
+
+    def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
+        """Refuse a person who may not decide, or not any more, or not now.
+
+        Raises:
+            OwnRequest: The person is the requester or owns the agent, by any of their identities.
+            NotAnApprover: The person was never asked, has handed over their seat, or has answered
+                under another id.
+            AlreadyDecided: It has been decided.
+            Escalated: The person's level is over, whether or not anybody has noticed yet.
+            TooLate: The last level is over, whether or not anybody has noticed yet.
+            NotYourTurn: Somebody else is asked first.
+            Claimed: Somebody else has reserved the decision.
+        """
+        self._must_not_be_own(person, directory)
+        self._must_have_a_seat(person, directory)
+        self._must_be_open(directory)
+        ballot = self.ballot
+        if person.id not in {*ballot.own, *ballot.stay}:
+            raise Escalated(self._went_on(self.since))
+        for vote in ballot.votes:
+            if vote.by != person.id and directory.is_one(vote.by, person.id):
+                raise NotAnApprover(
+                    f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
+                    "Everybody counts once."
+                )
+        self._must_not_be_over(now)
+        if person.id not in ballot.answering:
+            first = directory.get(ballot.awaited[0])
+            name = first.shown if first else ballot.awaited[0]
+            raise NotYourTurn(f"{name} is asked about approval {self.id} before {person.shown}.")
+        claim = self.claim_at(now)
+        if claim is not None and claim.by != person.id:
+            by = directory.get(claim.by)
+            raise Claimed(
+                f"{by.shown if by else claim.by} has claimed approval {self.id} until "
+                f"{claim.until:%Y-%m-%d %H:%M} UTC. Until then it is theirs to decide, unless "
+                "they release it.",
+                until=claim.until,
+            )
+
+    def may_withdraw(self, person: Person, directory: Directory) -> None:
+        """Refuse a person who may not withdraw it: everybody but the requester.
+
+        Raises:
+            AlreadyDecided: It has been decided.
+            MoveRefused: The person is not the requester.
+        """
+        self._must_be_open(directory)
+        if not self.is_requester(person, directory):
+            raise MoveRefused(
+                f"{person.shown} has not asked for approval {self.id}; only the requester can "
+                "withdraw it."
+            )
+
+    # Asking.
 
     @classmethod
     def open(
@@ -72,7 +503,7 @@ class Approval(Counted):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
-    ) -> tuple[Self, tuple[Event, ...]]:
+    ) -> Moved:
         """Open an approval for a call that waits.
 
         Raises:
@@ -108,38 +539,39 @@ class Approval(Counted):
         start: Start | None = None,
         barred: tuple[str, ...] = (),
         stranded: bool = False,
-    ) -> tuple[Self, tuple[Event, ...]]:
+    ) -> Moved:
         """Put the terms and the people in force; the deadline counts from now.
 
-        Under the terms that rule already this asks by other ways, at the level where it stands.
+        Under the terms that are in force already, other people or channels are asked at the
+        present level.
 
-        A second step that was needed before stays needed, and so do so many yeses: a mail that
-        bounces must not lower the bar.
+        A second step that was needed before stays needed, and so does the number of approvals: a
+        mail that bounces must not lower the bar.
 
         Args:
             terms: The rules.
-            asked: Who is asked, by which channel, and was before.
+            asked: Who is asked, by which channel, and who was before.
             now: The present.
-            notes: What stood in the way of others.
-            start: The level that begins; without one all who are asked may decide.
-            barred: Identities of those who never decide, besides the requester.
-            stranded: Whether these are others than the policy wants, because it has nobody.
+            notes: Why others are not asked.
+            start: The level that begins; without one everybody who is asked may decide.
+            barred: Identities that never decide, besides the requester.
+            stranded: Whether others are asked than the policy wants, because it has nobody.
 
         Raises:
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        # Whoever is asked now could not be reached, and may still answer elsewhere; a stage that
-        # has approved has said what it had to say.
+        # The people asked so far could not be reached, and may still answer; a stage that has
+        # approved has no more to say.
         others = terms is not self.terms and start is not None
-        seats = (() if self.passed else self.lasting_seats) if others else self.seats
+        seats = (() if self.passed else self._lasting_seats) if others else self.seats
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
             terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
-        here = [one.key for one in asked if one.turn == begun.turn]
+        here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
         if terms.second_step:
             more["second_step"] = True
@@ -149,39 +581,39 @@ class Approval(Counted):
             update={"terms": terms, "asked": asked, "barred": (*self.barred, *barred)}
         )
         why = "; ".join(notes)
-        # That the default is there is no reason for nobody to mend the policy.
+        # A default that helps out is no reason to leave the policy broken.
         alarm = [self.note(What.UNROUTABLE, now=now, by="router", why=why)] if stranded else []
         what = What.ASKED if asked else What.UNROUTABLE
         event = self.note(what, now=now, by="router", why=why, more=more)
         return approval, (*alarm, event) if asked else (event,)
 
-    def asked_too(self, fresh: Sequence[Asked], *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Note the cards of a level that has begun, or of those whose turn it is now.
+    def asked_too(self, fresh: Sequence[Asked], *, now: datetime) -> Moved:
+        """Add the cards of a level that has begun, or of the people whose turn it is now.
 
         Raises:
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        asked = self.also_asked(fresh, self.turn)
         more: dict[str, JsonValue] = {"people": [one.key for one in fresh]}
         if self.terms is not None:
             more["policy"] = self.terms.policy
             if called := self.terms.called(self.level):
                 more["level"] = called
         event = self.note(What.ASKED, now=now, by="router", more=more)
+        asked = with_cards(self.asked, fresh, self.turn)
         return self.model_copy(update={"asked": asked}), (event,)
 
     def escalate(
         self, start: Start, *, now: datetime, notes: Sequence[str] = (), unreached: bool = False
-    ) -> tuple[Self, tuple[Event, ...]]:
+    ) -> Moved:
         """Go on to another level; see `signoff.core.routing.escalation`.
 
         Args:
             start: The level that begins.
             now: The present.
-            notes: Why, and what stood in the way of others.
-            unreached: Whether it goes on because nobody of this level is reached; those may still
-                answer, wherever it goes.
+            notes: Why, and why others are not asked.
+            unreached: Whether it goes on because nobody of this level was reached; those people
+                may still answer at every later level.
 
         Raises:
             IllegalMove: It is not pending any more, or was never routed.
@@ -189,16 +621,54 @@ class Approval(Counted):
         self._must_be_pending("escalate")
         if self.terms is None:
             raise IllegalMove(f"Approval {self.id} has no levels yet.")
-        people = dict.fromkeys(seat.person for seat in start.seats)
-        more: dict[str, JsonValue] = {"people": list(people)}
-        if called := self.terms.called(start.level):
-            more["level"] = called
+        more = self._beginning(self.terms, start)
         event = self.note(What.ESCALATED, now=now, by="deadline", why="; ".join(notes), more=more)
-        seats = self.lasting_seats if unreached else self.seats
+        seats = self._lasting_seats if unreached else self.seats
         return self._begin(start, seats, now=now), (event,)
 
-    def remind(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Note that those who have not answered are reminded; nothing where it is not time.
+    def pass_on(self, start: Start, *, now: datetime, notes: Sequence[str] = ()) -> Moved:
+        """Go on to the next stage, because this one has approved; see `escalation.pass_on`.
+
+        Approvals of earlier stages count there as well, unless the policy asks people twice.
+
+        Raises:
+            IllegalMove: Its stage has not approved it, or is the last.
+        """
+        if not self.passed or self.terms is None:
+            raise IllegalMove(f"Approval {self.id} has no stage to go on to.")
+        more, by = self._beginning(self.terms, start), self.votes[-1].by
+        event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
+        # Nobody of a stage that is over may answer at the next, unless they are asked there.
+        seats = [one for one in self.seats if one.level != STAYS]
+        begun, counted = self._begin(start, seats, now=now).count_earlier(now=now)
+        return begun, (event, *counted)
+
+    def count_earlier(self, *, now: datetime) -> Moved:
+        """Count the approvals of earlier stages that people of this level have given."""
+        if self.terms is None or self.terms.ask_twice:
+            return self, ()
+        said, events, after = {one.by: one for one in self.given}, list[Event](), self
+        for person in self.ballot.own:
+            vote = said.get(person)
+            unsaid = vote is not None and not vote.decision.reason.strip()
+            if vote is None or (unsaid and self.needs_reason(Outcome.APPROVE)):
+                continue
+            place = {"level": self.level, "round": self.round, "stands_for": person}
+            votes = (*after.votes, vote.model_copy(update=place))
+            after = after.model_copy(update={"votes": votes})
+            why = "has approved it at an earlier stage, which counts here as well"
+            yes, of = len(after.ballot.yes), after.ballot.need
+            more: dict[str, JsonValue] = {"verdict": "approve", "yes": yes, "of": of}
+            events.append(self.note(What.VOTED, now=now, by=person, why=why, more=more))
+        if events and after.ballot.reached and not after.passed:
+            *others, last = after.votes
+            decision = last.decision.model_copy(update={"at": now})
+            ended, ends = self._end(Move.APPROVE, decision, votes=tuple(others))
+            return ended, (*events, *ends)
+        return after, tuple(events)
+
+    def remind(self, *, now: datetime) -> Moved:
+        """Remind the people whose answer is awaited; nothing changes where it is not time.
 
         Raises:
             IllegalMove: It is not pending any more.
@@ -211,6 +681,8 @@ class Approval(Counted):
         event = self.note(What.REMINDED, now=now, by="deadline", more=more)
         return self.model_copy(update={"reminded": reminded}), (event,)
 
+    # Deciding.
+
     def approve(
         self,
         person: Person,
@@ -220,7 +692,7 @@ class Approval(Counted):
         now: datetime,
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
-    ) -> tuple[Self, tuple[Event, ...]]:
+    ) -> Moved:
         """Approve, with values where the tool has a payload template.
 
         Without a template a call runs exactly as it was shown. Values that differ from its
@@ -228,29 +700,29 @@ class Approval(Counted):
         propose exactly that call. A request for input is approved by answering it.
 
         Where the terms want a second step this is the first: it is kept and decides nothing until
-        the person confirms it. Another one of the same person takes its place.
+        the person confirms it. Another first step of the same person replaces it.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
-            NotShownInFull: The channel has not shown them all of the call. A first step needs that
-                not: the second is taken where all of it is shown.
-            SecondStepNeeded: A yes by this channel is not even a first step.
+            NotShownInFull: The channel has not shown them all of the call. A first step does not
+                need that: the second is taken where all of it is shown.
+            SecondStepNeeded: This channel cannot even take a first step.
             PayloadError: The values do not fit the template, the schema or the arguments, or some
                 are missing.
         """
         self.may_decide(person, directory, now=now)
         if not self.in_two_steps:
-            self.must_be_shown(person.id, channel)
+            self.may_approve_by(person.id, channel)
         return self._approve(
             person, directory, channel=channel, now=now, reason=reason, values=values
         )
 
     def take_edit(
         self, person: Person, directory: Directory, *, channel: str, reason: str, now: datetime
-    ) -> tuple[Self, tuple[Event, ...]]:
+    ) -> Moved:
         """Approve the very call that a person has proposed.
 
-        Its values are their own, and the rest was shown to them with the call that they changed;
+        The values are their own, and the rest was shown to them with the call that they changed;
         so no card has to show it again.
 
         Raises:
@@ -259,41 +731,17 @@ class Approval(Counted):
         self.may_decide(person, directory, now=now)
         return self._approve(person, directory, channel=channel, now=now, reason=reason)
 
-    def _approve(
-        self,
-        person: Person,
-        directory: Directory,
-        *,
-        channel: str,
-        now: datetime,
-        reason: str,
-        values: Mapping[str, JsonValue] | None = None,
-    ) -> tuple[Self, tuple[Event, ...]]:
-        reason = clean_text(reason)
-        self._with_reason(Outcome.APPROVE, reason)
-        meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
-        decision = Decision(
-            by=person.id,
-            at=now,
-            channel=channel,
-            reason=reason,
-            payload=meaning.payload,
-            proposal=meaning.proposal,
-        )
-        self._agrees(decision, directory)
-        return self._first_step(decision) if self.in_two_steps else self._yes(decision)
-
     def confirm(
         self, person: Person, directory: Directory, *, channel: str, now: datetime, mark: str
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Take the second step: what the person has said before counts from now on.
+    ) -> Moved:
+        """Take the second step: the answer that the person gave before counts from now on.
 
         Args:
             person: Whose first step it is, and who has proven a second factor.
             directory: The people.
-            channel: One of `signoff.core.approvals.two_step.SECOND`.
+            channel: One of `signoff.core.approvals.parts.SECOND`.
             now: The present.
-            mark: `two_step.mark_of` the first step that the person was shown.
+            mark: `mark_of` the first step that the person was shown.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
@@ -309,16 +757,37 @@ class Approval(Counted):
                 f"Your answer to approval {self.id} has changed since you were shown it. "
                 "Look at it again before you confirm it."
             )
-        self._agrees(step, directory)
+        require_same_values(step, (*self.given, *self.ballot.votes), directory)
         update = {"at": now, "channel": channel, "first_step": step.channel}
-        return self._yes(step.model_copy(update=update))
+        return self._count_yes(step.model_copy(update=update))
 
-    def take_grant(
-        self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Approve by what somebody has said of calls like this one before; nobody is asked.
+    def reject(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str = "",
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> Moved:
+        """Reject, with a reason for the model; a request for input with the answer that says no.
 
-        Whether the grant covers the call is for `signoff.core.grants.grant.Grant.use` to say.
+        Raises:
+            DecisionRefused: The person may not decide; see `may_decide`.
+            PayloadError: The values of the request for input do not fit its schema.
+        """
+        self.may_decide(person, directory, now=now)
+        reason = self._checked_reason(Outcome.REJECT, reason)
+        no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
+        payload = no.value if no is not None else None
+        decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)
+        return self._count(Outcome.REJECT, decision)
+
+    def take_grant(self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime) -> Moved:
+        """Approve by a grant: somebody has approved calls like this one before. Nobody is asked.
+
+        `signoff.core.grants.grant.Grant.use` judges whether the grant covers the call.
 
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
@@ -330,35 +799,13 @@ class Approval(Counted):
         approval, events = self._end(Move.APPROVE, decision)
         return approval.model_copy(update={"terms": terms}), events
 
-    def reject(
-        self,
-        person: Person,
-        directory: Directory,
-        *,
-        channel: str,
-        now: datetime,
-        reason: str = "",
-        values: Mapping[str, JsonValue] | None = None,
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Reject, with a reason for the model; a request for input with the answer that says no.
+    # Ending without a person's answer.
 
-        Raises:
-            DecisionRefused: The person may not decide; see `may_decide`.
-            PayloadError: The values of the request for input do not fit its schema.
-        """
-        self.may_decide(person, directory, now=now)
-        reason = clean_text(reason)
-        self._with_reason(Outcome.REJECT, reason)
-        no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
-        payload = no.value if no is not None else None
-        decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)
-        return self._vote(Outcome.REJECT, decision)
-
-    def time_out(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Do what the end of the last level means: reject, approve, or stay open without one.
+    def time_out(self, *, now: datetime) -> Moved:
+        """Do what the policy says about the end of the last level: reject, approve or stay open.
 
         It approves only what is under the policy's ceiling, has no values to fill, takes no second
-        step, and to which nobody has said no.
+        step, and has not been rejected by anybody.
 
         Raises:
             IllegalMove: It is not pending, or not yet late.
@@ -376,9 +823,7 @@ class Approval(Counted):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
-    def refuse(
-        self, *, reason: str, now: datetime, terms: Terms | None = None
-    ) -> tuple[Self, tuple[Event, ...]]:
+    def refuse(self, *, reason: str, now: datetime, terms: Terms | None = None) -> Moved:
         """Reject it because the settings do, without asking anybody.
 
         Args:
@@ -404,7 +849,7 @@ class Approval(Counted):
             return "what has to be filled in is asked about"
         return "a call that is in doubt is asked about" if self.origin.again else ""
 
-    def allow(self, terms: Terms, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
+    def allow(self, terms: Terms, *, now: datetime) -> Moved:
         """Approve it because its policy allows such calls, without asking anybody.
 
         Args:
@@ -423,38 +868,24 @@ class Approval(Counted):
         approval, events = self._end(Move.APPROVE, Decision(at=now, channel="settings", reason=why))
         return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
 
-    def withdraw(self, *, by: str, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Take the question back, because the requester did or because the run ended."""
+    def withdraw(self, *, by: str, reason: str, now: datetime) -> Moved:
+        """Take the request back, because the requester did or because the run ended.
+
+        Raises:
+            IllegalMove: It has ended.
+        """
         said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
         return self._end(Move.WITHDRAW, said)
 
-    def supersede(self, *, reason: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Void the question because another one has taken its place."""
-        return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
-
-    def ask_again(self, *, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Open the question whether a call that is in doubt shall run again.
-
-        Returns:
-            Another approval for the same call, to be routed like any other.
+    def supersede(self, *, reason: str, now: datetime) -> Moved:
+        """Void the request because another one has replaced it.
 
         Raises:
-            IllegalMove: It is not in doubt.
+            IllegalMove: It has ended.
         """
-        if self.handoff is not Handoff.IN_DOUBT:
-            raise IllegalMove(f"Approval {self.id} is not in doubt.")
-        return self.open(
-            self.origin.model_copy(update={"again": self.origin.again + 1}),
-            self.call,
-            kind=self.kind,
-            hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
-            "Look first. Run it again?",
-            said=self.said,
-            # The values of the first answer are in the session, and the tool will get those.
-            template=None,
-            now=now,
-            supersedes=self.id,
-        )
+        return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
+
+    # Handing the answer to the agent.
 
     @property
     def lets_run(self) -> bool:
@@ -465,11 +896,9 @@ class Approval(Counted):
         """Return until when its call may be started (UTC); None where nothing is to be started.
 
         Args:
-            valid_for: How long a yes is good for whose policy does not say.
+            valid_for: How long an approval is good for whose policy does not say.
         """
-        if self.state is not State.APPROVED or self.decision is None:
-            return None
-        if self.kind is not Kind.CONFIRMATION:
+        if not self.lets_run or self.decision is None:
             return None
         own = self.terms.valid_for if self.terms is not None else None
         return self.decision.at + (own or valid_for)
@@ -479,40 +908,8 @@ class Approval(Counted):
         until = self.good_until(valid_for)
         return until is not None and now >= until
 
-    def expire(
-        self, *, now: datetime, valid_for: timedelta
-    ) -> tuple[Self, Self, tuple[Event, ...]]:
-        """Give up a yes that is too old to start its call, and ask about the call again.
-
-        Returns:
-            The approval, another one for the same call, to be routed like any other, and what
-            happened to the two.
-
-        Raises:
-            IllegalMove: The yes is still good, or the call was started.
-        """
-        until = self.good_until(valid_for)
-        if until is None or now < until:
-            raise IllegalMove(f"The yes to approval {self.id} has not expired.")
-        said = f"{self.call.name}() was {self.outcome()}, and that was good until "
-        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
-        after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
-        question, opened = self.open(
-            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
-            self.call,
-            kind=self.kind,
-            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
-            said=self.said,
-            template=self.template,
-            now=now,
-            supersedes=self.id,
-        )
-        return after, question, (*noted, *opened)
-
-    def hand_on(
-        self, handoff: Handoff, *, now: datetime, why: str = "", result: str = ""
-    ) -> tuple[Self, tuple[Event, ...]]:
-        """Note the next step of the answer on its way into the agent.
+    def hand_on(self, handoff: Handoff, *, now: datetime, why: str = "", result: str = "") -> Moved:
+        """Record the next step of the answer on its way to the agent.
 
         Raises:
             IllegalMove: `HANDOFFS` does not have this step, or the answer is to count as handed on
@@ -538,6 +935,315 @@ class Approval(Counted):
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
 
+    def ask_again(self, *, now: datetime) -> Moved:
+        """Open another approval for a call that is in doubt: shall it run again?
+
+        Raises:
+            IllegalMove: It is not in doubt.
+        """
+        if self.handoff is not Handoff.IN_DOUBT:
+            raise IllegalMove(f"Approval {self.id} is not in doubt.")
+        return self.open(
+            self.origin.model_copy(update={"again": self.origin.again + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
+            "Look first. Run it again?",
+            said=self.said,
+            # The values of the first answer are in the session, and the tool will get those.
+            template=None,
+            now=now,
+            supersedes=self.id,
+        )
+
+    def expire(
+        self, *, now: datetime, valid_for: timedelta
+    ) -> tuple[Approval, Approval, tuple[Event, ...]]:
+        """Give up an approval that is too old to start its call, and ask about the call again.
+
+        Returns:
+            The approval, another one for the same call that is not routed yet, and the events of
+            both.
+
+        Raises:
+            IllegalMove: The approval is still good, or the call was started.
+        """
+        until = self.good_until(valid_for)
+        if until is None or now < until:
+            raise IllegalMove(f"The yes to approval {self.id} has not expired.")
+        said = f"{self.call.name}() was {self.outcome()}, and that was good until "
+        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
+        after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
+        question, opened = self.open(
+            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
+            said=self.said,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+        )
+        return after, question, (*noted, *opened)
+
+    # What the moves are made of.
+
+    def note(
+        self,
+        what: What,
+        *,
+        now: datetime,
+        by: str = "",
+        why: str = "",
+        more: dict[str, JsonValue] | None = None,
+    ) -> Event:
+        """Return an event about this approval; nothing changes in it."""
+        return Event(
+            what=what,
+            at=now,
+            approval=self.id,
+            run=self.origin.run,
+            by=by,
+            why=why,
+            more=more or {},
+        )
+
+    @property
+    def _seats(self) -> tuple[Seat, ...]:
+        """The seats of the present level."""
+        here = (self.level, self.round)
+        return tuple(one for one in self.seats if (one.level, one.round) == here)
+
+    @property
+    def _lasting_seats(self) -> tuple[Seat, ...]:
+        """The seats, where the people who may answer now keep theirs to the end."""
+        ballot = self.ballot
+        seats = self.seats or tuple(Seat(person=one) for one in ballot.own)
+        may = {*ballot.own, *ballot.stay}
+        return tuple(
+            one.model_copy(update={"level": STAYS}) if one.person in may else one for one in seats
+        )
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether the call is so short that any channel shows all of it."""
+        text = json.dumps([self.call.name, self.call.args, self.template], ensure_ascii=False)
+        lines = "\\n" in text or "\n" in self.own_hint
+        return len(text) + len(self.own_hint) <= _SHORT and not lines
+
+    def _must_be_pending(self, move: str) -> None:
+        if self.state is not State.PENDING:
+            raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
+
+    def _must_be_open(self, directory: Directory) -> None:
+        if self.state is not State.PENDING:
+            raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
+
+    def _must_not_be_own(self, person: Person, directory: Directory) -> None:
+        call = f"{self.call.name}()"
+        if person.owns(self.origin.user):
+            raise OwnRequest(f"{person.shown} asked for {call} and cannot decide it.")
+        if directory.may_be(person, self.origin.user):
+            raise OwnRequest(
+                f"{person.shown} may have asked for {call} under another name, and cannot decide "
+                "it."
+            )
+        if any(directory.may_be(person, one) for one in self.barred):
+            raise OwnRequest(
+                f"{person.shown} owns the agent that asks for {call}, and cannot decide it."
+            )
+
+    def _must_have_a_seat(self, person: Person, directory: Directory) -> None:
+        if person.id in {*(one.person for one in self.seats), *self.ballot.own}:
+            return
+        handed = [one for one in self.handovers if one.of == person.id]
+        if not handed:
+            raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
+        to = directory.get(handed[-1].to)
+        raise NotAnApprover(
+            f"{person.shown}'s place in approval {self.id} went to "
+            f"{to.shown if to else handed[-1].to}, who decides it now."
+        )
+
+    def _must_not_be_over(self, now: datetime) -> None:
+        """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
+        if not self.is_late(now):
+            return
+        following = next(self.terms.after(self.level, self.round), None) if self.terms else None
+        if following is not None and self.terms and not self.terms.stays(following[0]):
+            raise Escalated(self._went_on(self.deadline, to=following[0]))
+        if following is None and not self.stays_open:
+            raise TooLate(
+                f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
+                "nothing was done. The request has to be made again."
+            )
+
+    def _went_on(self, at: datetime | None, *, to: int | None = None) -> str:
+        """Say where it went when a level was over."""
+        called = self.terms.called(self.level if to is None else to) if self.terms else ""
+        when = f" at {at:%Y-%m-%d %H:%M} UTC" if at is not None else ""
+        return f"Approval {self.id} went on to {called or 'others'}{when}."
+
+    def _beginning(self, terms: Terms, start: Start) -> dict[str, JsonValue]:
+        """Return what the audit is told about a level that begins."""
+        more: dict[str, JsonValue] = {
+            "people": list(dict.fromkeys(seat.person for seat in start.seats))
+        }
+        if called := terms.called(start.level):
+            more["level"] = called
+        return more
+
+    def _begin(self, start: Start, earlier: Sequence[Seat], *, now: datetime) -> Approval:
+        """Begin a level; the seats of earlier ones are kept, once each."""
+        fresh = {(one.person, one.instead_of) for one in start.seats}
+        kept = {
+            (one.person, one.instead_of): one
+            for one in earlier
+            if (one.person, one.instead_of) not in fresh
+        }
+        return self.model_copy(
+            update={
+                "level": start.level,
+                "round": start.round,
+                "seats": (*kept.values(), *start.seats),
+                "since": now,
+                "deadline": start.deadline,
+                "reminders": start.reminders,
+                "reminded": 0,
+                "claimed": None,
+                "paused": None,
+            }
+        )
+
+    def _approve(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str,
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> Moved:
+        reason = self._checked_reason(Outcome.APPROVE, reason)
+        meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
+        decision = Decision(
+            by=person.id,
+            at=now,
+            channel=channel,
+            reason=reason,
+            payload=meaning.payload,
+            proposal=meaning.proposal,
+        )
+        require_same_values(decision, (*self.given, *self.ballot.votes), directory)
+        return self._first_step(decision) if self.in_two_steps else self._count_yes(decision)
+
+    def _checked_reason(self, verdict: Outcome, reason: str) -> str:
+        reason = clean_text(reason)
+        if self.needs_reason(verdict) and not reason.strip():
+            raise ReasonNeeded(
+                f"An answer that {verdict.value}s {self.call.name}() needs a reason here.",
+                key="",
+                read="",
+                example=f"{verdict.value}: because …",
+            )
+        return reason
+
+    def _first_step(self, step: Decision) -> Moved:
+        if step.channel not in FIRST:
+            raise SecondStepNeeded(self._two_steps())
+        others = tuple(one for one in self.steps if one.by != step.by)
+        event = self.note(
+            What.FIRST_STEP, now=step.at, by=step.by, why=step.reason, more=self._details(step)
+        )
+        return self.model_copy(update={"steps": (*others, step)}), (event,)
+
+    def _two_steps(self) -> str:
+        return (
+            f"Approval {self.id} takes two steps: answer the message that asked you, and then "
+            "confirm your answer on the inbox page."
+        )
+
+    def _count_yes(self, decision: Decision) -> Moved:
+        # Other values than were shown are a no to what was shown.
+        verdict = Outcome.APPROVE if decision.proposal is None else Outcome.REJECT
+        return self._count(verdict, decision)
+
+    def _count(self, verdict: Outcome, said: Decision) -> Moved:
+        """Count an answer, and end the approval where the quorum or a veto is reached."""
+        vote = Vote(
+            stands_for=stands_for(said.by, self.seats),
+            level=self.level,
+            round=self.round,
+            verdict=verdict,
+            decision=said,
+        )
+        # An approval of an earlier stage stands, whatever the same person answers here.
+        given = self.given
+        others = tuple(one for one in self.votes if one.by != said.by or one in given)
+        after = self.model_copy(
+            update={
+                "votes": (*others, vote),
+                "steps": tuple(one for one in self.steps if one.by != said.by),
+            }
+        )
+        ballot = after.ballot
+        if verdict is Outcome.REJECT and ballot.lost:
+            return self._end(Move.REJECT, said, votes=others)
+        if verdict is Outcome.APPROVE and ballot.reached and not after.passed:
+            return self._end(Move.APPROVE, said, votes=others)
+        more = self._details(said)
+        more |= {"verdict": verdict.value, "yes": len(ballot.yes), "of": ballot.need}
+        return after, (self.note(What.VOTED, now=said.at, by=said.by, why=said.reason, more=more),)
+
+    def _silence_approves(self) -> bool:
+        terms = self.terms
+        if terms is None or terms.on_timeout is not OnTimeout.APPROVE or not terms.under_ceiling:
+            return False
+        plain = self.kind is not Kind.INPUT and not missing_fields(self.template, None)
+        return plain and not terms.second_step and not self.ballot.no
+
+    def _end(
+        self, move: Move, decision: Decision, *, votes: tuple[Vote, ...] | None = None
+    ) -> Moved:
+        """End it.
+
+        Args:
+            move: How.
+            decision: What ends it.
+            votes: The votes of others; the last answer is kept as the decision alone.
+        """
+        to = TRANSITIONS.get((self.state, move))
+        if to is None:
+            raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
+        approval = self.model_copy(
+            update={
+                "state": to,
+                "decision": decision,
+                "handoff": Handoff.RECORDED,
+                "votes": self.votes if votes is None else votes,
+            }
+        )
+        more = self._details(decision)
+        if len(approval.decided_by) > 1:
+            more["approved_by"] = list(approval.decided_by)
+        event = self.note(
+            What(to.value), now=decision.at, by=decision.by, why=decision.reason, more=more
+        )
+        return approval, (event,)
+
+    def _details(self, decision: Decision) -> dict[str, JsonValue]:
+        more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
+        if decision.payload is not None:
+            more["payload"] = decision.payload
+        if decision.proposal is not None:
+            more["proposal"] = decision.proposal
+        if decision.first_step:
+            more["first_step"] = decision.first_step
+        if decision.grant:
+            more["grant"] = decision.grant
+        return more
+
 
 def _by_policy(events: tuple[Event, ...], terms: Terms | None) -> tuple[Event, ...]:
     """Return events with the policy that has decided."""
@@ -545,11 +1251,5 @@ def _by_policy(events: tuple[Event, ...], terms: Terms | None) -> tuple[Event, .
     return tuple(one.model_copy(update={"more": {**one.more, **policy}}) for one in events)
 
 
-_HANDOFF_EVENTS = {
-    Handoff.STARTED: What.STARTED,
-    Handoff.FINISHED: What.FINISHED,
-    Handoff.RESUMED: What.RESUMED,
-    Handoff.IN_DOUBT: What.IN_DOUBT,
-    Handoff.EXPIRED: What.EXPIRED,
-    Handoff.FAILED: What.NOT_RESUMED,
-}
+Moved = tuple[Approval, tuple[Event, ...]]
+"""What a move returns: the next approval, and the events to record."""

@@ -1,30 +1,58 @@
-"""The parts of the moves that decide nothing: claims, comments, extensions, and who makes them."""
+"""What people do besides deciding: claim, comment, ask back, extend, hand over and remind.
+
+None of these moves decides anything, and none lets anybody decide who might not before. Each move
+returns the next `Approval` and its events; each `may_…` raises where the move is refused.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, Moved, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import (
+    LONGEST_TEXT,
+    Assurance,
+    Claim,
+    Comment,
+    Extension,
+    Handover,
+    Sort,
+)
+from signoff.core.base.durations import format_duration
+from signoff.core.base.errors import AlreadyDecided, MoveRefused, SecondFactorNeeded, TooLate
 from signoff.core.base.model import Value
 from signoff.core.base.text import clean_text
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.directory.queues import QUEUE
+from signoff.core.policies.conditions import covers
+from signoff.core.policies.levels import Seat
+from signoff.core.policies.policy import Clock
 
 CLAIM: Final = timedelta(minutes=30)
-"""How long a claim holds where nobody says."""
+"""How long a claim holds unless the person or their queue says otherwise."""
 
-QUEUE: Final = "queue:"
-"""What a reference to a queue begins with."""
+REMIND_EVERY: Final = timedelta(hours=1)
+"""The least time between two reminders, the second of which is by hand."""
 
 LONGEST_CLAIM: Final = timedelta(hours=24)
 """How long one person keeps a decision at most, however often they renew the claim."""
 
-LONGEST_TEXT: Final = 2_000
 MOST_COMMENTS: Final = 50
+_MOST_HANDOVERS: Final = 20
+
+_EVENTS: Final = {
+    Sort.COMMENT: What.COMMENTED,
+    Sort.QUESTION: What.ASKED_BACK,
+    Sort.ANSWER: What.ANSWERED_BACK,
+}
 
 
 class Operator(Value):
-    """Whoever runs Signoff, at the command line or by role: puts things right, and decides nothing.
+    """Somebody who runs Signoff, at the command line or by role. Operators decide nothing.
 
     Attributes:
         name: For the audit: ``root (cli)``, or the id of the person with the role.
@@ -34,7 +62,7 @@ class Operator(Value):
 
     @property
     def id(self) -> str:
-        """What stands in the audit."""
+        """The id that the audit shows."""
         return self.name
 
     @property
@@ -46,73 +74,483 @@ class Operator(Value):
 Who = Person | Operator
 
 
-class Claim(Value):
-    """A decision that one person has reserved for a while.
+def acting(approval: Approval, person: Person, directory: Directory) -> Who:
+    """Return the capacity in which a person makes moves that are not an approver's.
 
-    Attributes:
-        by: The id of the person.
-        at: Since when (UTC).
-        until: When it ends by itself (UTC).
-        since: When it was claimed first (UTC), where it was renewed since.
+    Operators put right what waits, except where they have an interest of their own: in what they or
+    their agents ask for they are nothing but a person.
     """
-
-    by: str
-    at: datetime
-    until: datetime
-    since: datetime | None = None
-
-    @property
-    def first(self) -> datetime:
-        """When it was claimed first (UTC)."""
-        return self.since or self.at
+    neutral = not approval.never_decides(person, directory)
+    return Operator(name=person.id) if Role.OPERATOR in person.roles and neutral else person
 
 
-class Sort(StrEnum):
-    """What a comment is."""
-
-    COMMENT = "comment"
-    QUESTION = "question"
-    """To the requester."""
-    ANSWER = "answer"
-    """Of the requester."""
+# Claims.
 
 
-class Comment(Value):
-    """What somebody has said about a question, for all who see its card.
+def claim(
+    approval: Approval,
+    person: Person,
+    directory: Directory,
+    *,
+    now: datetime,
+    length: timedelta | None = None,
+) -> Moved:
+    """Reserve the decision for one of the approvers; the deadline does not move.
 
-    Attributes:
-        by: The id of the person.
-        at: When (UTC).
-        text: What, at most 2,000 characters.
-        sort: A comment, a question to the requester, or the requester's answer.
+    Claiming again restarts the claim, which ends a day after it was made first.
+
+    Args:
+        approval: What is claimed.
+        person: Who claims it.
+        directory: The people.
+        now: The present.
+        length: How long it holds, at most a day and not beyond the deadline; None takes the length
+            of the queue in which the person is asked.
+
+    Raises:
+        DecisionRefused: The person may not decide, or somebody else has claimed it.
+        MoveRefused: The length is not positive, or the person has answered already.
     """
+    approval.may_decide(person, directory, now=now)
+    if person.id not in approval.ballot.awaited:
+        raise MoveRefused(f"{person.shown} has answered approval {approval.id} already.")
+    length = _usual_claim(approval, person, directory) if length is None else length
+    if length <= timedelta():
+        raise MoveRefused("A claim needs a length, such as 30m.")
+    held = approval.claim_at(now)
+    first = held.first if held is not None else now
+    until = min(now + length, first + LONGEST_CLAIM)
+    if approval.deadline is not None and now < approval.deadline:
+        until = min(until, approval.deadline)
+    since = None if first == now else first
+    claimed = Claim(by=person.id, at=now, until=until, since=since)
+    after = approval.model_copy(update={"claimed": claimed})
+    more: dict[str, JsonValue] = {"until": until.isoformat()}
+    return after, (approval.note(What.CLAIMED, now=now, by=person.id, more=more),)
 
-    by: str
-    at: datetime
-    text: str
-    sort: Sort = Sort.COMMENT
+
+def release(
+    approval: Approval, who: Who, directory: Directory, *, now: datetime, reason: str = ""
+) -> Moved:
+    """Give a claim back: the person who has it may, and operators.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        MoveRefused: There is no claim, or it is somebody else's.
+    """
+    _must_be_open(approval, directory)
+    held = approval.claim_at(now)
+    if held is None:
+        raise MoveRefused(
+            f"Nobody has claimed approval {approval.id}; there is nothing to release."
+        )
+    if isinstance(who, Person) and who.id != held.by:
+        by = directory.get(held.by)
+        raise MoveRefused(
+            f"{by.shown if by else held.by} has claimed approval {approval.id}; only they can "
+            f"release it before {held.until:%Y-%m-%d %H:%M} UTC."
+        )
+    return _released(approval, by=who.id, why=cleaned(reason), now=now)
 
 
-class Extension(Value):
-    """Time that was added to a deadline.
+def end_claim(approval: Approval, *, now: datetime) -> Moved:
+    """Remove a claim that does not hold any more; without one nothing changes."""
+    if approval.claimed is None or approval.claim_at(now) is not None:
+        return approval, ()
+    return _released(approval, by="", why="the claim ran out", now=now)
 
-    Attributes:
-        by: Who has added it.
-        at: When (UTC).
-        more: How much.
+
+def _usual_claim(approval: Approval, person: Person, directory: Directory) -> timedelta:
+    names = (one.via.removeprefix(QUEUE) for one in approval.seats if one.person == person.id)
+    queues = (directory.queues[name] for name in names if name in directory.queues)
+    return next((queue.claim for queue in queues), CLAIM)
+
+
+def _released(approval: Approval, *, by: str, why: str, now: datetime) -> Moved:
+    more: dict[str, JsonValue] = {"of": approval.claimed.by if approval.claimed else ""}
+    event = approval.note(What.RELEASED, now=now, by=by, why=why, more=more)
+    return approval.model_copy(update={"claimed": None}), (event,)
+
+
+# Comments, and questions to the requester.
+
+
+def may_comment(approval: Approval, who: Who, directory: Directory) -> None:
+    """Refuse a person who may not comment: approvers, the requester and operators may.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        MoveRefused: The person has nothing to do with it.
+    """
+    _must_be_open(approval, directory)
+    _must_be_concerned(approval, who, directory)
+
+
+def comment(
+    approval: Approval, who: Who, directory: Directory, *, text: str, now: datetime
+) -> Moved:
+    """Add a remark that everybody sees who sees the card.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        MoveRefused: The person may not comment, the text is empty, or there is no room for more.
+    """
+    may_comment(approval, who, directory)
+    return _with_comment(approval, who.id, text, Sort.COMMENT, now=now)
+
+
+def can_ask_back(approval: Approval, directory: Directory) -> bool:
+    """Say whether the requester can be asked: they are in the directory, and there is room."""
+    room = len(approval.comments) < MOST_COMMENTS
+    return room and directory.find(approval.origin.user) is not None
+
+
+def ask_back(
+    approval: Approval, person: Person, directory: Directory, *, text: str, now: datetime
+) -> Moved:
+    """Put a question to the requester: everybody may who may decide.
+
+    With ``clock = "pause"`` the deadline and the reminders move by the time until the answer, at
+    most by the length of the level.
+
+    Raises:
+        DecisionRefused: The person may not decide.
+        MoveRefused: The requester is not in the directory, or there is no room for more.
+    """
+    approval.may_decide(person, directory, now=now)
+    if directory.find(approval.origin.user) is None:
+        raise MoveRefused(
+            f"The requester {approval.origin.user!r} is not in [[people]], so nobody can be asked. "
+            "Ask them yourself, or reject with a reason."
+        )
+    return _with_comment(_paused(approval, now), person.id, text, Sort.QUESTION, now=now)
+
+
+def may_answer_back(
+    approval: Approval, person: Person, directory: Directory, *, now: datetime
+) -> None:
+    """Refuse a person who does not answer for the requester.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        TooLate: The deadline has passed.
+        MoveRefused: The person is not the requester.
+    """
+    _must_be_open(approval, directory)
+    _must_be_in_time(approval, now)
+    if not approval.is_requester(person, directory):
+        raise MoveRefused(
+            f"{person.shown} has not asked for approval {approval.id}; only the requester can "
+            "answer for them."
+        )
+
+
+def answer_back(
+    approval: Approval, person: Person, directory: Directory, *, text: str, now: datetime
+) -> Moved:
+    """Add the requester's answer; without an open question it is a comment.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        TooLate: The deadline has passed.
+        MoveRefused: The person is not the requester, or there is no room for more.
+    """
+    may_answer_back(approval, person, directory, now=now)
+    sort = Sort.COMMENT if approval.open_question is None else Sort.ANSWER
+    return _with_comment(_resumed(approval, now), person.id, text, sort, now=now)
+
+
+def _paused(approval: Approval, now: datetime) -> Approval:
+    """Stop the clock for the requester, where the policy lets a question do so."""
+    terms, most = approval.terms, _given(approval)
+    stops = terms is not None and terms.clock is Clock.PAUSE and approval.paused is None
+    return _later(approval, most).model_copy(update={"paused": now}) if stops else approval
+
+
+def _resumed(approval: Approval, now: datetime) -> Approval:
+    """Let the clock go on: the unused part of the longest pause is taken away again."""
+    if approval.paused is None:
+        return approval
+    most = _given(approval)
+    unused = min(now - approval.paused, most) - most
+    return _later(approval, unused).model_copy(update={"paused": None})
+
+
+def _later(approval: Approval, more: timedelta) -> Approval:
+    """Move the deadline, and the reminders that are still to come."""
+    come = approval.reminders[: approval.reminded]
+    left = approval.reminders[approval.reminded :]
+    update = {
+        "deadline": None if approval.deadline is None else approval.deadline + more,
+        "reminders": (*come, *(one + more for one in left)),
+    }
+    return approval.model_copy(update=update)
+
+
+def _given(approval: Approval) -> timedelta:
+    """Return the length of the present level, by the clock."""
+    ladder = approval.terms.ladder if approval.terms is not None else ()
+    at = approval.level
+    return ladder[at].within.by_the_clock if at < len(ladder) else timedelta()
+
+
+def _with_comment(approval: Approval, by: str, text: str, sort: Sort, *, now: datetime) -> Moved:
+    said = cleaned(text)
+    if not said:
+        raise MoveRefused("There are no words in it.")
+    if len(approval.comments) >= MOST_COMMENTS:
+        raise MoveRefused(
+            f"Approval {approval.id} has {MOST_COMMENTS} comments already; there is no room for "
+            "more. Decide it, or talk about it elsewhere."
+        )
+    fresh = Comment(by=by, at=now, text=said, sort=sort)
+    after = approval.model_copy(update={"comments": (*approval.comments, fresh)})
+    return after, (approval.note(_EVENTS[sort], now=now, by=by, why=said),)
+
+
+# More time.
+
+
+def time_to_add(approval: Approval) -> timedelta:
+    """Return how much may still be added to the end of the present level.
+
+    All extensions of a level together are at most as long as the policy gave it.
+    """
+    here, given = (approval.level, approval.round), _given(approval)
+    added = (one.more for one in approval.extensions if (one.level, one.round) == here)
+    return max(given - sum(added, timedelta()), timedelta())
+
+
+def may_extend(approval: Approval, who: Who, directory: Directory, *, now: datetime) -> datetime:
+    """Return the deadline that may be moved: people who may decide may, and operators.
+
+    Raises:
+        DecisionRefused: The person may not decide, or it is over.
+        MoveRefused: There is no deadline, or nothing can be added to it any more.
+    """
+    _must_be_open(approval, directory)
+    if isinstance(who, Person):
+        approval.may_decide(who, directory, now=now)
+    _must_be_in_time(approval, now)
+    if approval.deadline is None:
+        raise MoveRefused(f"Approval {approval.id} has no deadline that could be moved.")
+    if not time_to_add(approval):
+        raise MoveRefused(f"Approval {approval.id} was prolonged enough; nothing can be added.")
+    return approval.deadline
+
+
+def extend(
+    approval: Approval,
+    who: Who,
+    directory: Directory,
+    *,
+    more: timedelta,
+    reason: str,
+    now: datetime,
+) -> Moved:
+    """Move the deadline by `more`.
+
+    Raises:
+        DecisionRefused: The person may not decide, or it is over.
+        MoveRefused: There is no deadline, no reason, or it is more than `time_to_add`.
+    """
+    deadline = may_extend(approval, who, directory, now=now)
+    why = cleaned(reason)
+    if not why:
+        raise MoveRefused("More time needs a reason, for whoever waits.")
+    room = time_to_add(approval)
+    if not timedelta() < more <= room:
+        most = f"{format_duration(room)} is the most"
+        raise MoveRefused(f"Approval {approval.id} cannot be prolonged by that: {most}.")
+    until = deadline + more
+    step = Extension(
+        by=who.id, at=now, more=more, reason=why, level=approval.level, round=approval.round
+    )
+    after = approval.model_copy(
+        update={"deadline": until, "extensions": (*approval.extensions, step)}
+    )
+    details: dict[str, JsonValue] = {"by": format_duration(more), "until": until.isoformat()}
+    return after, (approval.note(What.EXTENDED, now=now, by=who.id, why=why, more=details),)
+
+
+# Handing a seat over.
+
+
+def may_reassign(
+    approval: Approval,
+    who: Who,
+    directory: Directory,
+    *,
+    of: Person,
+    now: datetime,
+    assurance: Assurance = Assurance.ACCOUNT,
+) -> None:
+    """Refuse a person who may not hand a seat over: its holder may, and operators.
+
+    Raises:
+        DecisionRefused: The person may not decide, or it is over.
+        MoveRefused: It is not their seat, they have answered, or it was handed over too often.
+        SecondFactorNeeded: An approval takes a second factor, and none was given for this move.
+    """
+    _must_be_open(approval, directory)
+    _must_be_in_time(approval, now)
+    if isinstance(who, Person):
+        approval.may_decide(who, directory, now=now)
+        if who.id != of.id:
+            raise MoveRefused(f"{who.shown} can give away no place but their own.")
+    ballot = approval.ballot
+    if of.id not in ballot.own:
+        raise MoveRefused(f"{of.shown} has no place in approval {approval.id} to be given away.")
+    if any(vote.by == of.id for vote in ballot.votes):
+        raise MoveRefused(f"{of.shown} has answered approval {approval.id} already.")
+    if len(approval.handovers) >= _MOST_HANDOVERS:
+        raise MoveRefused(f"Approval {approval.id} was handed on often enough. Decide it.")
+    if approval.in_two_steps and not assurance.gives_away:
+        raise SecondFactorNeeded(
+            f"Handing on approval {approval.id} takes a second factor, as a yes to it does. Do it "
+            "on the inbox page."
+        )
+
+
+def may_take(approval: Approval, person: Person, directory: Directory) -> None:
+    """Refuse a person who cannot be given a seat.
+
+    Raises:
+        MoveRefused: The person never decides this, or has a seat already.
+    """
+    if approval.never_decides(person, directory):
+        raise MoveRefused(
+            f"{person.shown} can never decide approval {approval.id}: whoever asks for a call, "
+            "or owns the agent that makes it, has no say in it."
+        )
+    if person.id in {*approval.ballot.own, *approval.ballot.stay}:
+        raise MoveRefused(f"{person.shown} is asked about approval {approval.id} already.")
+
+
+def reassign(
+    approval: Approval,
+    who: Who,
+    directory: Directory,
+    *,
+    of: Person,
+    to: Person,
+    reason: str,
+    now: datetime,
+    assurance: Assurance = Assurance.ACCOUNT,
+) -> Moved:
+    """Hand a seat over to another person: one's own, or anybody's as an operator.
+
+    The former holder cannot answer any more; their claim and their first step are void. Where an
+    approval takes a second factor, handing it over takes one too: the new holder has a second
+    factor of their own, and a mailbox or a token alone would choose who that is.
+
+    Args:
+        approval: The approval.
+        who: Who hands it over.
+        directory: The people.
+        of: Who has the seat.
+        to: Who gets it.
         reason: Why.
-        level: The index of the level that it was added to.
-        round: How often the levels had been gone through then.
-    """
+        now: The present.
+        assurance: How well it is known who does this.
 
-    by: str
-    at: datetime
-    more: timedelta
-    reason: str
-    level: int = 0
-    round: int = 0
+    Raises:
+        DecisionRefused: The person may not decide, or it is over.
+        MoveRefused: It is not their seat, they have answered, the other person has a seat or never
+            decides this, or there is no reason.
+        SecondFactorNeeded: An approval takes a second factor, and none was given for this move.
+    """
+    may_reassign(approval, who, directory, of=of, now=now, assurance=assurance)
+    why = cleaned(reason)
+    if not why:
+        raise MoveRefused("Handing it on needs a reason.")
+    may_take(approval, to, directory)
+    if who.id == to.id:
+        raise MoveRefused(
+            f"{to.shown} hands over the places of others in approval {approval.id}, and cannot "
+            "take one of them."
+        )
+    step = Handover(of=of.id, to=to.id, by=who.id, at=now, reason=why)
+    said = Comment(by=who.id, at=now, text=f"Handed on from {of.shown} to {to.shown}: {why}")
+    held = approval.claimed
+    after = approval.model_copy(
+        update={
+            "comments": (*approval.comments, said)[-MOST_COMMENTS:],
+            "seats": _seats_after(approval, of.id, to.id, directory),
+            "handovers": (*approval.handovers, step),
+            "steps": tuple(one for one in approval.steps if one.by != of.id),
+            "claimed": None if held and held.by == of.id else held,
+        }
+    )
+    more: dict[str, JsonValue] = {"of": of.id, "to": to.id}
+    return after, (approval.note(What.REASSIGNED, now=now, by=who.id, why=why, more=more),)
+
+
+def _seats_after(approval: Approval, of: str, to: str, directory: Directory) -> tuple[Seat, ...]:
+    here = (approval.level, approval.round)
+    # What was routed before there were seats has none until somebody moves.
+    seats = approval.seats or tuple(
+        Seat(level=approval.level, round=approval.round, person=one) for one in approval.ballot.own
+    )
+    until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
+    reach = covers(until, approval.facts, directory.limits(to))
+    return tuple(
+        one.model_copy(update={"person": to, "instead_of": "", "covers": one.covers and reach})
+        if one.person == of and (one.level, one.round) == here
+        else one
+        for one in seats
+        # They also lose a seat of an earlier level that stayed open to them.
+        if one.person != of or (one.level, one.round) == here
+    )
+
+
+# Reminding.
+
+
+def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datetime) -> Moved:
+    """Remind the people whose answer is awaited, at most once an hour.
+
+    Approvers, the requester and operators may.
+
+    Raises:
+        AlreadyDecided: It has been decided.
+        TooLate: It is over.
+        MoveRefused: The person has nothing to do with it, or it is too soon.
+    """
+    _must_be_open(approval, directory)
+    _must_be_in_time(approval, now)
+    _must_be_concerned(approval, who, directory)
+    automatic = [one for one in approval.reminders[: approval.reminded] if one <= now]
+    last = max((one for one in (*automatic, approval.reminded_at) if one), default=None)
+    if last is not None and now < last + REMIND_EVERY:
+        raise MoveRefused(
+            f"Those who are asked about approval {approval.id} were reminded at "
+            f"{last:%Y-%m-%d %H:%M} UTC; they can be again an hour later."
+        )
+    awaited = approval.ballot.awaited
+    if not awaited:
+        raise MoveRefused(f"Nobody's answer to approval {approval.id} is awaited.")
+    event = approval.note(What.REMINDED, now=now, by=who.id, more={"people": list(awaited)})
+    return approval.model_copy(update={"reminded_at": now}), (event,)
 
 
 def cleaned(text: str) -> str:
-    """Return what somebody has said as it is kept, at most 2,000 characters."""
+    """Return what somebody wrote as it is kept, at most `LONGEST_TEXT` characters."""
     return clean_text(text).strip()[:LONGEST_TEXT].strip()
+
+
+def _must_be_open(approval: Approval, directory: Directory) -> None:
+    if approval.state is not State.PENDING:
+        raise AlreadyDecided(f"Approval {approval.id} is already {approval.outcome(directory)}.")
+
+
+def _must_be_in_time(approval: Approval, now: datetime) -> None:
+    if approval.is_late(now) and not approval.stays_open:
+        raise TooLate(f"Approval {approval.id} expired at {approval.deadline:%Y-%m-%d %H:%M} UTC.")
+
+
+def _must_be_concerned(approval: Approval, who: Who, directory: Directory) -> None:
+    if isinstance(who, Person) and not (
+        who.id in approval.approvers or approval.is_requester(who, directory)
+    ):
+        raise MoveRefused(f"{who.shown} has nothing to do with approval {approval.id}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -89,3 +90,8 @@ class Event(Value):
     by: str = ""
     why: str = ""
     more: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+def with_details(events: Iterable[Event], details: Mapping[str, JsonValue]) -> tuple[Event, ...]:
+    """Return events with further details; what an event says of itself stays."""
+    return tuple(one.model_copy(update={"more": {**details, **one.more}}) for one in events)

@@ -1,13 +1,13 @@
-"""The tables of an approval's life: what can happen to it, and how its answer gets to the agent."""
+"""The tables of an approval's life and of its answer's way to the agent, and their diagrams."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where an approval stands."""
+    """The state of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -37,7 +37,7 @@ TRANSITIONS: Mapping[tuple[State, Move], State] = {
 
 
 class Handoff(StrEnum):
-    """How far the answer has come on its way into the agent."""
+    """How far a decision has reached the agent."""
 
     NONE = "none"
     RECORDED = "recorded"
@@ -63,3 +63,38 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.EXPIRED: frozenset(),
     Handoff.FAILED: frozenset(),
 }
+
+
+def approval_diagram() -> str:
+    """Return the life of an approval as a Mermaid state diagram."""
+    sources = {state for state, _ in TRANSITIONS}
+    return mermaid(
+        State.PENDING,
+        [(source, to, move) for (source, move), to in TRANSITIONS.items()],
+        [state for state in State if state not in sources],
+    )
+
+
+def handoff_diagram() -> str:
+    """Return the way of an answer into the agent as a Mermaid state diagram."""
+    return mermaid(
+        Handoff.NONE,
+        [(source, to, "") for source in HANDOFFS for to in Handoff if to in HANDOFFS[source]],
+        [state for state in Handoff if not HANDOFFS[state]],
+    )
+
+
+def mermaid(first: str, edges: Sequence[tuple[str, str, str]], last: Iterable[str]) -> str:
+    """Return a state diagram in the language of Mermaid.
+
+    Args:
+        first: The state in which everything begins.
+        edges: From where to where, and the label, "" for none.
+        last: The states in which everything ends.
+    """
+    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    lines += [
+        f"    {source} --> {to}" + (f": {label}" if label else "") for source, to, label in edges
+    ]
+    lines += [f"    {state} --> [*]" for state in last]
+    return "\n".join(lines) + "\n"

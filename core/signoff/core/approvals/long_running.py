@@ -42,25 +42,28 @@ _PROPOSED = (
 
 
 class LongRunning(Value):
-    """[[long_running]]: a tool whose calls wait for an approval; the first that matches rules."""
+    """[[long_running]]: a long-running tool that an approver answers. The first match applies."""
 
     tool: str = Field(
         min_length=1, max_length=128, description="The name of the `LongRunningFunctionTool`."
     )
-    app: str = Field("", max_length=64, description="Only in this app; in every app where not set.")
+    app: str = Field("", max_length=64, description="Only in this app. The default is every app.")
     when: str = Field(
         "",
-        description="CEL over app, tool, args and result (what the tool has returned so far): only "
-        "such a call waits. Every call where not set.",
+        description="A CEL expression over app, tool, args and result (the preliminary result). "
+        "Only calls for which it is true wait. The default is every call.",
     )
     payload: JsonValue = Field(
-        None, description="Values that the approver fills in, as `request_confirmation(payload=…)`."
+        None,
+        description="A template for the approver's values, as in "
+        "`request_confirmation(payload=…)`.",
     )
     response: str = Field(
         "",
-        description="CEL that gives the result of the call, a map, over approved, status, reason, "
-        "values, proposal, by, app, tool, args and result. Where not set: what the tool has "
-        "returned so far, with `status` (approved, rejected, timed_out, …) and `reason`.",
+        description="A CEL expression for the result of the call, a map, over approved, status, "
+        "reason, values, proposal, by, app, tool, args and result. The default is the "
+        "preliminary result with `status` (approved, rejected, timed_out, …) and "
+        "`reason`.",
     )
 
 

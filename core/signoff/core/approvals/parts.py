@@ -1,10 +1,11 @@
-"""The parts of an approval: the call, where it comes from, who is asked, what was decided."""
+"""The parts of an approval: the call, its origin, who is asked, what people said and did."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -13,10 +14,16 @@ from pydantic import Field, JsonValue
 from signoff.core.base.model import Value
 
 INPUT: Final = "adk_request_input"
-"""What a request for input is called: by ADK in the session, and by us in policies and digests."""
+"""The name of a request for input: in ADK's session, in policies and in digests."""
 
+LONGEST_TEXT: Final = 2_000
+"""Characters of a comment, a reason or the agent's words that are kept."""
 
-_LONGEST_WORDS: Final = 2_000
+FIRST: Final = frozenset({"email", "slack"})
+"""The channels that can take the first step of an approval in two steps."""
+
+SECOND: Final = frozenset({"inbox"})
+"""The channels that can confirm it: each of them asks for a second factor."""
 
 
 class Kind(StrEnum):
@@ -104,7 +111,7 @@ class Asked(Value):
             ``updated``, ``lost``.
         copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
             earlier level at which the same person was asked.
-        turn: The level at which this was asked; see `Question.turn`.
+        turn: The level at which this was asked; see `Approval.turn`.
         shown: How much of the call the card shows.
     """
 
@@ -135,7 +142,7 @@ class Decision(Value):
         reason: In the person's own words.
         payload: The values for the tool, following the payload template; None where there is none.
             For a request for input: the answer, as its schema wants it.
-        proposal: For a rejection that says what would be approved: the arguments of that call.
+        proposal: For a rejection with a proposal: the arguments of the proposed call.
         first_step: The channel of the first step, where it took two; "" where it took one.
         grant: The id of the grant that it follows from; "" where the person was asked.
     """
@@ -150,10 +157,138 @@ class Decision(Value):
     grant: str = ""
 
 
+class Assurance(StrEnum):
+    """How well it is known who makes a move, when they make it."""
+
+    ACCOUNT = "account"
+    """By an account alone: a mailbox, a Slack user, an API token, a session of the page."""
+    SECOND_FACTOR = "second_factor"
+    """A second factor was given for this very move."""
+    TERMINAL = "terminal"
+    """Somebody at the terminal of the installation, who can enrol anybody."""
+
+    @property
+    def gives_away(self) -> bool:
+        """Whether it is enough to give away a decision that takes a second factor."""
+        return self is not Assurance.ACCOUNT
+
+
+class Claim(Value):
+    """A decision that one person has reserved for a while.
+
+    Attributes:
+        by: The id of the person.
+        at: When the claim began (UTC).
+        until: When it ends, unless it is released before (UTC).
+        since: When it was claimed first (UTC), if it was renewed since.
+    """
+
+    by: str
+    at: datetime
+    until: datetime
+    since: datetime | None = None
+
+    @property
+    def first(self) -> datetime:
+        """When it was claimed first (UTC)."""
+        return self.since or self.at
+
+
+class Sort(StrEnum):
+    """What a comment is."""
+
+    COMMENT = "comment"
+    QUESTION = "question"
+    """To the requester."""
+    ANSWER = "answer"
+    """Of the requester."""
+
+
+class Comment(Value):
+    """A remark that everybody sees who sees the card.
+
+    Attributes:
+        by: The id of the person.
+        at: When (UTC).
+        text: At most `LONGEST_TEXT` characters.
+        sort: A comment, a question to the requester, or the requester's answer.
+    """
+
+    by: str
+    at: datetime
+    text: str
+    sort: Sort = Sort.COMMENT
+
+
+class Extension(Value):
+    """Time that was added to a deadline.
+
+    Attributes:
+        by: Who added it.
+        at: When (UTC).
+        more: How much.
+        reason: Why.
+        level: The index of the level that it was added to.
+        round: How often the levels had been gone through then.
+    """
+
+    by: str
+    at: datetime
+    more: timedelta
+    reason: str
+    level: int = 0
+    round: int = 0
+
+
+class Handover(Value):
+    """A seat that went from one person to another.
+
+    Attributes:
+        of: The id of the person who had it.
+        to: The id of the person who has it now.
+        by: The id of the person who handed it over: `of`, or an operator.
+        at: When (UTC).
+        reason: Why.
+    """
+
+    of: str
+    to: str
+    by: str
+    at: datetime
+    reason: str
+
+
+def mark_of(step: Decision) -> str:
+    """Return what stands for a first step in a form: 32 letters and digits.
+
+    People confirm what they were shown: another answer that came meanwhile has another mark.
+    """
+    return hashlib.sha256(step.model_dump_json().encode()).hexdigest()[:32]
+
+
+def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tuple[Asked, ...]:
+    """Return who is asked once the cards of a level are delivered too.
+
+    People who were asked before by the same channel get another card; the receipt of the first one
+    is kept among the copies.
+
+    Args:
+        asked: Who was asked before.
+        fresh: Who is asked now.
+        turn: The level of the fresh ones; see `Approval.turn`.
+    """
+    cards = {(one.key, one.channel): one for one in asked}
+    for one in fresh:
+        was = cards.get((one.key, one.channel))
+        copies = (*was.copies, *filter(None, [was.receipt])) if was is not None else ()
+        cards[one.key, one.channel] = one.model_copy(update={"copies": copies, "turn": turn})
+    return tuple(cards.values())
+
+
 def words_of(agent: str) -> str:
     """Return what an agent has said as it is kept: at most 2,000 characters, the rest left out."""
     text = agent.encode("utf-8", "replace").decode().strip()
-    return text if len(text) <= _LONGEST_WORDS else f"{text[: _LONGEST_WORDS - 1]}…"
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def approval_id(origin: Origin) -> str:

@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import Field
 
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.lifecycle import mermaid
 from signoff.core.base.errors import IllegalMove
 from signoff.core.base.model import Value
 
@@ -31,7 +32,7 @@ class Watch(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     QUEUED = "queued"
     """Its message waits for a worker, or a worker is at it."""
@@ -72,13 +73,13 @@ class Run(Value):
         app: The name of the agent's folder.
         user: The ADK user id: the requester.
         session: The ADK session id.
-        message: What the user said.
+        message: The user's message.
         state: See `RUN_TRANSITIONS`.
         submitted_at: When (UTC).
         pause: How many times it has paused.
         approvals: The approvals of the present pause.
-        waiting: Those of them that are not decided yet.
-        text: The agent's last word.
+        waiting: Those that are pending.
+        text: The agent's last message.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
         watched: Whether somebody looks on, and at what.
@@ -184,3 +185,17 @@ class Run(Value):
         if state not in RUN_TRANSITIONS[self.state]:
             raise IllegalMove(f"Run {self.id} is {self.state} and cannot become {state}.")
         return self.model_copy(update={"state": state, **update})
+
+
+def run_diagram() -> str:
+    """Return the life of a run as a Mermaid state diagram."""
+    return mermaid(
+        RunState.QUEUED,
+        [
+            (source, to, "")
+            for source in RUN_TRANSITIONS
+            for to in RunState
+            if to in RUN_TRANSITIONS[source]
+        ],
+        [state for state in RunState if not RUN_TRANSITIONS[state]],
+    )

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.collaboration import QUEUE
 from signoff.core.approvals.search_terms import Due, Standing
 from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import QUEUE
 
 _WITHIN: Final = {
     Due.OVERDUE: timedelta(),

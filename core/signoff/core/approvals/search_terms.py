@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Sort(StrEnum):
-    """What comes first."""
+    """The order of a list."""
 
     OLDEST = "oldest"
     DUE = "due"
@@ -14,7 +14,7 @@ class Sort(StrEnum):
 
 
 class Standing(StrEnum):
-    """Where an approval stands, and those that wait by what they wait for."""
+    """The state of an approval, with pending ones by what they wait for."""
 
     PENDING = "pending"
     FREE = "free"

@@ -1,14 +1,55 @@
-"""Counting: how many yeses a level takes, whose answers count, and whose turn it is."""
+"""Voting: what a vote is, how many approvals a level needs, and whose answer is awaited."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Quorum, Seat, Vote
+from pydantic import JsonValue, model_validator
+
+from signoff.core.approvals.parts import Decision
+from signoff.core.base.errors import PayloadError
+from signoff.core.base.model import Value
+from signoff.core.base.text import brief
+from signoff.core.directory.people import Directory
+from signoff.core.payloads.digest import digest
+from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Quorum, Seat
 from signoff.core.policies.policy import Terms
 
 _NOBODY = Asking()
+
+
+class Vote(Value):
+    """An answer that counts and has not ended the approval.
+
+    Attributes:
+        stands_for: The id of the person whose seat it fills.
+        level: The index of the level at which it was given.
+        round: How often the levels had been gone through then.
+        verdict: A yes or a no.
+        decision: Who gave it, when, how and with which values.
+    """
+
+    stands_for: str = ""
+    level: int = 0
+    round: int = 0
+    verdict: Outcome
+    decision: Decision
+
+    @property
+    def by(self) -> str:
+        """The id of the person."""
+        return self.decision.by
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_stored_before(cls, data: object) -> object:
+        """Read a vote of the release before, which kept the fields of its decision as its own."""
+        if not isinstance(data, dict) or "decision" in data:
+            return data
+        own = {name: one for name, one in data.items() if name in cls.model_fields}
+        return {**own, "decision": {name: one for name, one in data.items() if name not in own}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +83,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """Where a level stands. A person counts once, however many seats and channels they have.
+    """The state of the vote at a level. Everybody counts once, with any number of seats.
 
     Attributes:
         rules: How the level asks.
-        own: The ids of those with a seat of this level, in the order of `ask`.
-        stay: The ids of those of earlier levels who may still answer here.
-        votes: The answers that count here, at most one of each person.
-        at_least: How many yeses it takes in any case.
-        groups: The groups that all have to approve, where there are any. Who is in several counts
-            in each; who may still answer from an earlier level counts in none.
+        own: The ids of the people with a seat at this level, in the order of `ask`.
+        stay: The ids of the people of earlier levels who may still answer here.
+        votes: The answers that count here, at most one from each person.
+        at_least: The least number of approvals, whatever the quorum says.
+        groups: The groups that all have to approve, where there are any. People in several groups
+            count in each; people of an earlier level count in none.
     """
 
     rules: Asking
@@ -63,10 +104,9 @@ class Ballot:
 
     @property
     def need(self) -> int:
-        """How many yeses it takes; with groups, those that there are and those that are missing.
+        """How many approvals the level needs; with groups, those given and those missing.
 
-        A number stays what it is where there are fewer people: two wanted yeses are never one
-        because somebody is away.
+        A quorum of two never drops to one when somebody is away.
         """
         if self.groups:
             yes = self.yes
@@ -76,22 +116,22 @@ class Ballot:
 
     @property
     def yes(self) -> tuple[str, ...]:
-        """The ids of those who have said yes."""
+        """The ids of the people who have approved."""
         return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.APPROVE)
 
     @property
     def no(self) -> tuple[str, ...]:
-        """The ids of those who have said no."""
+        """The ids of the people who have rejected."""
         return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.REJECT)
 
     @property
     def reached(self) -> bool:
-        """Whether it is approved."""
+        """Whether the level has approved."""
         return len(self.yes) >= self.need
 
     @property
     def lost(self) -> bool:
-        """Whether it is rejected: by a veto, or because the quorum cannot be reached any more."""
+        """Whether the level has rejected: by a veto, or because its quorum is out of reach."""
         against = set(self.no)
         if self.rules.veto:
             return bool(against)
@@ -110,7 +150,7 @@ class Ballot:
 
     @property
     def answering(self) -> tuple[str, ...]:
-        """The ids of those who may answer now; whoever has answered may change their mind."""
+        """The ids of the people who may answer now; an answer may be changed."""
         said = {vote.by for vote in self.votes}
         own = self.own
         if self.rules.order is Order.SEQUENCE:
@@ -120,7 +160,7 @@ class Ballot:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The ids of those from whom an answer is waited for now."""
+        """The ids of the people whose answer is awaited now."""
         said = {vote.by for vote in self.votes}
         return tuple(one for one in self.answering if one not in said)
 
@@ -131,6 +171,51 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
     return person if person in mine or not mine else mine[0]
 
 
+def require_same_values(said: Decision, votes: Iterable[Vote], directory: Directory) -> None:
+    """Refuse an approval with other values than those of an approval that stands.
+
+    Raises:
+        PayloadError: The values differ; the message names both.
+    """
+    if said.proposal is not None:
+        return
+    for vote in votes:
+        theirs = vote.decision.payload
+        if vote.verdict is not Outcome.APPROVE or vote.by == said.by or _same(theirs, said.payload):
+            continue
+        other = directory.get(vote.by)
+        key, mine, standing = _difference(said.payload, theirs)
+        raise PayloadError(
+            f"{other.shown if other else vote.by} has approved this with {standing}, and you say "
+            f"{mine}. All who approve have to say the same: approve it with the same values, "
+            "reject it, or ask them to change theirs.",
+            key=key,
+            read=mine,
+            example=standing,
+        )
+
+
+def _difference(mine: JsonValue, theirs: JsonValue) -> tuple[str, str, str]:
+    """Return where two payloads differ: the field, what one has there, and what the other has.
+
+    Each as a line that an answer could have: ``days: 3``. The field is "" where it is the whole.
+    """
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for key in {**theirs, **mine}:
+            if mine.get(key) != theirs.get(key) or (key in mine) is not (key in theirs):
+                return key, f"{key}: {_line(mine.get(key))}", f"{key}: {_line(theirs.get(key))}"
+    return "", _line(mine), _line(theirs)
+
+
+def _line(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return brief(text) if value is not None else "nothing"
+
+
+def _same(one: JsonValue, other: JsonValue) -> bool:
+    return digest("", {"of": one}) == digest("", {"of": other})
+
+
 def count(
     terms: Terms | None,
     here: tuple[int, int],
@@ -139,14 +224,14 @@ def count(
     votes: Sequence[Vote],
     own: Sequence[str],
 ) -> Ballot:
-    """Return where a level stands.
+    """Return the state of the vote at a level.
 
     Args:
-        terms: The rules; None before it was routed.
+        terms: The rules; None before the approval is routed.
         here: The index of the level, and how often the levels have been gone through.
-        seats: Of this level and of earlier ones.
-        votes: Of all levels, at most one of each person and stage.
-        own: The ids of those who are asked where there are no seats.
+        seats: The seats of this level and of earlier ones.
+        votes: The votes of all levels, at most one for each person and stage.
+        own: The ids of the people who are asked, where there are no seats.
     """
     level = here[0]
     stays = terms is not None and terms.stays(level)

@@ -1,4 +1,4 @@
-"""Which addresses are of the public internet, whatever they are wrapped in."""
+"""Which addresses are of the public internet, whatever they are wrapped in, and which are ours."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def is_public(address: str) -> bool:
         and parsed.is_global
         and parsed.teredo is None
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine itself."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

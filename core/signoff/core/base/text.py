@@ -15,7 +15,7 @@ LONGEST_REASON: Final = 2_000
 """Characters of a reason or a note that are kept."""
 
 _UNSEEN: Final = ("Cc", "Cf", "Cs")
-_LINE_END: Final = re.compile("\r\n?|[\x0b\x0c]")
+_LINE_END: Final = re.compile("\r\n?|[\x0b\x0c\x85]")
 _NOT_KEPT: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

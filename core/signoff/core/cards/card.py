@@ -8,8 +8,10 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from signoff.core.approvals import collaboration
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
-from signoff.core.approvals.collaboration import Sort
+from signoff.core.approvals.parts import Sort
 from signoff.core.base.durations import format_duration
 from signoff.core.base.lookalikes import scripts_in_use
 from signoff.core.base.model import Value
@@ -22,7 +24,6 @@ from signoff.core.base.shown_text import (
 )
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
-from signoff.core.payloads.answer import form_of
 from signoff.core.payloads.payload import fields_of
 from signoff.core.policies.policy import Risk
 from signoff.core.replies.examples import example_of_grant, spans_within
@@ -70,7 +71,7 @@ class Row(Value):
 
 
 class Remark(Value):
-    """What somebody has said about it; see `signoff.core.approvals.handling.Comment`.
+    """What somebody has said about it; see `signoff.core.approvals.collaboration.Comment`.
 
     Attributes:
         who: The name of the person.
@@ -213,8 +214,10 @@ def card(approval: Approval, directory: Directory) -> Card:
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
         warnings=warnings_about((*texts, *about), in_use),
-        asks_back=open_still and approval.may_be_asked_back(directory),
-        extends=open_still and approval.deadline is not None and bool(approval.time_to_add),
+        asks_back=open_still and collaboration.can_ask_back(approval, directory),
+        extends=open_still
+        and approval.deadline is not None
+        and bool(collaboration.time_to_add(approval)),
         claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,

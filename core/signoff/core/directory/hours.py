@@ -135,16 +135,16 @@ Holidays = Annotated[str, Field(max_length=16), AfterValidator(_checked_holidays
 
 
 class Absence(Value):
-    """Days on which somebody is away, and who stands in.
+    """An absence, and the delegate.
 
     Attributes:
-        start: The first day, in the time zone of the person.
+        start: The first day, in the person's time zone.
         end: The last day.
-        delegate: The id or an address of whoever decides instead, "" for nobody.
-        second_factor: Of an absence that was reported since the settings were written: whether
-            with a second factor, or at the terminal of the installation. Without that it chooses
-            nobody for what takes a second factor: a mailbox or a token alone would name the
-            delegate who then decides. Absences of the settings need none.
+        delegate: The id or address of the delegate; empty for none.
+        second_factor: For absences set at run time: whether a second factor was given, or the
+            terminal of the installation was used. Otherwise the delegate does not stand in for
+            requests that need a second step, because a mailbox or a token alone would then choose
+            who decides. Absences in the settings do not need it.
     """
 
     model_config = ConfigDict(

@@ -21,15 +21,15 @@ from signoff.core.directory.schedules import Schedule
 _KELVIN: Final = "\N{KELVIN SIGN}"
 
 
-def normal_address(address: str) -> str:
-    """Return an email address in the form in which addresses are compared.
+def identity_key(identity: str) -> str:
+    """Return an id or an email address in the form in which identities are compared.
 
     The domain is case-insensitive (RFC 5321, section 2.4); the local part is compared without
     regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
     ones: a look-alike domain stays different.
     """
     # The only letter of another script with an ASCII one in lower case.
-    return _KELVIN.join(part.lower() for part in address.strip().split(_KELVIN))
+    return _KELVIN.join(part.lower() for part in identity.strip().split(_KELVIN))
 
 
 class Role(StrEnum):
@@ -43,29 +43,28 @@ class Role(StrEnum):
 
 
 class Person(Value):
-    """Somebody who can be asked, or who asks.
+    """A person who requests or approves.
 
     Attributes:
-        id: The name that policies use, unique in the directory.
-        name: The name that people read.
-        email: Where approvals are sent.
-        aliases: Further addresses from which this person answers.
-        slack: The member id in Slack, ``U012AB3CD``; with the team in front, ``T012AB3CD/U…``, for
-            somebody of another organisation who answers in a shared channel.
-        addresses: Where this person is reached by channels of one's own, by the channel's name.
-        manager: The id or an address of the person's manager, whom ``requester.manager`` asks.
-        time_zone: Where the person works, ``Europe/Berlin``.
-        hours: When: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``. Times
-            in business hours count these; a person without any has none.
-        holidays: Public holidays, on which the person does not work: ``DE`` or ``DE-BY``, as the
-            library `holidays` knows countries and their parts.
+        id: The person's name in policies, unique in the directory.
+        name: The displayed name.
+        email: Where cards are sent.
+        aliases: Further addresses of this person.
+        slack: The Slack member id, ``U012AB3CD``. For somebody of another organisation in a shared
+            channel, with the team: ``T012AB3CD/U…``.
+        addresses: The person's addresses in your own channels, by channel name.
+        manager: The manager's id or address, for ``requester.manager``.
+        time_zone: The person's time zone, such as ``Europe/Berlin``.
+        hours: Working hours: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``.
+            Business time counts these; a person without any has none.
+        holidays: The country or region whose public holidays apply, ``DE`` or ``DE-BY``, as the
+            library ``holidays`` knows them.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
-        limits: Up to how much the person may approve, by names of one's own, for the `until` of
-            policies: ``{ expenses = 5000 }``; ``inf`` is without an end. A name that is not there
-            is 0.
-        roles: ``["operator"]`` or ``["auditor"]`` for those who see all that waits on the inbox
-            page. Everybody may be an approver.
+        limits: Up to how much the person may approve, by names of your own, for the `until` of
+            policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
+        roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
+            page. Approvers need no role.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -123,8 +122,8 @@ class Person(Value):
 
     def owns(self, identity: str) -> bool:
         """Say whether an address, an alias or the id is this person's."""
-        wanted = normal_address(identity)
-        return wanted in {normal_address(own) for own in (self.id, self.email, *self.aliases)}
+        wanted = identity_key(identity)
+        return wanted in {identity_key(own) for own in (self.id, self.email, *self.aliases)}
 
 
 class PeopleSource(Protocol):
@@ -171,7 +170,7 @@ class Directory:
         self._slack: dict[str, str] = {}
         for person in self._by_id.values():
             for identity in (person.id, person.email, *person.aliases):
-                self._ids.setdefault(normal_address(identity), person.id)
+                self._ids.setdefault(identity_key(identity), person.id)
             self._slack.setdefault(person.slack, person.id)
 
     def __iter__(self) -> Iterator[Person]:
@@ -198,7 +197,7 @@ class Directory:
 
     def find(self, identity: str) -> Person | None:
         """Return the person whose id, address or alias this is."""
-        found = self._ids.get(normal_address(identity))
+        found = self._ids.get(identity_key(identity))
         return self._by_id[found] if found is not None else None
 
     def limits(self, *person_ids: str) -> dict[str, float]:
@@ -225,7 +224,7 @@ class Directory:
 
     def same(self, one: str, other: str) -> bool:
         """Say whether two identities (ids, addresses, aliases) are one person."""
-        if normal_address(one) == normal_address(other):
+        if identity_key(one) == identity_key(other):
             return True
         person = self.find(one)
         return person is not None and person.owns(other)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.model import Value
+
+QUEUE: Final = "queue:"
+"""The prefix of a reference to a queue: ``queue:finance``."""
 
 Turns = Mapping[str, Mapping[str, float]]
 """By queue and id of a member: a number that is larger, the later the member was last asked."""
@@ -37,14 +40,14 @@ class Pick(StrEnum):
 
 
 class Queue(Value):
-    """A group of people who decide the same things.
+    """A group of people with common requests.
 
     Attributes:
-        name: What policies call it: ``queue:finance``.
-        members: Ids of people.
-        pick: Who of them is asked: all of them, or one in turn who can be asked at that moment.
+        name: The queue's name in policies: ``queue:finance``.
+        members: The members' ids.
+        pick: Who is asked: everyone, or one available member in turn.
         limits: Limits that every member has at least; see the `limits` of people.
-        claim: How long one who has claimed an approval keeps it from the others.
+        claim: How long a claim lasts.
     """
 
     name: Name

@@ -23,18 +23,19 @@ _HOUR: Final = timedelta(hours=1)
 
 
 class Schedule(Value):
-    """Who is on call: people who take turns, or the events of a calendar.
+    """Who is on call: a rotation, or a calendar.
 
     Attributes:
-        name: What policies call it: ``schedule:on-call``.
-        time_zone: Where handovers happen at the time of `start`, also when the clocks change.
-        people: Ids of those who take turns, in this order.
-        start: When the first of them began, by the clocks there: ``2026-01-05T09:00:00``. Before
+        name: The schedule's name in policies: ``schedule:on-call``.
+        time_zone: The time zone of `start`. Handovers keep this local time when the clocks change.
+        people: The ids of the people in the rotation, in order.
+        start: When the first person's turn starts, in local time: ``2026-01-05T09:00:00``. Before
             that nobody is on call.
-        every: How long a turn is: days or weeks, or a part of a day, ``12h``.
-        ics: In place of these: an iCalendar file (RFC 5545), relative to the settings file. Who
-            attends an event is on call, or whom its summary names, by id or address.
-        calendar: In place of `ics`: what would be in that file.
+        every: The length of a turn: days, weeks, or part of a day (``12h``).
+        ics: Instead of a rotation: an iCalendar file (RFC 5545), relative to the settings file. The
+            attendees of an event are on call, or the people whose ids or addresses its summary
+            names.
+        calendar: Instead of `ics`: the content of such a file.
     """
 
     name: Name

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from signoff.core.base.dates import is_iso_date, read_date
 from signoff.core.base.text import brief
+from signoff.core.lexicon.languages import leads_values
 from signoff.core.payloads.payload import fields_of, find_field
-from signoff.core.replies.languages import leads_values
 
 _LONGEST_NAME: Final = 64
 _MOST_NAMES: Final = 100

@@ -24,7 +24,7 @@ from signoff.core.base.dates import is_iso_date, read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.numerals import is_ambiguous, split_number
 from signoff.core.base.text import brief, clean_text, plain_line
-from signoff.core.replies.languages import is_false, is_true
+from signoff.core.lexicon.languages import is_false, is_true
 
 LONGEST_TEXT: Final = 2_000
 LARGEST_NUMBER: Final = 2**53 - 1

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import Span, SpanText
@@ -53,25 +53,25 @@ class Asking(Value):
     """How people are asked, and what their answers come to.
 
     Attributes:
-        within: Time from the asking to the end: ``"30m"``, ``"4h"``, ``"2d"``; with ``business``
-            behind it, ``"4h business"``, only working time of those who are asked counts, and in
-            ``"2d business"`` a day is a working day.
-        remind: When those who have not answered are reminded, counted from the asking.
-        quorum: How many yeses it takes: a number, ``"all"``, ``"majority"`` or a share, ``"60%"``,
-            of those who are asked. A number stays what it is where fewer can be asked.
-        order: Whether all are asked at once, or one after the other.
-        veto: Whether one no ends it. Otherwise it is rejected when so many have said no that the
-            quorum cannot be reached any more.
-        reasons: The answers that need a reason.
-        channels: How people are asked: ``email``, ``slack``, or by the name of a channel of one's
-            own; all of those that are named. Where it is empty, a person with a Slack id is asked
-            in Slack, if it is set up, and everybody else by mail.
-        slack_channel: The id of a Slack channel, ``C012AB3CD``, where one card for all who are
-            asked is posted instead of one to each of them.
-        slack_group: The id of a Slack user group, ``S012AB3CD``, to mention on that card.
-        until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of whoever
-            approves: ``"limit.expenses >= args.amount"``. The managers above the one whom `ask`
-            names are asked one after the other, until it is true of one who has approved.
+        within: The time from the start of a level to its end: ``"30m"``, ``"4h"``, ``"2d"``. ``"4h
+            business"`` counts only the approvers' working time, and ``"2d business"`` counts
+            working days.
+        remind: When to remind approvers who have not answered, from the start of the level.
+        quorum: How many approvals are needed: a number, ``"all"``, ``"majority"`` or a share such
+            as ``"60%"`` of the approvers. A number is not lowered if fewer people can be asked.
+        order: Whether all are asked at once, or one after another.
+        veto: Whether one rejection ends the request. Otherwise it is rejected when the quorum can
+            no longer be reached.
+        reasons: The decisions that need a reason.
+        channels: How people are asked: ``email``, ``slack`` or your own channels; all that are
+            listed. If it is empty, people with a Slack id are asked in Slack, if it is set up, and
+            everybody else by mail.
+        slack_channel: The id of a Slack channel, ``C012AB3CD``, for one common card instead of one
+            to each approver.
+        slack_group: The id of a Slack user group, ``S012AB3CD``, that this card mentions.
+        until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of
+            the approver: ``"limit.expenses >= args.amount"``. The managers above the person in
+            `ask` are asked one after another, until it is true of one who has approved.
     """
 
     within: SpanText = Span(timedelta(hours=24))
@@ -130,20 +130,19 @@ def chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...])
 
 
 class Level(Asking):
-    """One level. What it does not say is as the policy itself says.
+    """One level. Unset keys are inherited from the policy.
 
     Attributes:
-        name: Shown on the card; without one it is counted: "level 2".
-        ask: Whom to ask: ids of people, ``requester.manager``, ``requester.manager.manager``,
-            ``requester.managers`` (all of them up to the top, as stages), ``asked.manager`` (of
-            those who were asked at the level before), ``queue:NAME``, ``schedule:NAME``,
-            ``slack-group:S012AB3CD``. They are resolved when the level begins.
-        all_of: Groups that are asked side by side, in place of `ask`; every one has to approve.
-            Who is in several groups counts in each.
-        earlier: Whether those of earlier levels may still answer here.
-        stage: Which approval it is that this level is asked for, where it takes several one after
-            the other: ``"manager"``, then ``"board"``. Levels of one stage stand together and are
-            asked in each other's place; every stage has to approve before the next is asked.
+        name: Shown on the card. The default is its number: "level 2".
+        ask: The approvers: ids of people, ``requester.manager``, ``requester.manager.manager``,
+            ``requester.managers`` (all up to the top, as stages), ``asked.manager`` (of the people
+            asked at the level before), ``queue:NAME``, ``schedule:NAME``,
+            ``slack-group:S012AB3CD``. They are resolved when the level starts.
+        all_of: Groups that are asked side by side, in place of `ask`; each must approve. People in
+            several groups count in each.
+        earlier: Whether approvers of earlier levels may still answer.
+        stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
+            stand together. Each stage must approve before the next one is asked.
     """
 
     name: str = Field(default="", max_length=64)
@@ -257,35 +256,3 @@ class Start:
 def turn_of(level: int, round_: int) -> str:
     """Return what stands for one going of one level: "" for the first level at the beginning."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
-
-
-class Vote(Value):
-    """An answer that by itself has not ended an approval.
-
-    Attributes:
-        by: The id of the person.
-        stands_for: The id of the person whose seat it fills.
-        level: The index of the level at which it was given.
-        round: How often the levels had been gone through then.
-        verdict: A yes or a no.
-        at: When (UTC).
-        channel: How it came.
-        reason: In the person's own words.
-        payload: The values for the tool.
-        proposal: For a no that says what would be approved: the arguments of that call.
-        first_step: The channel of the first step, where it took two.
-        grant: The id of the grant that gave it, "" where a person did.
-    """
-
-    by: str
-    stands_for: str = ""
-    level: int = 0
-    round: int = 0
-    verdict: Outcome
-    at: datetime
-    channel: str = ""
-    reason: str = ""
-    payload: JsonValue = None
-    proposal: dict[str, JsonValue] | None = None
-    first_step: str = ""
-    grant: str = ""

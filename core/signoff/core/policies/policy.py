@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from enum import StrEnum
 from itertools import chain, groupby
 from typing import ClassVar, Self
@@ -12,10 +13,10 @@ from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
+from signoff.core.base.model import Value
 from signoff.core.directory.hours import TimeZone
 from signoff.core.policies import conditions
 from signoff.core.policies.allowance import RateText
-from signoff.core.policies.grant_rules import GrantRules
 from signoff.core.policies.levels import (
     MANAGERS,
     Asking,
@@ -119,24 +120,43 @@ class Risk(StrEnum):
     """A button asks once more before it counts."""
 
 
+class GrantRules(Value):
+    """Who may approve similar calls in advance, and how many.
+
+    Attributes:
+        who: The ids of the people who may give a grant. They must be approvers of the policy.
+        longest: The longest duration of a grant: ``"8h"``.
+        most: The most calls that a grant covers.
+        vary: The arguments that may differ from those of the approved call. All others must be
+            equal.
+        limit: A CEL expression over app, agent, tool, args and user that must be true for each
+            call. Empty means no further limit.
+    """
+
+    who: tuple[str, ...] = Field(min_length=1)
+    longest: Duration = timedelta(hours=8)
+    most: int = Field(default=20, ge=1, le=1000)
+    vary: tuple[str, ...] = ()
+    limit: str = ""
+
+
 class Rules(Asking):
     """What policies, the default and the snapshot of an approval have in common.
 
     Attributes:
         effect: Whether people are asked, or the call is allowed or denied at once.
-        on_timeout: What it means when nobody has answered to the end.
-        repeat: How often the levels are gone through again.
-        on_out_of_office: What an out-of-office reply of somebody who is asked means.
-        clock: What becomes of the deadline while the requester is asked something.
-        in_doubt: What happens when a worker died while the tool ran.
-        edits: What an approval with other values is worth.
-        resume: When a pause that waits for several approvals goes on.
-        name_approver: Whether the model is told who rejected its call.
-        email: What must be proven about an answer by mail; None leaves it to
-            ``[email.authentication] require``.
-        risk: How bad a wrong yes would be.
-        valid_for: How long a yes is good for, counted from the decision. A call that could not be
-            started by then is asked about again. None leaves it to ``[agents] valid_for``.
+        on_timeout: What happens when the last level times out.
+        repeat: How often the levels are repeated.
+        on_out_of_office: What an approver's out-of-office reply means.
+        clock: What happens to the deadline while the requester is asked something.
+        in_doubt: What happens if a worker died while the tool ran.
+        edits: What happens to a call that an approver has proposed.
+        resume: When a turn with several paused calls resumes.
+        name_approver: Whether the agent is told who rejected its call.
+        email: What a mail reply must prove. The default is ``[email.authentication] require``.
+        risk: `high` asks for confirmation before an approval in Slack counts.
+        valid_for: How long an approval is valid. A call that was not started by then needs a new
+            approval. The default is ``[agents] valid_for``.
         grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
@@ -163,15 +183,14 @@ class Routing(Rules):
 
     Attributes:
         levels: Who is asked one after the other, until somebody has decided.
-        ask: Whom to ask, where there is one level; see the `ask` of a level.
-        all_of: Groups that are asked side by side, where there is one level; see the `all_of` of a
-            level.
-        ceiling: A CEL expression over the same names as `when`: only where it is true does
-            ``on_timeout = "approve"`` approve.
-        second_step: A CEL expression over the same names as `when`: where it is true a yes by mail
-            or Slack counts only when the person has confirmed it on the inbox page. ``"true"`` is
-            always, empty is never; what cannot be evaluated is true.
-        time_zone: Where the clock stands that `now` shows in `when`, `ceiling` and `second_step`:
+        ask: The approvers, if there is one level; see `ask` of a level.
+        all_of: Groups that are asked side by side, if there is one level; see `all_of` of a level.
+        ceiling: A CEL expression with the names of ``when``. ``on_timeout = "approve"`` approves
+            only where it is true.
+        second_step: A CEL expression with the names of ``when``. Where it is true, an approval by
+            mail or Slack counts only after the person confirms it on the inbox page. ``"true"``
+            means always, empty means never. An expression that fails counts as true.
+        time_zone: The time zone of `now` in ``when``, ``ceiling`` and ``second_step``:
             ``Europe/Berlin``.
     """
 
@@ -386,17 +405,17 @@ class Terms(Rules):
 
 
 class Policy(Routing):
-    """One entry of the ordered list in signoff.toml; the first that matches wins.
+    """One policy. The first that matches a call applies.
 
     Attributes:
-        name: Shown on the card and in the audit.
-        when: A CEL expression over app, agent, tool, args, user and now; empty matches every call.
-        at_most: With ``effect = "allow"``: how many calls run without being asked about, in any
-            period of this length, ``"20/h"``. Above it the people of the policy are asked, or the
-            default where it names nobody.
-        reason: With ``effect = "deny"``: why, in words that the model reads.
-        batch: Whether these calls are so harmless that people may approve several of them at once
-            on the inbox page. Not together with a second step, or with ``risk = "high"``.
+        name: Shown on the card and in the audit log.
+        when: A CEL expression over app, agent, tool, args, user and now. Empty matches every call.
+        at_most: With ``effect = "allow"``: how many calls run without asking anybody in any period
+            of this length, ``"20/h"``. Above it the approvers of the policy are asked, or the
+            default if it names nobody.
+        reason: With ``effect = "deny"``: why; the agent reads it.
+        batch: Whether these calls are harmless enough to be approved together on the inbox page.
+            Not allowed with a second step or ``risk = "high"``.
     """
 
     must_ask: ClassVar[bool] = True
@@ -448,7 +467,7 @@ class Policy(Routing):
 
 
 class Fallback(Routing):
-    """Who is asked when no policy matches, or when nobody of the policy can be asked."""
+    """Who is asked if no policy matches, or if nobody of the policy can be asked."""
 
     @model_validator(mode="after")
     def _asks(self) -> Self:

@@ -25,9 +25,10 @@ from typing import Final
 
 from signoff.core.base.dates import read_date
 from signoff.core.base.text import brief, clean_text, plain_line
+from signoff.core.lexicon.languages import Role
+from signoff.core.lexicon.patterns import Match
+from signoff.core.lexicon.tokens import MARKS, NEWLINE
 from signoff.core.replies.grammar import Reader, State
-from signoff.core.replies.languages import Role
-from signoff.core.replies.patterns import Match
 from signoff.core.replies.reply import (
     Ask,
     Away,
@@ -43,7 +44,6 @@ from signoff.core.replies.reply import (
     Unclear,
     Withdraw,
 )
-from signoff.core.replies.tokens import MARKS, NEWLINE
 
 _ROLES: Final = (
     *(Role.CLAIM, Role.RELEASE, Role.REASSIGN, Role.ASK, Role.COMMENT, Role.EXTEND, Role.REMIND),

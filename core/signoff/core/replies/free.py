@@ -8,11 +8,10 @@ from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import brief, clean_text
-from signoff.core.payloads.inputs import says_no
+from signoff.core.lexicon.languages import CODES, Role
 from signoff.core.payloads.payload import LONE_FIELD, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import Reader
-from signoff.core.replies.languages import CODES, Role
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
@@ -22,6 +21,19 @@ _JSON: Final = ("{", "[", '"', "“", "„")
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE)
 _THESE_WORDS: Final = f"To answer with these very words, write `{LONE_FIELD}:` in front of them."
 _NEGATIONS: Final = frozenset({"not", "never", "cannot", "nicht", "pas", "niet", "não", "nunca"})
+
+
+VERDICT_NAMES: Final = frozenset(
+    {"approve", "approved", "confirm", "confirmed", "accept", "accepted", "allow", "allowed", "ok"}
+)
+"""Booleans of these names say what the person's own yes or no says."""
+
+_REFUSAL_NAMES: Final = frozenset(
+    {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
+)
+_DECISION_NAMES: Final = frozenset(
+    {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
+)
 
 
 def read_free_reply(text: str, context: ReplyContext) -> Reply:
@@ -55,6 +67,27 @@ def read_free_reply(text: str, context: ReplyContext) -> Reply:
         return reply
     problem = _problem(answer, readers)
     return Unclear(problem=problem, parts=reply.parts) if problem else _answer(value)
+
+
+def says_no(value: JsonValue) -> bool:
+    """Return whether an answer to a request without a schema says no.
+
+    That is ``false``, a text that rejects ("no", "reject: too late"), and an object that says so
+    under a name for it: ``{"approved": false}``, ``{"decision": "denied"}``, ``{"reject": true}``.
+    """
+    if isinstance(value, dict):
+        return any(_field_says_no(name.casefold(), one) for name, one in value.items())
+    if not isinstance(value, str):
+        return value is False
+    return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
+
+
+def _field_says_no(name: str, value: JsonValue) -> bool:
+    if name in VERDICT_NAMES:
+        return value == 0 or says_no(value)
+    if name in _REFUSAL_NAMES:
+        return bool(value) and not says_no(value)
+    return name in _DECISION_NAMES and says_no(value)
 
 
 def _own_words(words: Text, readers: list[Reader]) -> str:

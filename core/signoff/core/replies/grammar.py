@@ -21,18 +21,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from signoff.core.base.dates import read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
-from signoff.core.payloads.entries import Entries, assignment, entries_on_line
-from signoff.core.payloads.payload import fields_of, parse_values
-from signoff.core.replies.languages import TOPIC, Language, Role, language, stems
-from signoff.core.replies.patterns import Bound, Match
-from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
-from signoff.core.replies.text import Names, ReplyContext, Text
-from signoff.core.replies.tokens import (
+from signoff.core.lexicon.languages import (
+    TOPIC,
+    Language,
+    Role,
+    language,
+    stems,
+)
+from signoff.core.lexicon.patterns import Bound, Match
+from signoff.core.lexicon.tokens import (
     MARKS,
     NEWLINE,
     is_han,
@@ -40,6 +43,10 @@ from signoff.core.replies.tokens import (
     is_spaceless,
     phrase_tokens,
 )
+from signoff.core.payloads.entries import Entries, assignment, entries_on_line
+from signoff.core.payloads.payload import fields_of, parse_values
+from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
+from signoff.core.replies.text import Names, ReplyContext, Text
 
 _MOST_NAMES: Final = 4
 _MOST_WORDS_OF_A_CALL: Final = 8
@@ -47,8 +54,12 @@ _MOST_WORDS_OF_A_DAY: Final = 8
 _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
+_BETWEEN: Final = MARKS | {NEWLINE}
 _POINTS: Final = ".。・、"
 _MOST_WORDS_OF_A_VALUE: Final = 24
+_MOST_PIECES: Final = 60
+"""Phrases from which on a text is not looked at any further: no answer has so many."""
+_MOST_UNITS_OF_A_DURATION: Final = 4
 _MOST_LEFT_OVER: Final = 60
 """Tokens left over from which on a text is not looked at any further as a yes."""
 
@@ -117,14 +128,16 @@ class Reader:
         self._called = {one for name in context.called for one in phrase_tokens(name)} - MARKS
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._openings: tuple[int, ...] | None = None
 
     def phrases(self, at: int) -> list[Match]:
         """Return the phrases that begin at a token."""
         if at not in self._found:
+            mark = self.text.tokens[at].text if at < len(self.text) else ""
+            # Few phrases begin with a mark or a line end, such as "-1", and none with a slot then.
+            begun = (one for one in self.languages if mark not in _BETWEEN or mark in one.phrases)
             self._found[at] = [
-                found
-                for one in self.languages
-                for found in one.phrases.at(self.text.tokens, at, self.ends)
+                found for one in begun for found in one.phrases.at(self.text.tokens, at, self.ends)
             ]
         return self._found[at]
 
@@ -257,7 +270,9 @@ class Reader:
     def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
         """Yield where a duration may end that begins at a token, and how long it is."""
         tokens, length = self.text.tokens, timedelta()
-        while at < len(tokens) and tokens[at].text.isdecimal():
+        for _ in range(_MOST_UNITS_OF_A_DURATION):
+            if at >= len(tokens) or not tokens[at].text.isdecimal():
+                return
             count = tokens[at].text
             if len(count) > _LONGEST_NUMBER:
                 return
@@ -276,9 +291,14 @@ class Reader:
 
     def openings(self) -> tuple[int, ...]:
         """Return where an answer may begin: behind a greeting, and behind courtesies."""
+        if self._openings is None:
+            self._openings = self._open()
+        return self._openings
+
+    def _open(self) -> tuple[int, ...]:
         reached, order = {0}, [0]
         for at in order:
-            if at >= len(self.text):
+            if at >= len(self.text) or len(order) > _MOST_PIECES:
                 continue
             step = _Step(0, 0, None, None)
             for edge in self._edges(at, State.BEFORE, step):
@@ -329,7 +349,7 @@ class Reader:
         for at in range(start, count):
             for here in State:
                 step = best.get((at, here))
-                if step is None or step.cost > _MOST_LEFT_OVER:
+                if step is None or step.cost > _MOST_LEFT_OVER or step.length > _MOST_PIECES:
                     continue
                 for edge in self._edges(at, here, step):
                     problem = problem or edge.problem
@@ -361,13 +381,11 @@ class Reader:
     def _is_hesitation(self, at: int) -> bool:
         """Say whether a mark is one of several points: "ok …" is half an answer."""
         tokens, point = self.text.tokens, self.text.tokens[at].text
-        run = at
-        while run > 0 and tokens[run - 1].text == point:
-            run -= 1
-        count = len(tokens)
-        return point in _POINTS and all(
-            run + more < count and tokens[run + more].text == point for more in range(3)
-        )
+        if point not in _POINTS:
+            return False
+        before = takewhile(lambda one: one.text == point, reversed(tokens[max(at - 2, 0) : at]))
+        behind = takewhile(lambda one: one.text == point, tokens[at + 1 : at + 3])
+        return sum(1 for _ in before) + sum(1 for _ in behind) > 1
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the lines that are read as a whole."""
@@ -405,8 +423,17 @@ class Reader:
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
+            own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
-                yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+                # "Tom: approved" says what Tom said.
+                if end == own or not self._attributes(end):
+                    yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+
+    def _attributes(self, at: int) -> bool:
+        """Say whether a colon stands at a token, and words behind it on the same line."""
+        tokens = self.text.tokens
+        colon = at < len(tokens) and tokens[at].text == ":"
+        return colon and at + 1 < self.text.line_end(at)
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield what stands around a verdict."""
@@ -433,12 +460,18 @@ class Reader:
             yield from self._named(at)
 
     def _named(self, at: int) -> Iterator[_Edge]:
-        """Yield the author's own name, which closes an answer, and names that are addressed."""
+        """Yield the author's own name, which closes an answer, and names that are addressed.
+
+        Another's name on a line of its own signs what that person wrote.
+        """
         own = self.own_name(at)
         if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
+        if self.text.begins_line(at):
+            return
         for end in self.addressed(at, greeted=False):
-            yield _Edge(end, State.AFTER, Piece(NAME, at, end))
+            if all(one.role != Role.ADDRESS or one.end != end for one in self.phrases(at)):
+                yield _Edge(end, State.AFTER, Piece(NAME, at, end))
 
     def _completes_a_word(self, at: int) -> bool:
         """Say whether a Chinese character stands right before another one.
@@ -495,10 +528,12 @@ class Reader:
         ]
         for found in closings:
             yield _Edge(found.end, State.CLOSED, Piece(found.role, at, found.end))
-        for end in self.names(at):
+        for end in self.names(at, self._author):
             yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
-        if not closings and self._stands_alone(at):
-            end = self.text.line_end(at)
+        end = self.text.line_end(at)
+        # Another's name below a closing signs what that person wrote.
+        others = self.own_name(at) is None and end in set(self.names(at))
+        if not closings and not others and self._stands_alone(at):
             first = step.last in (Role.CLOSING, Role.THANKS)
             if is_signature_line(self.text.line(at), self.context.author, first=first):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))

@@ -9,23 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
+from signoff.core.lexicon.languages import (
+    CODES,
+    Role,
+    languages,
+)
+from signoff.core.lexicon.tokens import (
+    MARKS,
+    NEWLINE,
+    is_spaceless,
+)
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
-from signoff.core.replies.languages import CODES, Role, languages
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
-from signoff.core.replies.tokens import MARKS, NEWLINE, is_spaceless
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
+_BRUSH_OFFS: Final = frozenset({"ja", "はい"})
+"""A yes that means something else where it is said twice."""
 _MOST_QUOTED: Final = 3
 _CLEARLY_A_YES: Final = 12
 """Tokens left over up to which a text with a word in front of its yes is called one."""
@@ -49,10 +60,14 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
     decision, near = _decision(readers)
     if decision is not None:
         return decision
-    commands = [read for one in readers if (read := read_command(one, _decides)) is not None]
-    # "Absent" is a word of several languages; only one of them knows the words behind it.
-    whole = next((one for one in commands if not isinstance(one, Unclear)), None)
-    return whole or next(iter(commands), None) or _unclear(words, near)
+    half: Reply | None = None
+    for one in readers:
+        # "Absent" is a word of several languages; only one of them knows the words behind it.
+        command = read_command(one, _decides)
+        if command is not None and not isinstance(command, Unclear):
+            return command
+        half = half or command
+    return half or _unclear(words, near)
 
 
 @lru_cache(maxsize=8_192)
@@ -86,8 +101,11 @@ def may_be_reply(line: str) -> bool:
     return any(first in begun for one in languages() for begun in (one.phrases, one.nouns))
 
 
+@lru_cache(maxsize=8_192)
 def _decides(line: str) -> bool:
     """Say whether a line by itself is a yes or a no."""
+    if not may_be_reply(line):
+        return False
     words = Text(line)
     readers = [Reader(words, ReplyContext(), code) for code in CODES]
     return isinstance(_decision(readers)[0], Approve | Reject)
@@ -108,6 +126,8 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
         if parse is None:
             continue
         if not parse.cost:
+            if _is_brush_off(reader, parse):
+                return _brushed_off(reader), None
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
             near = _Near(reader, parse)
@@ -143,6 +163,19 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
         grant=_grant(reader, grants[0]) if grants else None,
         parts=parts,
     )
+
+
+def _is_brush_off(reader: Reader, parse: Parse) -> bool:
+    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい"."""
+    said = [piece for piece in parse.pieces if piece.role == Role.YES]
+    words = {reader.text.words(one.start, one.end).casefold() for one in said}
+    together = all(one.end == other.start for one, other in pairwise(said))
+    return len(said) > 1 and len(words) == 1 and words <= _BRUSH_OFFS and together
+
+
+def _brushed_off(reader: Reader) -> Unclear:
+    shown = brief(reader.text.line(0))
+    return Unclear(problem=f'I am not sure that "{shown}" is a yes. {_ALONE}', seems="approve")
 
 
 def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | None:
@@ -203,7 +236,8 @@ def _refusal(reader: Reader) -> _Refusal | None:
         found = reader.longest(at, Role.NO_ALONE)
         if found is None:
             continue
-        if reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
+        emoji = not reader.text.tokens[found.end - 1].text.isalnum()
+        if emoji or reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
             return _Refusal(reader, at, found.end, alone=True)
     return None
 

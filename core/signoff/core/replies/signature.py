@@ -11,9 +11,13 @@ from functools import lru_cache
 from typing import Final
 
 from signoff.core.base.text import plain_line, unaccented
-from signoff.core.replies.languages import languages
+from signoff.core.lexicon.languages import languages
+from signoff.core.lexicon.tokens import (
+    is_hiragana,
+    is_spaceless,
+    phrase_tokens,
+)
 from signoff.core.replies.text import Names
-from signoff.core.replies.tokens import is_hiragana, is_spaceless, phrase_tokens
 
 LONGEST_LINE: Final = 200
 _LONGEST_NAME: Final = 24
@@ -57,6 +61,7 @@ def is_device_line(line: str) -> bool:
     return "," not in bare or any(word in bare for word in excuses)
 
 
+@lru_cache(maxsize=1_024)
 def is_disclaimer(paragraph: str) -> bool:
     """Say whether a paragraph is legal or technical small print, by two of its usual phrases."""
     folded = plain_line(paragraph).casefold()
@@ -124,6 +129,11 @@ def _is_titled(bare: str, *, first: bool) -> bool:
     )
     if not titled:
         return False
+    shouted = len(words) > 1 and "".join(words).isupper()
+    limited = shouted or any(one in _LIMITS for one in folded)
+    # "Acme Industries" is a firm; "Ohne Hotel" and "ONLY HALF" are conditions.
+    if limited and not any(one in known for one in folded):
+        return False
     if len(words) == 1:
         # A single word may be a name, or say something: "Wait".
         return folded[0] in known or (first and len(words[0]) <= _LONGEST_NAME)
@@ -164,6 +174,25 @@ def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
 
 
 _AFTERTHOUGHTS: Final = frozenset({"ps", "pps", "nb", "p", "edit", "update", "addendum", "add"})
+
+
+_LIMITS: Final = frozenset(
+    word
+    for line in (
+        "only just but not no half part partly without except excluding minus max",
+        "maximum before after",
+        "until till from first later pay paid stop cancel change",
+        "nur aber nicht kein keine halb halfte ohne ausser minus",
+        "maximal ab bis nach vor erst spater",
+        "seulement mais pas moitie sans sauf hors avant apres jusqu premier plus payer",
+        "solo pero mitad sin excepto salvo menos antes despues hasta desde pagar primero",
+        "ma meta senza tranne eccetto meno prima dopo fino pagare soltanto",
+        "apenas so mas metade sem exceto depois ate pagar primeiro",
+        "alleen maar niet geen helft zonder behalve max voor na tot vanaf pas eerst betalen",
+    )
+    for word in line.split()
+)
+"""Words of a limit in a line that has the form of a name. Such a line is no signature."""
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.replies.tokens import MARKS, NEWLINE, Token, phrase_tokens, tokenize, unwrapped
+from signoff.core.lexicon.tokens import (
+    MARKS,
+    NEWLINE,
+    Token,
+    phrase_tokens,
+    tokenize,
+    unwrapped,
+)
 
 LONGEST_TEXT: Final = 16 * 1024
 MOST_LINES: Final = 200
@@ -103,13 +110,17 @@ class Text:
         found = bisect_left(self.newlines, at)
         return self.newlines[found] if found < len(self.newlines) else len(self.tokens)
 
+    @cached_property
+    def _beginnings(self) -> list[bool]:
+        found, first = [], True
+        for token in self.tokens:
+            found.append(first)
+            first = token.text == NEWLINE or (first and token.text in MARKS)
+        return [*found, first]
+
     def begins_line(self, at: int) -> bool:
         """Say whether only marks stand before a token on its line."""
-        while at > 0 and self.tokens[at - 1].text != NEWLINE:
-            at -= 1
-            if self.tokens[at].text not in MARKS:
-                return False
-        return True
+        return self._beginnings[at]
 
     def is_boundary(self, at: int) -> bool:
         """Say whether a token is a mark, a line end, or the end of the text.

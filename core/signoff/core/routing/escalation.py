@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.events import Event
+from signoff.core.approvals import collaboration
+from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
-from signoff.core.policies.selection import NO_TURNS, first
-
-Moved = tuple[Approval, tuple[Event, ...]]
+from signoff.core.routing.selection import NO_TURNS, first
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -37,7 +35,7 @@ def advance(
     """
     if not is_due(approval, now):
         return approval, ()
-    here, ended = approval.end_claim(now=now)
+    here, ended = collaboration.end_claim(approval, now=now)
     if not is_due(here, now):
         return here, ended
     if not here.is_late(now):

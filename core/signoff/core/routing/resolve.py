@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -12,14 +12,12 @@ from pydantic import JsonValue
 
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Pick, Turns
+from signoff.core.directory.queues import QUEUE, Pick, Turns
 from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Level, Seat
 
-REQUESTERS_MANAGER: Final = "requester.manager"
 ASKED: Final = "asked."
 _ABOVE: Final = re.compile(r"(requester|asked)(\.manager)+|requester\.managers")
-QUEUE: Final = "queue:"
 SCHEDULE: Final = "schedule:"
 SLACK_GROUP: Final = "slack-group:"
 
@@ -83,6 +81,29 @@ def find(
         notes=tuple(dict.fromkeys(search.notes)),
         meant=tuple(dict.fromkeys(search.meant)),
     )
+
+
+def take(
+    turns: MutableMapping[str, dict[str, float]], seats: Iterable[Seat], at: int
+) -> Iterator[tuple[str, str, int]]:
+    """Note who of a queue is asked, and yield the queue, the member and the turn of each.
+
+    Whoever stands in takes the turn of the other.
+
+    Args:
+        turns: By queue and member; only the queues in it take turns.
+        seats: Those of a level that begins.
+        at: The present, in microseconds.
+    """
+    for seat in seats:
+        name = seat.via.removeprefix(QUEUE)
+        known = turns.get(name)
+        if known is None or not seat.via.startswith(QUEUE):
+            continue
+        # Of those who are asked at one moment somebody is still the last.
+        turn = max([at, *(int(one) + 1 for one in known.values())])
+        known[seat.stands_for] = turn
+        yield name, seat.stands_for, turn
 
 
 @dataclass

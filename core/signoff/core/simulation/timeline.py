@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.two_step import mark_of
+from signoff.core.approvals.parts import mark_of, with_cards
 from signoff.core.base.errors import DecisionRefused, GrantRefused, PayloadError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Turns
@@ -24,9 +24,9 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking, Order, Start
 from signoff.core.policies.matching import consider
 from signoff.core.policies.policy import Facts, Fallback, Policy
-from signoff.core.policies.selection import NO_TURNS, UNMANNED, Choice, choose, instead
 from signoff.core.routing.escalation import advance, pass_on
-from signoff.core.routing.rotation import take
+from signoff.core.routing.resolve import take
+from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
 from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Step, Timeline, Turn
 
 __all__ = ["ASKING", "End", "Rung", "Said", "Step", "Timeline", "Turn", "foresee"]
@@ -223,7 +223,7 @@ def _asked(
     people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
     return approval.ask(
         choice.terms,
-        approval.also_asked(world.reach(people, rules), begun.turn),
+        with_cards(approval.asked, world.reach(people, rules), begun.turn),
         now=now,
         notes=choice.notes,
         start=begun,

@@ -9,14 +9,18 @@ from typing import Any
 from google.genai import types
 from pydantic import JsonValue
 
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input_rules import (
+    InputRule,
+    answer_of,
+    rule_for,
+)
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.long_running import LongRunning, result_of
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.errors import InputRefused
 from signoff.core.base.text import brief
-from signoff.core.payloads.answer import form_of
-from signoff.core.payloads.input_rules import InputRule, answer_of, rule_for
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import Request, is_node, matching
 

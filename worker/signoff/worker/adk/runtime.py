@@ -17,10 +17,10 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import SessionGone
-from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import (

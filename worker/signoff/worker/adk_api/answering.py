@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Extras, Outcome, Refused
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.parts import Origin, approval_id
 from signoff.core.approvals.run import RunState, Watch
 from signoff.core.base.errors import (
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "api"
 
-_ROUTING: Final = 5.0
+_ROUTING: Final = 20.0
 
 _NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired"}
 """What counts the questions under one id, by what has become of the answer to the last one."""
@@ -62,11 +63,11 @@ class Answering:
     """Takes answers.
 
     Attributes:
-        desk: Decides.
+        decisions: Makes the moves.
         watching: The ledger on connections that may be held while something is waited for.
     """
 
-    desk: Desk
+    decisions: Decisions
     watching: Ledger
 
     async def take(
@@ -98,14 +99,27 @@ class Answering:
         if given and given != wanted:
             raise _mismatch(f"invocationId is that of another turn; this call belongs to {wanted}.")
         found = [await self._routed(one) for one in found]
-        pause = (await self.desk.ledger.run(found[0].origin.run)).pause
-        now = await self.desk.ledger.now()
-        told = [(one, verdict_of(one, said)) for one, said in zip(found, answers, strict=True)]
-        for approval, verdict in told:
-            await self._try(caller, person, approval, verdict, now)
-        for approval, verdict in told:
-            await self._commit(caller, person, approval, verdict, watched)
-        run = await self.desk.ledger.run(found[0].origin.run)
+        pause = (await self.decisions.ledger.run(found[0].origin.run)).pause
+        actor = Actor(person, CHANNEL, _proof(caller))
+        asked_for = [
+            (one, _move(verdict_of(one, said))) for one, said in zip(found, answers, strict=True)
+        ]
+        for approval, move in asked_for:
+            _require(await self.decisions.check(approval.id, move, actor))
+        for approval, move in asked_for:
+            extras = Extras(watched=watched)
+            outcome = await self.decisions.take(approval.id, move, actor, extras)
+            after = _require(outcome)
+            log.info(
+                "answer.recorded",
+                approval=after.id,
+                run=after.origin.run,
+                person=person.id,
+                channel=CHANNEL,
+                caller=caller.name,
+                state=after.state.value,
+            )
+        run = await self.decisions.ledger.run(found[0].origin.run)
         still = run.pause == pause and run.state is RunState.PAUSED
         return Turn(run.id, pause, len(run.waiting) if still else 0)
 
@@ -125,7 +139,7 @@ class Answering:
         Raises:
             Problem: 404 if there is none.
         """
-        ledger = self.desk.ledger
+        ledger = self.decisions.ledger
         origin = Origin(
             run="",
             app=request.app_name,
@@ -185,11 +199,11 @@ class Answering:
         try:
             async with asyncio.timeout(_ROUTING):
                 # Looked at after the place from which it is followed, so nothing falls between.
-                approval = await self.desk.ledger.approval(approval.id)
+                approval = await self.decisions.ledger.approval(approval.id)
                 entries = follow(store, subject=approval.id, start=latest[0][0] if latest else "0")
                 while approval.terms is None and approval.state is State.PENDING:
                     await anext(entries)
-                    approval = await self.desk.ledger.approval(approval.id)
+                    approval = await self.decisions.ledger.approval(approval.id)
         except TimeoutError:
             raise Problem(
                 503,
@@ -201,78 +215,46 @@ class Answering:
             ) from None
         return approval
 
-    async def _try(
-        self, caller: Caller, person: Person, approval: Approval, verdict: Verdict, now: datetime
-    ) -> None:
-        """Find out whether an answer would be taken; this changes nothing."""
-        move = approval.approve if verdict.yes else approval.reject
-        try:
-            move(
-                person,
-                self.desk.directory,
-                channel=CHANNEL,
-                now=now,
-                reason=verdict.reason,
-                values=verdict.values,
-            )
-        except DecisionRefused as error:
-            more = _about(caller)
-            await self.desk.note_refusal(approval.id, error, by=person.id, more=more)
-            raise await self._refused(approval.id, error) from error
 
-    async def _commit(
-        self,
-        caller: Caller,
-        person: Person,
-        approval: Approval,
-        verdict: Verdict,
-        watched: Watch,
-    ) -> None:
-        move = self.desk.approve if verdict.yes else self.desk.reject
-        try:
-            after = await move(
-                approval.id,
-                person,
-                channel=CHANNEL,
-                reason=verdict.reason,
-                values=verdict.values,
-                watched=watched,
-                more=_about(caller),
-            )
-        except DecisionRefused as error:
-            raise await self._refused(approval.id, error) from error
-        log.info(
-            "answer.recorded",
-            approval=after.id,
-            run=after.origin.run,
-            person=person.id,
-            channel=CHANNEL,
-            caller=caller.name,
-            state=after.state.value,
-        )
+def _require(outcome: Outcome) -> Approval:
+    """Return the approval after a move that was made.
 
-    async def _refused(self, approval: str, error: DecisionRefused) -> Problem:
-        """Return the problem that a refusal is to whoever has answered."""
-        latest = await self.desk.ledger.approval(approval)
-        problem = problem_of(error)
-        if isinstance(error, AlreadyDecided) and latest.decision is not None:
-            at = latest.decision.at
-            problem.detail = f"{str(error).rstrip('.')}, at {at:%Y-%m-%d %H:%M:%S} UTC."
-            problem.more |= {
-                "state": latest.state.value,
-                "decided_by": latest.decision.by,
-                "decided_at": at.isoformat(),
-                "channel": latest.decision.channel,
-            }
-        elif isinstance(error, NotAnApprover) and latest.ballot.awaited:
-            problem.detail = f"{error} Asked are: {', '.join(latest.ballot.awaited)}."
-        return problem
+    Raises:
+        Problem: It was refused.
+        PayloadError: The values do not fit.
+    """
+    if isinstance(outcome, Refused) and isinstance(outcome.error, DecisionRefused):
+        raise _refused(outcome.approval, outcome.error) from outcome.error
+    return outcome.approval_or_raise()
 
 
-def _about(caller: Caller) -> dict[str, JsonValue]:
+def _refused(latest: Approval, error: DecisionRefused) -> Problem:
+    """Return the problem that a refusal is to whoever has answered."""
+    problem = problem_of(error)
+    if isinstance(error, AlreadyDecided) and latest.decision is not None:
+        at = latest.decision.at
+        problem.detail = f"{str(error).rstrip('.')}, at {at:%Y-%m-%d %H:%M:%S} UTC."
+        problem.more |= {
+            "state": latest.state.value,
+            "decided_by": latest.decision.by,
+            "decided_at": at.isoformat(),
+            "channel": latest.decision.channel,
+        }
+    elif isinstance(error, NotAnApprover) and latest.ballot.awaited:
+        problem.detail = f"{error} Asked are: {', '.join(latest.ballot.awaited)}."
+    return problem
+
+
+def _move(verdict: Verdict) -> Move:
+    if verdict.yes:
+        return moves.Approve(values=verdict.values, reason=verdict.reason)
+    return moves.Reject(values=verdict.values, reason=verdict.reason)
+
+
+def _proof(caller: Caller) -> dict[str, JsonValue]:
     """Return what the audit notes of whoever has answered."""
     token = {"token": caller.token} if caller.token else {}
-    return {"channel": CHANNEL, "caller": caller.name, **token}
+    return {"caller": caller.name, **token}
 
 
 def _mismatch(detail: str) -> Problem:

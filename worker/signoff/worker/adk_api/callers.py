@@ -14,9 +14,9 @@ from typing import Final
 from fastapi import Request
 
 from signoff.broker.api_tokens import PREFIX, holder
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.throttle import Throttle
-from signoff.core.directory.access import Scope
+from signoff.core.access.api_tokens import Scope
 from signoff.core.directory.people import Person
 from signoff.worker.adk_api.neighbours import is_own
 from signoff.worker.adk_api.problems import Problem
@@ -89,7 +89,7 @@ class Gate:
 
     Args:
         tokens: The tokens of the settings.
-        desk: Its ledger has the other tokens, and its directory the people.
+        decisions: Its ledger has the other tokens, and its directory the people.
         local: Whether programs of this user on this machine need no token while the settings have
             none.
         local_person: As whom whoever sits at this machine answers then.
@@ -99,18 +99,18 @@ class Gate:
     def __init__(
         self,
         tokens: Sequence[ApiToken],
-        desk: Desk,
+        decisions: Decisions,
         *,
         local: bool = False,
         local_person: str = "",
         rate: int = 0,
     ) -> None:
         self._tokens = tuple(tokens)
-        self._desk = desk
+        self._decisions = decisions
         self._local = local and not tokens
         self._local_person = local_person
         self._rate = rate
-        self._throttle = Throttle(desk.ledger.store)
+        self._throttle = Throttle(decisions.ledger.store)
 
     async def admit(self, request: Request, scope: Scope | None = None) -> Caller:
         """Return who makes a request.
@@ -163,7 +163,7 @@ class Gate:
         """Return the holder of a token that the ledger keeps, None where it has none like it."""
         if not token.startswith(PREFIX):
             return None
-        found = await holder(self._desk.ledger, self._desk.directory, token)
+        found = await holder(self._decisions.ledger, self._decisions.directory, token)
         if found is None:
             return None
         if wait := await self._throttle.token_pause(found.id, self._rate):
@@ -207,7 +207,7 @@ class Gate:
         )
 
     def _person(self, person_id: str) -> Person | None:
-        return self._desk.directory.get(person_id) if person_id else None
+        return self._decisions.directory.get(person_id) if person_id else None
 
 
 def _require_local(request: Request) -> None:

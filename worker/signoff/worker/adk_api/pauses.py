@@ -15,13 +15,15 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
+from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval, approval_id
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.base.errors import ApprovalNotFound, IllegalMove
+from signoff.core.base.errors import ApprovalNotFound
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, invalid
@@ -84,11 +86,11 @@ class Pauses:
     """Opens approvals for agents that run elsewhere.
 
     Attributes:
-        desk: Has the ledger.
+        decisions: Has the ledger.
         remote: The agents elsewhere that Signoff can answer.
     """
 
-    desk: Desk
+    decisions: Decisions
     remote: Mapping[str, RemoteApp]
 
     async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
@@ -114,7 +116,7 @@ class Pauses:
         async def attempt() -> Opened:
             return await self._open(published, asked)
 
-        return await self.desk.ledger.decide_again(attempt)
+        return await self.decisions.ledger.decide_again(attempt)
 
     async def _take_back(self, published: Published) -> None:
         """Ask nobody any more about what was answered where the agent runs."""
@@ -127,8 +129,10 @@ class Pauses:
                 invocation="",
                 confirmation=call,
             )
-            with contextlib.suppress(ApprovalNotFound, IllegalMove):  # unknown, or has ended
-                await self.desk.withdraw(approval_id(origin), by="plugin", reason=_ELSEWHERE)
+            cancel, plugin = Cancel(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
+            with contextlib.suppress(ApprovalNotFound):
+                # One that has ended cannot be withdrawn, and need not be.
+                await self.decisions.take(approval_id(origin), cancel, plugin)
 
     def _named(self, caller: Caller, published: Published) -> Published:
         """Return it under the name that the app has here, if it may be published.
@@ -164,7 +168,7 @@ class Pauses:
         return published.model_copy(update={"app_name": found[0]})
 
     async def _open(self, published: Published, asked: Sequence[Confirmation]) -> Opened:
-        ledger = self.desk.ledger
+        ledger = self.decisions.ledger
         ids = tuple(approval_id(_origin(published, one, run="")) for one in asked)
         fresh = []
         for one, known in zip(asked, ids, strict=True):
@@ -190,7 +194,7 @@ class Pauses:
         return Opened(ids, fresh=True)
 
     async def _change(self, published: Published, fresh: Sequence[Confirmation]) -> Change:
-        now = await self.desk.ledger.now()
+        now = await self.decisions.ledger.now()
         try:
             run = Run(
                 id=_run_id(published, fresh),
@@ -215,7 +219,7 @@ class Pauses:
             )
             opened.append(approval.id)
             change.put(approval, was=None).note(events)
-            change.send(stages.ROUTE, f"route:{approval.id}", {"approval": approval.id})
+            change.send(RouteApproval(approval=approval.id))
         return change.put(run.paused(opened), was=None)
 
 

@@ -15,10 +15,11 @@ from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.version import __version__ as adk_version
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.submit import submit
+from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.run import Watch
-from signoff.core.directory.access import Scope
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
@@ -47,7 +48,7 @@ class AdkApi:
 
     Attributes:
         gate: Says who makes a request.
-        desk: Submits runs.
+        decisions: Submits runs.
         sessions: ADK's sessions.
         answering: Takes answers.
         onlookers: Shows turns.
@@ -56,7 +57,7 @@ class AdkApi:
     """
 
     gate: Gate
-    desk: Desk
+    decisions: Decisions
     sessions: Sessions
     answering: Answering
     onlookers: Onlookers
@@ -180,7 +181,8 @@ class AdkApi:
         caller.require(Scope.RUNS_SUBMIT)
         self._require_app(caller, asked.app_name)
         await self.sessions.get(caller, asked.app_name, asked.user_id, asked.session_id)
-        run = await self.desk.submit(
+        run = await submit(
+            self.decisions.ledger,
             asked.app_name,
             message,
             user=asked.user_id,
@@ -211,7 +213,7 @@ def _no_such_app(known: Sequence[str]) -> NoReturn:
 
 
 def make_adk_router(
-    desk: Desk,
+    decisions: Decisions,
     *,
     watching: Ledger,
     sessions: BaseSessionService,
@@ -228,7 +230,7 @@ def make_adk_router(
     """Return the routes of an ADK API server whose agents run on the workers.
 
     Args:
-        desk: Submits runs and takes answers.
+        decisions: Submits runs and takes answers.
         watching: The same ledger on connections of its own: each client that looks on holds one.
         sessions: The session service that the workers use.
         artifacts: The artifact service that the workers use.
@@ -242,13 +244,13 @@ def make_adk_router(
         web: Whether ADK's own page is served too.
     """
     api = AdkApi(
-        gate=Gate(tokens, desk, local=local, local_person=local_person, rate=rate),
-        desk=desk,
-        sessions=Sessions(sessions, desk, elsewhere or {}),
-        answering=Answering(desk, watching),
+        gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
+        decisions=decisions,
+        sessions=Sessions(sessions, decisions, elsewhere or {}),
+        answering=Answering(decisions, watching),
         onlookers=Onlookers(watching),
         folder=folder,
-        pauses=Pauses(desk, remote or {}),
+        pauses=Pauses(decisions, remote or {}),
     )
     kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)

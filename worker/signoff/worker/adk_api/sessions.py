@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import secrets
@@ -21,10 +20,11 @@ from google.adk.sessions.state import State
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.lease import session_key
+from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.run import RunState
-from signoff.core.base.errors import IllegalMove
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, invalid
@@ -61,12 +61,12 @@ class Sessions:
 
     Attributes:
         usual: Where they are; the same as the workers'.
-        desk: Takes back what a deleted session waits for.
+        decisions: Takes back what a deleted session waits for.
         others: Where those of agents elsewhere are, by app.
     """
 
     usual: BaseSessionService
-    desk: Desk
+    decisions: Decisions
     others: Mapping[str, BaseSessionService] = field(default_factory=dict)
 
     def service(self, app: str) -> BaseSessionService:
@@ -183,12 +183,13 @@ class Sessions:
         """
         await self.get(caller, app, user, session)
         async with self._alone(app, user, session):
-            runs = await self.desk.ledger.session_runs(app, user, session)
+            runs = await self.decisions.ledger.session_runs(app, user, session)
             if any(one.state in {RunState.QUEUED, RunState.ANSWERED} for one in runs):
                 raise _busy()
             for approval in [one for run in runs for one in run.waiting]:
-                with contextlib.suppress(IllegalMove):  # answered at this very moment
-                    await self.desk.withdraw(approval, by=user, reason="the session was deleted")
+                # What was answered at this very moment cannot be withdrawn, and need not be.
+                cancel = Cancel(reason="the session was deleted")
+                await self.decisions.take(approval, cancel, Actor(Operator(name=user)))
             await self.service(app).delete_session(app_name=app, user_id=user, session_id=session)
 
     async def _require_no_pause(
@@ -199,7 +200,7 @@ class Sessions:
         What holds for a whole app is not kept back: somebody always waits in it. The guard before
         each tool holds what would run against what was approved, whatever the state is by then.
         """
-        ledger = self.desk.ledger
+        ledger = self.decisions.ledger
         runs = await ledger.session_runs(app, user, session) if session else []
         if any(key.startswith(State.USER_PREFIX) for key in state):
             runs = await ledger.user_runs(app, user)
@@ -219,7 +220,7 @@ class Sessions:
     @asynccontextmanager
     async def _alone(self, app: str, user: str, session: str) -> AsyncIterator[None]:
         """Hold the session's lease: no worker runs it meanwhile, and the session has one writer."""
-        ledger, key = self.desk.ledger, session_key(app, user, session)
+        ledger, key = self.decisions.ledger, session_key(app, user, session)
         token = secrets.token_hex(8)
         if not await ledger.take_lease(key, token, lease=_LEASE):
             raise _busy()

@@ -13,20 +13,20 @@ ANYBODY: Final = "*"
 
 
 class ApiToken(Value):
-    """[[gateway.tokens]]: who may use the API, by the hash of a bearer token (RFC 6750)."""
+    """[[gateway.tokens]]: who may use ADK's API, by the hash of a bearer token (RFC 6750)."""
 
-    name: str = Field("", max_length=64, description="What the log calls whoever holds it.")
+    name: str = Field("", max_length=64, description="The name of the holder in the log.")
     sha256: str = Field(
         pattern=r"^[0-9a-f]{64}$",
-        description='SHA-256 of the token, in hexadecimal: `printf %s "$TOKEN" | sha256sum`. '
-        "Make tokens with `openssl rand -base64 32`.",
+        description='The token\'s SHA-256 in hexadecimal: `printf %s "$TOKEN" | sha256sum`. Create '
+        "tokens with `openssl rand -base64 32`.",
     )
     users: tuple[str, ...] = Field(
         (),
-        description="The ADK user ids whose sessions it may use and for whom it may submit; "
-        '"*" for everybody.',
+        description='The ADK user ids whose sessions it may use and for whom it may submit; "*" '
+        "for everybody.",
     )
-    apps: tuple[str, ...] = Field((), description="The agents it may use; all where not set.")
+    apps: tuple[str, ...] = Field((), description="The agents it may use. The default is all.")
     person: str = Field(
-        "", description="The id of the person as whom it answers; where not set, it cannot answer."
+        "", description="The id of the person as whom it decides. Without one, it cannot decide."
     )

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.inputs import Form
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.text import brief, clean_text
-from signoff.core.payloads.answer import form_of
-from signoff.core.payloads.inputs import Form
 from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
 from signoff.core.payloads.schema import misfit
 from signoff.worker.adk.history import CONFIRMATION

@@ -11,12 +11,12 @@ from typing import Any
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import SessionGone, ToolInDoubt
-from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.history import require_same_call
 from signoff.worker.adk.questions import is_node, is_request, request_of
 from signoff.worker.adk_remote.reading import View

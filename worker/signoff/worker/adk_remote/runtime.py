@@ -12,6 +12,7 @@ import structlog
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import (
@@ -20,7 +21,6 @@ from signoff.core.base.errors import (
     RemoteUnavailable,
     SessionGone,
 )
-from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody

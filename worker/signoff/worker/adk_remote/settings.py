@@ -42,39 +42,40 @@ AppName = Annotated[
 class RemoteApp(Value):
     """[agents.remote.<app>]: an agent behind an ADK API server."""
 
-    url: Url = Field(description="Where its API server listens: http://127.0.0.1:8000.")
+    url: Url = Field(description="The address of its API server: http://127.0.0.1:8000.")
     app_name: str = Field(
         "",
         max_length=128,
-        description="What the server calls the app; the name of this table where not set.",
+        description="The server's name for the app. The default is the name of this table.",
     )
     token: HeaderValue = Field(
         SecretStr(""), description="Sent as `Authorization: Bearer …` with every request."
     )
     headers: dict[str, HeaderValue] = Field(
-        default_factory=dict, description="More headers to send with every request."
+        default_factory=dict, description="Additional headers for every request."
     )
     endpoint: Literal["run_sse", "run"] = Field(
-        "run_sse", description="How turns are asked for; `run` for servers that do not stream."
+        "run_sse",
+        description="The endpoint that starts a turn. Use `run` for servers that do not stream.",
     )
     resumable: bool = Field(
         False,
-        description="Whether the app has a `ResumabilityConfig(is_resumable=True)`, which its "
-        "server does not tell. Then a pause may be answered in parts.",
+        description="Whether the app has `ResumabilityConfig(is_resumable=True)`, which its server"
+        " does not report. Answers can then be given one at a time.",
     )
     reasons: Literal["auto", "message", "state"] = Field(
         "auto",
-        description="How the agent learns why something was refused: from the session state "
-        "`signoff_refusal`, if its instruction quotes it (`state`), or from a message behind the "
-        "turn as well (`message`). `auto`: a message where the server says that the agent is one "
-        "to talk with, an LlmAgent, and not a workflow.",
+        description="How the agent gets the reason of a rejection: `state` puts it into the "
+        "session state `signoff_refusal`, which the agent's instruction can quote; "
+        "`message` also sends a message after the turn; `auto` sends a message if the "
+        "server reports that the root agent is an LlmAgent.",
     )
     timeout: float = Field(
         600,
         gt=0,
         le=86_400,
-        description="Seconds without a byte after which a turn is taken for lost. It has to be "
-        "longer than the slowest tool.",
+        description="Seconds without data after which a turn counts as lost. It must be longer "
+        "than the slowest tool.",
     )
 
     @model_validator(mode="after")

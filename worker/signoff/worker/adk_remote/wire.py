@@ -12,10 +12,10 @@ from google.genai import types
 from pydantic import ValidationError
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.base.errors import RemoteError
-from signoff.core.payloads.input_rules import InputRule
 from signoff.worker.adk.answers import refusal, refusals
 from signoff.worker.adk.questions import is_request
 from signoff.worker.adk.replies import reply

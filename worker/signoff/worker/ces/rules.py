@@ -25,62 +25,63 @@ _OWN_KEY = SecretStr(secrets.token_hex(32))
 
 
 class Rules(Value):
-    """[ces]: what code of CX Agent Studio may do, and which of its calls are asked about."""
+    """[ces]: what CX Agent Studio code may do, and which of its calls need an approval."""
 
     hosts: tuple[str, ...] = Field(
         (),
-        description="Where `ces_requests` may go: `api.example.com`, or `*.example.com` for "
-        "everything below it. Never to a private address. Upper case, a dot at the end and "
-        "international names mean the same host.",
+        description="The hosts that `ces_requests` may reach: `api.example.com`, or "
+        "`*.example.com` for all below it, but never private addresses. Case, a "
+        "trailing dot and the form of international names do not matter.",
     )
     internal_hosts: tuple[str, ...] = Field(
         (),
-        description="Where it may go although the address is private: HOST, or HOST:PORT for that "
-        "port alone.",
+        description="Hosts with private addresses that it may reach: HOST, or HOST:PORT for that "
+        "port only.",
     )
     needs_approval: tuple[str, ...] = Field(
         (),
-        description="Conditions (CEL, as the `when` of a policy). A call in the code waits for an "
-        "approval if one of them is true, or cannot be judged because the call leaves an argument "
-        "out; `tool` is the name of the called tool, `ces_requests.post`, `set_variable` or "
-        "`remove_variable`.",
+        description="CEL conditions, like the `when` of a policy. A call in the code needs an "
+        "approval if one of them is true, or fails because an argument is missing. "
+        "`tool` is the name of the called tool, `ces_requests.post`, `set_variable` or"
+        " `remove_variable`.",
     )
     key: SecretStr = Field(
         SecretStr(""),
-        description="What suspended code is signed with: the same in all workers, at least 32 "
-        "characters. Without one only the process that suspended it can resume it.",
+        description="Signs suspended code: at least 32 characters, the same for all workers. "
+        "Without one only the process that suspended the code can resume it.",
     )
     seconds: float = Field(
-        5.0, gt=0, le=600, description="How long code may compute, in seconds; waiting is free."
+        5.0,
+        gt=0,
+        le=600,
+        description="The computing time of the code, in seconds, without waiting.",
     )
     memory: int = Field(
-        64 << 20, ge=1 << 20, le=1 << 32, description="How much memory code may use, in bytes."
+        64 << 20, ge=1 << 20, le=1 << 32, description="The memory of the code, in bytes."
     )
-    depth: int = Field(200, ge=10, le=10_000, description="How deep calls in the code may go.")
-    calls: int = Field(
-        1_000, ge=1, le=100_000, description="How many calls to the outside one run may make."
-    )
+    depth: int = Field(200, ge=10, le=10_000, description="The depth of calls in the code.")
+    calls: int = Field(1_000, ge=1, le=100_000, description="The outside calls of a run.")
     output: int = Field(
         256 << 10,
         ge=1,
         le=16 << 20,
-        description="How much a run may print, and how large its result may be, in bytes.",
+        description="The printed output of a run, and its result, in bytes each.",
     )
     http_seconds: float = Field(
         20.0,
         gt=0,
         le=600,
-        description="How long one HTTP request may take, in seconds (each step of a redirect is "
-        "one), and how long code may sleep.",
+        description="The duration of an HTTP request (each redirect is one), and of sleep, in "
+        "seconds.",
     )
     http_bytes: int = Field(
         1 << 20,
         ge=1,
         le=64 << 20,
-        description="How large a request or its answer may be, in bytes.",
+        description="The size of a request or response, in bytes.",
     )
     snapshot: int = Field(
-        256 << 10, ge=1 << 10, le=8 << 20, description="How large suspended code may be, in bytes."
+        256 << 10, ge=1 << 10, le=8 << 20, description="The size of suspended code, in bytes."
     )
 
     @field_validator("key")

@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from google.adk.agents.context import Context
 from pydantic import SecretStr
@@ -18,8 +18,11 @@ from signoff.broker.private import private_folder
 from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use
-from signoff.worker.ces.sandbox import Held
 from signoff.worker.suspended import Suspended
+
+if TYPE_CHECKING:
+    # A seal is verified also where the sandbox is not installed.
+    from signoff.worker.ces.sandbox import Held
 
 _FORM: Final = 2
 _FORMS: Final = frozenset({1, _FORM})

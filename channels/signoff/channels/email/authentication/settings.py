@@ -45,23 +45,22 @@ Nameserver = Annotated[str, AfterValidator(_nameserver)]
 
 
 class AuthenticationSettings(BaseModel):
-    """Who wrote a mail: what is asked for, and what can prove it.
+    """What a reply must prove about its sender, and what can prove it.
 
     Attributes:
-        require: What must be proven about an answer before it counts, where its policy does not
-            say: ``token``, ``token+from`` or ``token+from+dmarc``. The strictest that can be
-            proven where it is not set.
-        authserv_id: What your mail server calls itself in the ``Authentication-Results`` that it
-            puts on top of each mail. Set it only if that server removes such fields of others.
-        relays: The networks from which that server hands mail to the gateway. Results on a mail
-            from elsewhere are not believed.
-        dkim: Verify DKIM signatures here too, with keys from the DNS. Where it is not set: yes,
-            unless the mailbox is in a domain of this machine alone (``.localhost``).
-        alignment: Whether the organisation of an address may vouch for it (``relaxed``), or only
-            its very domain (``strict``).
-        nameservers: ``address`` or ``address:port`` of the DNS servers to ask; the system's where
-            there are none.
-        timeout: Seconds for one answer of the DNS.
+        require: What a reply must prove, unless its policy says otherwise: ``token``,
+            ``token+from`` or ``token+from+dmarc``. The default is the strictest that your setup can
+            prove.
+        authserv_id: Your mail server's name in the ``Authentication-Results`` that it adds to each
+            mail. Set it only if that server removes such fields from incoming mail.
+        relays: The networks from which that server delivers mail to the gateway. Results on other
+            mail are ignored.
+        dkim: Whether Signoff verifies DKIM signatures itself, with keys from the DNS. The default
+            is true, except for a mailbox on this machine (``.localhost``).
+        alignment: ``relaxed``: the address's organisation may vouch for it. ``strict``: only the
+            same domain.
+        nameservers: DNS servers, as ``address`` or ``address:port``. The default is the system's.
+        timeout: Seconds for one DNS query.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

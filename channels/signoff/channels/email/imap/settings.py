@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from signoff.channels.email.servers import ServerSettings, Table, is_loopback
+from signoff.channels.email.servers import ServerSettings
+from signoff.channels.web.settings import Table
+from signoff.core.base.networks import is_loopback
 
 
 def _token_url(text: str) -> str:
@@ -19,15 +21,15 @@ def _token_url(text: str) -> str:
 
 
 class OAuthSettings(Table):
-    """How a token for the mailbox is asked for (RFC 6749), instead of a password.
+    """OAuth instead of a password (RFC 6749).
 
     Attributes:
-        token_url: Where tokens are issued, by HTTPS.
-        client_id: The id under which Signoff is registered there.
-        client_secret: The secret that goes with it; some kinds of registration have none.
-        refresh_token: What the owner's consent gave. Without one the client itself asks for the
-            token (client credentials), as for a shared mailbox in Microsoft 365.
-        scope: What the token is for; the issuer's documentation says what to write.
+        token_url: The HTTPS address that issues tokens.
+        client_id: The client id that is registered there.
+        client_secret: The client secret, if the registration has one.
+        refresh_token: The refresh token from the owner's consent. Without one, Signoff uses client
+            credentials, as for a shared mailbox in Microsoft 365.
+        scope: The scope, as the issuer documents it.
     """
 
     token_url: Annotated[str, AfterValidator(_token_url)]
@@ -47,16 +49,14 @@ class ImapSettings(ServerSettings):
     """The mailbox that answers are read from.
 
     Attributes:
-        port: 0 takes the usual one: 993 for tls, 143 for starttls and none.
-        username: Whose mailbox it is, as the server wants it; mostly the address.
-        password: For the login; not needed with ``oauth``.
-        folder: The folder to read. Only mail that came within the last five days before it was
-            first looked at is read.
-        idle: After how many seconds waiting for the server's word is begun anew, before routers on
-            the way forget the connection; 0 asks every ``poll`` seconds instead.
-        poll: How many seconds to wait between two looks at a server that cannot tell by itself.
-        takeover: After how many seconds without a sign of life of the gateway that reads the
-            mailbox another one takes over.
+        port: 0 selects the usual port: 993 for tls, 143 for starttls and none.
+        username: The user name of the mailbox, usually its address.
+        password: The password; not needed with ``oauth``.
+        folder: The folder to read. The first time, only the mail of the last five days is read.
+        idle: Seconds after which IDLE is renewed, before routers drop the connection; 0 polls
+            instead.
+        poll: Seconds between two polls of a server without IDLE.
+        takeover: Seconds without a heartbeat after which another gateway reads the mailbox.
         oauth: How a token is asked for, instead of a password.
     """
 

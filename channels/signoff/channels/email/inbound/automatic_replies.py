@@ -21,6 +21,7 @@ from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.channels.pipeline.deliver import refuse
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.pipeline.route import route_again
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import ApprovalNotFound
@@ -118,13 +119,19 @@ def _change(
                 return change
             case Sort.DELAYED:
                 why = "a mail server says that the card is still under way"
-                return change.note([approval.delayed(person, channel, why, now=now)])
+                return change.note(
+                    [approval.note(What.DELAYED, now=now, by=channel, why=why, more={"to": person})]
+                )
             case Sort.AWAY if not asked.away:
-                after, events = approval.absent(
-                    person, channel, mail.subject[:_LONGEST_WHY] or mail.automatic, now=now
+                after, events = deliveries.away(
+                    approval,
+                    person,
+                    channel,
+                    mail.subject[:_LONGEST_WHY] or mail.automatic,
+                    now=now,
                 )
                 change.put(after, was=approval).note(events)
-                if not (after.reachable and after.can_be_met):
+                if not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
                     route_again(change, after)
                 return change
     why = f"no person wrote it: {mail.automatic}"

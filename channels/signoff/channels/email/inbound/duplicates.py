@@ -36,8 +36,8 @@ def identity(mail: IncomingMail, *, judged: Sequence[str], copy: str) -> str:
         list(mail.from_addresses),
         mail.subject,
         mail.automatic,
-        mail.own_text,
-        bool(mail.doubt),
+        mail.text_as_sent,
+        mail.doubt_as_sent,
         list(judged),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

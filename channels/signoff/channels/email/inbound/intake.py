@@ -12,8 +12,9 @@ import structlog
 from pydantic import JsonValue
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
+from signoff.broker.work import ReadMail
 from signoff.channels.answers import Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
@@ -23,13 +24,14 @@ from signoff.channels.email.inbound.bounces import Sort
 from signoff.channels.email.inbound.duplicates import identity
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.inbound.quarantine import lay_aside
+from signoff.channels.email.inbound.readers import SentTo, nothing_sent
 from signoff.channels.email.inbound.stored import StoredMail, is_known, load, remember
 from signoff.channels.email.inbound.threads import why_not_ours
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.email.parsing.addresses import normal_address, plus_parts
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.incoming import Answer
-from signoff.channels.pipeline.outbox import backoff, drain
+from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import time_left
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, find_holder, redact
 from signoff.core.approvals.approval import Approval, Shown, State
@@ -69,14 +71,22 @@ SentLines = Callable[[Approval, str], Collection[str]]
 class Read(Protocol):
     """Reads a mail, as `read_mail` does and with its errors."""
 
-    def __call__(self, raw: bytes, sent_lines: Collection[str] = (), /) -> Awaitable[IncomingMail]:
-        """Return what stands in it."""
+    def __call__(self, raw: bytes, sent_to: SentTo, /) -> Awaitable[IncomingMail]:
+        """Return what stands in it; see `Readers.read`."""
         ...
 
 
-async def read_here(raw: bytes, sent_lines: Collection[str] = (), /) -> IncomingMail:
+async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMail:
     """Read a mail in a thread of this process: reading costs CPU, and others share the loop."""
-    return await asyncio.to_thread(read_mail, raw, sent_lines)
+    loop = asyncio.get_running_loop()
+
+    async def lines_of(recipients: tuple[str, ...]) -> Collection[str]:
+        return await sent_to(recipients)
+
+    def lines(recipients: tuple[str, ...]) -> Collection[str]:
+        return asyncio.run_coroutine_threadsafe(lines_of(recipients), loop).result()
+
+    return await asyncio.to_thread(read_mail, raw, lines)
 
 
 class Opened(NamedTuple):
@@ -102,7 +112,7 @@ class Intake:
     has done nothing, and another one takes the mail up.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         mailbox: The address of ours that answers come to.
         sent_lines: What we sent, so that it is not taken for the person's words.
         read: Reads mails; `Readers.read` does it where it can do no harm.
@@ -115,7 +125,7 @@ class Intake:
 
     def __init__(
         self,
-        desk: Desk,
+        decisions: Decisions,
         *,
         mailbox: str,
         sent_lines: SentLines | None = None,
@@ -128,10 +138,10 @@ class Intake:
     ) -> None:
         self._key = key
         self._rewriting = tuple(rewriting)
-        self._desk = desk
-        self._ledger = desk.ledger
-        self._answers = Answers(desk)
-        self._robots = AutomaticMail(desk.ledger)
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._answers = Answers(decisions)
+        self._robots = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -175,22 +185,38 @@ class Intake:
     async def _open(self, item: Item, window: asyncio.Semaphore) -> Opened:
         """Load and read a mail, as soon as there is room for it."""
         await window.acquire()
-        stored = await load(self._ledger, str(item.body["mail"]))
+        work = item.work
+        stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
         if stored is None:
             return Opened()
+        known: tuple[tuple[str, Holder], ...] = ()
+
+        async def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
+            nonlocal known
+            tokens = self._tokens(stored, recipients)
+            holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
+            known = tuple((token, holder) for token, holder in holders if holder is not None)
+            return await self._lines_sent(known[0][1]) if known else ()
+
         try:
-            mail = await self._read(stored.traced)
+            mail = await self._read(stored.traced, sent_to)
         except UnreadableMail as error:
             return Opened(stored, error)
-        tokens = self._tokens(stored, mail)
-        holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
-        known = tuple((token, holder) for token, holder in holders if holder is not None)
         if not known or mail.automatic:
             return Opened(stored, mail, known)
         now = await self._ledger.now()
         # The DNS may take its time: so here, where the mails do not wait for each other.
         proof = await self._authenticator.prove(stored.raw, mail.sender, peer=stored.peer, now=now)
         return Opened(stored, mail, known, proof)
+
+    async def _lines_sent(self, holder: Holder) -> Collection[str]:
+        """Return the lines of the card that a mail answers."""
+        if self._sent_lines is None:
+            return ()
+        try:
+            return self._sent_lines(await self._ledger.approval(holder.approval), holder.person)
+        except ApprovalNotFound:
+            return ()
 
     async def _try(
         self, item: Item, reading: asyncio.Future[Opened], window: asyncio.Semaphore
@@ -265,8 +291,9 @@ class Intake:
         *,
         several: bool,
     ) -> None:
-        approval = await self._ledger.approval(answer.holder.approval)
-        person = self._desk.directory.get(answer.holder.person)
+        seen = await self._ledger.standing(answer.holder.approval)
+        approval = seen.approval
+        person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
             finding = self._judge(answer, approval, person, proof)
             waits = finding.fault is Fault.UNPROVEN and proof.temporary
@@ -282,9 +309,6 @@ class Intake:
             log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
             await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
             return
-        if self._sent_lines is not None:
-            lines = self._sent_lines(approval, answer.holder.person)
-            mail = await self._read(stored.traced, lines)
         # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
         now = await self._ledger.now()
         for content in proof.contents:
@@ -295,7 +319,7 @@ class Intake:
         problem = problem or mail.doubt
         if several and answer.holder.role is Role.APPROVER:
             problem = _SEVERAL
-        await self._answers.take(answer, mail.own_text, problem=problem)
+        await self._answers.take(answer, mail.own_text, problem=problem, seen=seen)
 
     async def _is_too_much(
         self,
@@ -309,7 +333,7 @@ class Intake:
 
         What the person who was asked has written is never too much here.
         """
-        author = owner_of(proof.address, self._desk.directory)
+        author = owner_of(proof.address, self._decisions.directory)
         proven = proof.proven is Proven.DMARC or proof.temporary
         believed = proven or self._required is not EmailProof.TOKEN_FROM_DMARC
         own = bool(known) and author is not None and author.id == known[0].person and believed
@@ -334,7 +358,7 @@ class Intake:
             person=person,
             requester=approval.origin.user,
             address=self._address(answer.token),
-            directory=self._desk.directory,
+            directory=self._decisions.directory,
         )
 
     async def _refuse(self, answer: Answer, finding: Finding, proof: Proof, addresses: str) -> None:
@@ -355,11 +379,11 @@ class Intake:
     async def _message_key(self) -> bytes:
         return await self._key.get() if self._key is not None else b""
 
-    def _tokens(self, stored: StoredMail, mail: IncomingMail) -> tuple[str, ...]:
+    def _tokens(self, stored: StoredMail, recipients: Sequence[str]) -> tuple[str, ...]:
         """Return the tokens of the envelope and of the header, each once."""
         normal = (normal_address(address) for address in stored.recipients)
         envelope = plus_parts(tuple(one for one in normal if one), self._mailbox)
-        return tuple(dict.fromkeys((*envelope, *tokens_in(mail, self._mailbox))))
+        return tuple(dict.fromkeys((*envelope, *tokens_in(recipients, self._mailbox))))
 
     async def _automatic(
         self,
@@ -396,7 +420,11 @@ class Intake:
                 change = Change().retry(item, after=backoff(item.attempts))
                 await self._ledger.commit(change)
                 return
-            stored = await load(self._ledger, str(item.body.get("mail", "")))
+            work = work_of(item)
+            if not isinstance(work, ReadMail):
+                await self._ledger.commit(dead_letter(Change(), item, problem))
+                return
+            stored = await load(self._ledger, work.mail)
             if stored is None:
                 await self._ledger.commit(Change().ack(item))
             else:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
+from signoff.broker.work import ReadMail
 from signoff.channels.email.inbound.stored import UNKNOWN_PEER, StoredMail, mail_key, record_of
 from signoff.channels.pipeline.reply_tokens import redact
 from signoff.core.approvals.events import Event, What
@@ -173,7 +173,7 @@ async def retry(ledger: Ledger, mail: Quarantined, *, by: str, why: str) -> None
         record_of(mail.raw, sender=mail.sender, recipients=mail.recipients, peer=mail.peer),
         was=0 if before is None else before[0],
     )
-    change.send(stages.INTAKE, key, {"mail": key})
+    change.send(ReadMail(mail=key))
     now = await ledger.now()
     await ledger.commit(change.note([_event(What.MAIL_RETRIED, mail.id, now=now, by=by, why=why)]))
 

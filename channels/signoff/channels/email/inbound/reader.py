@@ -2,7 +2,8 @@
 
 Started as ``python -m signoff.channels.email.inbound.reader SECONDS BYTES``.
 
-It reads one mail after the other from standard input, and ends with it. What it may use is limited
+It reads one mail after the other from standard input, and ends with it. In the middle of each it
+asks which lines were sent to the mail's recipients. What it may use is limited
 by the system: a mail over that ends this process and nothing else. `readers.py` starts it.
 """
 
@@ -11,13 +12,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pickle
 import resource
 import sys
+from collections.abc import Collection
 from datetime import datetime
 from typing import BinaryIO, Final
 
-from signoff.channels.email.parsing.reading import read_mail
+from signoff.channels.email.parsing.reading import SentLines, read_mail
 from signoff.core.base.errors import MailTooLarge, UnreadableMail
 
 LENGTH: Final = 8
@@ -40,15 +41,23 @@ def main(seconds: int, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     _write(answers, READY)
-    while (request := _read(requests)) is not None:
+
+    def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
+        """Ask the other process which lines it has sent to these."""
+        _write(answers, json.dumps({"recipients": recipients}).encode())
+        lines = _read(requests)
+        if lines is None:
+            sys.exit()
+        return frozenset(json.loads(lines))
+
+    while (raw := _read(requests)) is not None:
         _allow(seconds)
-        _write(answers, _answer(request))
+        _write(answers, _answer(raw, sent_to))
 
 
-def _answer(request: bytes) -> bytes:
+def _answer(raw: bytes, sent_to: SentLines) -> bytes:
     try:
-        raw, sent_lines = pickle.loads(request)  # noqa: S301 -- by the process that started this one
-        mail = read_mail(raw, sent_lines)
+        mail = read_mail(raw, sent_to)
         return json.dumps({"mail": dataclasses.asdict(mail)}, default=_plain).encode()
     except MailTooLarge as error:
         answer = {"too_large": str(error)}

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
-import pickle
 import re
 import signal
 import sys
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -33,6 +32,18 @@ _KEPT: Final = re.compile("PATH|PYTHON.*|VIRTUAL_ENV|LANG|LC_.*|TZ|TMPDIR|LD_LIB
 """The variables of the environment that it gets: whoever breaks a parser finds no secrets there."""
 
 _MAIL: Final = TypeAdapter(IncomingMail)
+
+
+_NO_TEXT: Final = "What was read in the message is no text; it was left as it is."
+
+SentTo = Callable[[tuple[str, ...]], Awaitable[Collection[str]]]
+"""Returns the lines that were sent to the recipients of a mail."""
+
+
+async def nothing_sent(recipients: tuple[str, ...]) -> Collection[str]:
+    """Return that nothing was sent to anybody."""
+    del recipients
+    return ()
 
 
 class ReaderDied(Exception):
@@ -60,19 +71,27 @@ class Readers:
         self._idle: list[_Reader] = []
         self._all: set[_Reader] = set()
 
-    async def read(self, raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
+    async def read(self, raw: bytes, sent_to: SentTo = nothing_sent) -> IncomingMail:
         """Read a mail, as `read_mail` does.
+
+        Args:
+            raw: The message as it came in.
+            sent_to: Returns the lines that were sent to the recipients of the mail.
 
         Raises:
             MailTooCostly: It took too long or too much memory.
             UnreadableMail: It cannot be parsed, or is over a cap.
             ReaderDied: The process ended for another reason.
         """
-        request = pickle.dumps((raw, tuple(sent_lines)))
         async with self._slots:
             reader = await self._free()
             try:
-                answer = await reader.ask(request, patience=self._seconds * _WALL)
+                patience = self._seconds * _WALL
+                answer = _parsed(await reader.ask(raw, patience=patience))
+                if (recipients := answer.get("recipients")) is not None:
+                    reader.busy = True
+                    lines = json.dumps(sorted(await sent_to(tuple(recipients)))).encode()
+                    answer = _parsed(await reader.ask(lines, patience=patience))
             except TimeoutError as error:
                 raise self._too_costly() from error
             except (OSError, EOFError) as error:
@@ -107,15 +126,13 @@ class Readers:
         self._all.add(reader)
         return reader
 
-    def _mail(self, answer: bytes) -> IncomingMail:
+    def _mail(self, answer: dict[str, Any]) -> IncomingMail:
+        (kind, content), *_ = answer.items()
         try:
-            (kind, content), *_ = json.loads(answer).items()
             if kind == "mail":
                 return _MAIL.validate_python(content, strict=False)
-        except (ValueError, ValidationError) as error:
-            raise UnreadableMail(
-                "What was read in the message is no text; it was left as it is."
-            ) from error
+        except ValidationError as error:
+            raise UnreadableMail(_NO_TEXT) from error
         if kind == "too_large":
             raise MailTooLarge(content)
         if kind == "unreadable":
@@ -130,6 +147,19 @@ class Readers:
             f"Reading the message took more than {self._seconds} seconds of work; it was left as "
             "it is."
         )
+
+
+def _parsed(answer: bytes) -> dict[str, Any]:
+    """Read the answer of a process.
+
+    Raises:
+        UnreadableMail: It is no JSON.
+    """
+    try:
+        found: dict[str, Any] = json.loads(answer)
+    except ValueError as error:
+        raise UnreadableMail(_NO_TEXT) from error
+    return found
 
 
 class _Reader:

@@ -17,10 +17,10 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.parsing.addresses import normal_address, plus_parts
-from signoff.channels.email.servers import is_loopback
 from signoff.channels.email.settings import EmailSettings, InboundSettings
 from signoff.channels.pipeline.reply_tokens import find_holder
 from signoff.core.base.errors import ConfigError, LedgerError
+from signoff.core.base.networks import is_loopback
 
 log = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import ReadMail
 from signoff.channels.email.parsing.addresses import normal_address
 from signoff.core.base.errors import Conflict
 
@@ -143,7 +143,7 @@ async def store(
     key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
     record = record_of(raw, sender=sender, recipients=recipients, peer=peer)
     change = (also or Change()).put_raw(key, record)
-    change.send(stages.INTAKE, key, {"mail": key})
+    change.send(ReadMail(mail=key))
     try:
         await ledger.commit(change)
     except Conflict:

@@ -12,7 +12,6 @@ from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.email.outbound.pace import AGAIN, Pace
 from signoff.channels.email.outbound.render import (
-    LinkMail,
     is_whole,
     plain_text,
     recipient,
@@ -21,8 +20,16 @@ from signoff.channels.email.outbound.render import (
 )
 from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.pipeline.port import (
+    Delivered,
+    Kind,
+    LinkMail,
+    Message,
+    Pages,
+    Refused,
+    Result,
+    Retry,
+)
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.core.approvals.approval import Approval, Shown
 from signoff.core.base.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
@@ -143,7 +150,7 @@ def sent_lines(
     *,
     directory: Directory,
     settings: EmailSettings,
-    inbox: InboxSettings | None = None,
+    inbox: Pages | None = None,
 ) -> frozenset[str]:
     """Return the lines of the card that a person was sent, so that they are not taken for theirs.
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from pydantic import AfterValidator, model_validator
 
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.servers import Table
+from signoff.channels.web.settings import Table
 from signoff.core.base.errors import ConfigError
 
 _SMALLEST_KEY: Final = 2048  # RFC 8301, section 3.2, asks signers for no less
@@ -38,12 +38,13 @@ Label = Annotated[str, AfterValidator(_label)]
 
 
 class DkimSettings(Table):
-    """A DKIM signature of our own, where no relay signs.
+    """Signoff's own DKIM signature, if no relay signs.
 
     Attributes:
-        domain: Who signs; that of ``sender``, or one above it. "" signs nothing.
-        selector: Under which name of that domain the public key is: ``SELECTOR._domainkey``.
-        key: A file with the private key in PEM, RSA of 2048 bits and more or Ed25519.
+        domain: The signing domain: that of ``sender``, or a parent of it. If empty, Signoff does
+            not sign.
+        selector: The selector of the public key in the DNS: ``SELECTOR._domainkey``.
+        key: A file with the private key in PEM: RSA with at least 2048 bits, or Ed25519.
     """
 
     domain: Label = ""

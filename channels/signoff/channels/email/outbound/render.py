@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.policy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -21,7 +20,7 @@ from signoff.channels.email.message_ids import message_id
 from signoff.channels.email.parsing.addresses import normal_address
 from signoff.channels.email.parsing.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.port import Kind, LinkMail, Message
 from signoff.channels.words.phrases import harmless, moment
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.errors import MailRefused
@@ -69,31 +68,6 @@ _TEMPLATES: Final = Environment(
 )
 _TEMPLATES.filters["harmless"] = harmless
 _INLINER: Final = css_inline.CSSInliner(keep_at_rules=True, load_remote_stylesheets=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkMail:
-    """A link to sign in, for the person who has asked for it.
-
-    Attributes:
-        id: A function of the cause.
-        person: The id of the person.
-        name: The person's name.
-        address: Where to.
-        at: The present (UTC).
-        until: Until when the link is good (UTC).
-        link: The link; whoever has it and the browser that asked for it is the person.
-        browser: Which browser has asked, in our own words.
-    """
-
-    id: str
-    person: str
-    name: str
-    address: str
-    at: datetime
-    until: datetime
-    link: str
-    browser: str
 
 
 def render(message: Message, settings: EmailSettings, key: bytes = b"") -> EmailMessage:

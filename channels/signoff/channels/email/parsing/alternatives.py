@@ -57,13 +57,11 @@ class Said(NamedTuple):
     Attributes:
         reply: The author's own words.
         text: The whole text that they were read from.
-        html_only: Whether all of it came from HTML because no plain text was there.
         doubt: Why it is not certain that these are the author's words, or "".
     """
 
     reply: Reply
     text: str
-    html_only: bool
     doubt: str
 
 
@@ -79,29 +77,49 @@ class _Reading(NamedTuple):
         return " ".join(map(_words, self.parts))
 
 
-def read_said(mail: Part, sent_lines: Collection[str], names: Collection[str]) -> Said:
-    """Read what the author of a mail said, in all forms of it.
+class Readings(NamedTuple):
+    """The forms of a mail's text, read.
 
-    Args:
-        mail: The parsed mail.
-        sent_lines: Lines that we sent and that are not the person's.
-        names: The words of the author's name, case-folded.
+    Attributes:
+        forms: How many there are.
+        read: Those that were read.
     """
+
+    forms: int
+    read: Sequence[_Reading]
+
+
+def read_forms(mail: Part) -> Readings:
+    """Read the forms of a mail's text."""
     forms = [parts for parts in _forms(mail) if parts]
     budget = Budget()
     read = (_read(parts, budget) for parts in forms[:_MOST_READINGS])
-    readings = [one for one in read if one is not None]
+    return Readings(len(forms), [one for one in read if one is not None])
+
+
+def said_in(
+    mail: Part, found: Readings, sent_lines: Collection[str], names: Collection[str]
+) -> Said:
+    """Return what the author of a mail said, in all forms of it.
+
+    Args:
+        mail: The parsed mail.
+        found: Its text, as `read_forms` returns it.
+        sent_lines: Lines that we sent and that are not the person's.
+        names: The words of the author's name, case-folded.
+    """
+    readings = found.read
     if not readings:
         unreadable = any(map(_is_unreadable, mail.walk()))
-        return Said(Reply("", ""), "", html_only=False, doubt=UNREADABLE if unreadable else "")
+        return Said(Reply("", ""), "", doubt=UNREADABLE if unreadable else "")
     replies = [read_reply(one.lines, sent_lines, names) for one in readings]
     doubt = _doubt(replies, readings, frozenset(names))
-    if len(forms) > _MOST_READINGS:
+    if found.forms > _MOST_READINGS:
         doubt = doubt or DIFFERENT
     if any(map(_is_unreadable, mail.walk())):
         doubt = doubt or UNREADABLE
     text = "\n".join(line.text for line in readings[0].lines)
-    return Said(replies[0], text, readings[0].html, doubt)
+    return Said(replies[0], text, doubt)
 
 
 def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:

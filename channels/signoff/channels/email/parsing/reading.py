@@ -8,7 +8,7 @@ import email.errors
 import email.header
 import email.utils
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from signoff.channels.email.inbound.automatic import automatic_sign
 from signoff.channels.email.inbound.bounces import Sort, returned_ids, sort_of
 from signoff.channels.email.parsing.addresses import parse_addresses, plus_parts
-from signoff.channels.email.parsing.alternatives import read_said
+from signoff.channels.email.parsing.alternatives import read_forms, said_in
 from signoff.channels.email.parsing.mime import Headers, parse_mail
 from signoff.channels.email.parsing.quoting import CUT_MARKER
 from signoff.core.base.errors import UnreadableMail
@@ -55,8 +55,9 @@ class IncomingMail:
         returned: The Message-IDs it brings back or answers, where no person wrote it.
         own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
         reply: The same as it was meant to be read, with what the person quoted by hand.
-        html_only: Whether that came from HTML because no plain text was there.
-        media_types: The media types of the mail and all its parts, outermost first.
+        text_as_sent: ``own_text`` before the lines that we sent are taken out of it: two copies of
+            a mail share it, whatever the card says by then.
+        doubt_as_sent: Whether that was in doubt.
         doubt: Why it is not certain that ``own_text`` is what the person wrote, in a sentence for
             them, or "". An answer in doubt decides nothing.
     """
@@ -74,18 +75,23 @@ class IncomingMail:
     returned: tuple[str, ...]
     own_text: str
     reply: str
-    html_only: bool
-    media_types: tuple[str, ...]
+    text_as_sent: str
+    doubt_as_sent: bool = False
     doubt: str = ""
 
 
-def read_mail(raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
+SentLines = Collection[str] | Callable[[tuple[str, ...]], Collection[str]]
+"""Lines that we sent, or a function that returns them by the recipients of the mail."""
+
+
+def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
     """Read a mail.
 
     Args:
         raw: The message as it came in.
-        sent_lines: Lines that we sent and that are not the person's, however they are quoted. None
-            may be a line with which somebody would answer.
+        sent_lines: Lines that we sent and that are not the person's, however they are quoted, or
+            what returns them by the recipients: which card a mail answers stands there. None may
+            be a line with which somebody would answer.
 
     Returns:
         What stands in it. Nothing about it is authenticated.
@@ -102,28 +108,31 @@ def read_mail(raw: bytes, sent_lines: Collection[str] = ()) -> IncomingMail:
         ) from error
 
 
-def tokens_in(mail: IncomingMail, mailbox: str) -> tuple[str, ...]:
+def tokens_in(recipients: Sequence[str], mailbox: str) -> tuple[str, ...]:
     """Return the reply tokens a mail was sent to.
 
     Args:
-        mail: The mail.
+        recipients: Of the mail; see `IncomingMail`.
         mailbox: Our plain address, such as ``approvals@signoff.example``.
 
     Returns:
         The 26-letter base32 tokens T of recipients ``approvals+T@signoff.example``, in lower case
         and each once. They are secrets: redact them in logs.
     """
-    return plus_parts(mail.recipients, mailbox)
+    return plus_parts(tuple(recipients), mailbox)
 
 
-def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
+def _read(raw: bytes, sent_lines: SentLines) -> IncomingMail:
     mail = parse_mail(raw)
     headers = mail.headers
     subject = _decoded(headers.first("subject"))
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
-    said = read_said(mail, sent_lines, _names(headers))
-    automatic = automatic_sign(mail, subject, said.reply.answer)
+    recipients, names, forms = _recipients(headers), _names(headers), read_forms(mail)
+    plain = said_in(mail, forms, (), names)
+    lines = sent_lines(recipients) if callable(sent_lines) else sent_lines
+    said = said_in(mail, forms, lines, names) if lines else plain
+    automatic = automatic_sign(mail, subject, plain.reply.answer)
     return IncomingMail(
         message_id=next(_message_ids(headers.first("message-id")), ""),
         from_addresses=tuple(address for author in authors for address in author.addresses),
@@ -132,14 +141,14 @@ def _read(raw: bytes, sent_lines: Collection[str]) -> IncomingMail:
         date=_date(headers.first("date")),
         in_reply_to=next(_message_ids(headers.first("in-reply-to")), ""),
         references=tuple(_message_ids(headers.first("references"))),
-        recipients=_recipients(headers),
+        recipients=recipients,
         automatic=automatic,
         sort=sort_of(mail, subject, said.text) if automatic else Sort.OTHER,
         returned=returned_ids(mail) if automatic else (),
         own_text=said.reply.answer,
         reply=said.reply.shown,
-        html_only=said.html_only,
-        media_types=tuple(part.media_type for part in mail.walk()),
+        text_as_sent=plain.reply.answer,
+        doubt_as_sent=bool(plain.doubt),
         doubt=said.doubt,
     )
 

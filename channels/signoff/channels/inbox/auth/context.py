@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.throttle import Throttle
 from signoff.channels.inbox.auth.browsers import browser_of
@@ -21,20 +21,20 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
+from signoff.channels.inbox.forms import BadForm, own_path, read_form, require_token
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import BadForm, own_path, read_form, require_token
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
 
-TOO_MANY: Final = "Too many attempts. Wait a quarter of an hour, and try again."
-_NO_CODE: Final = "That code did not work. Take the next one: each counts once."
+TOO_MANY: Final = "Too many attempts. Try again in 15 minutes."
+_NO_CODE: Final = "That code did not work. Use the next one; each works once."
 _NO_FACTOR: Final = (
-    "This takes a second factor, and you have none yet. Ask whoever runs Signoff to enrol you."
+    "This needs a second factor, and you have none yet. Ask your Signoff operator to enrol you."
 )
-_NO_PASSKEY: Final = "This takes your passkey: press the button for it first."
+_NO_PASSKEY: Final = "This needs your passkey. Press its button first."
 _RENAMED: Final = "signoff_session"
 
 LIVE: Final = "signoff-live"
@@ -80,7 +80,7 @@ class Visits:
     """Finds out who visits, and reads what they send.
 
     Args:
-        desk: The people and the ledger.
+        decisions: The people and the ledger.
         settings: With a url and a key.
 
     Attributes:
@@ -91,12 +91,12 @@ class Visits:
         cookie: The name of the session's cookie.
     """
 
-    def __init__(self, desk: Desk, settings: InboxSettings) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, settings: InboxSettings) -> None:
+        self._decisions = decisions
         self.settings = settings
-        self.factors = Factors(desk.ledger, settings.secret_key)
-        self.sessions = Sessions(desk.ledger, settings)
-        self.sign_in = SignIn(self.factors, Throttle(desk.ledger.store), desk.directory)
+        self.factors = Factors(decisions.ledger, settings.secret_key)
+        self.sessions = Sessions(decisions.ledger, settings)
+        self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
 
@@ -113,7 +113,7 @@ class Visits:
         """
         name = request.cookies.get(self.cookie, "")
         session = await self.sessions.find(name, used=used and LIVE not in request.headers)
-        person = self._desk.directory.get(session.person) if session is not None else None
+        person = self._decisions.directory.get(session.person) if session is not None else None
         if session is None or person is None:
             raise SignInFirst
         return Visit(request, session, person)
@@ -178,7 +178,7 @@ class Visits:
 
     async def _has_passkey(self, visit: Visit) -> bool:
         able = self.settings.has_passkeys
-        return able and await has_passkey(self._desk.ledger, visit.person.id)
+        return able and await has_passkey(self._decisions.ledger, visit.person.id)
 
     async def raised(self, visit: Visit, factor: str) -> Visit:
         """Return the visit of a session whose second factor was given just now.
@@ -291,7 +291,7 @@ async def _answered(handler: Handler, request: Request) -> Response:
             "message",
             status=404,
             title="Not found",
-            text="There is no such request, or you are not among those who are asked about it.",
+            text="There is no such request, or you may not see it.",
         )
     except BadForm as error:
         return page("message", status=error.status, title="Not done", text=str(error))

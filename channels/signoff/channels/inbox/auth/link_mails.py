@@ -9,17 +9,16 @@ from typing import Final
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.throttle import Rule, Throttle, hashed
-from signoff.channels.email.outbound.channel import EmailChannel
-from signoff.channels.email.outbound.render import LinkMail
+from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.links import LASTS, make_link
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.outbox import backoff, drain
-from signoff.channels.pipeline.port import Delivered, Result, Retry
-from signoff.channels.web.forms import own_path
+from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
+from signoff.channels.pipeline.port import Delivered, LinkMail, MailsLinks, Result, Retry
 from signoff.core.base.errors import LeaseLost
 from signoff.core.directory.people import Person
 
@@ -34,17 +33,17 @@ class LinkMails:
     """Mails the links that were asked for.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         channel: Sends.
         settings: The page that they lead to.
     """
 
-    def __init__(self, desk: Desk, channel: EmailChannel, settings: InboxSettings) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, channel: MailsLinks, settings: InboxSettings) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._channel = channel
         self._settings = settings
-        self._throttle = Throttle(desk.ledger.store)
+        self._throttle = Throttle(decisions.ledger.store)
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -62,9 +61,10 @@ class LinkMails:
         now = await self._ledger.now()
         mails: dict[str, LinkMail] = {}
         for item in items:
-            person = await self._person(item, now)
-            if person is not None:
-                mails[item.id] = await self._mail(item, person, now)
+            work = work_of(item)
+            person = await self._person(item, work, now) if isinstance(work, MailLink) else None
+            if isinstance(work, MailLink) and person is not None:
+                mails[item.id] = await self._mail(item, work, person, now)
         results = await self._channel.deliver_links(list(mails.values())) if mails else []
         outcomes = dict(zip(mails, results, strict=True))
         changes = [self._done(item, outcomes.get(item.id)) for item in items]
@@ -72,13 +72,12 @@ class LinkMails:
             if isinstance(problem, LeaseLost):
                 log.info("outbox.lease_lost", stage=item.stage, item=item.id)
 
-    async def _person(self, item: Item, now: datetime) -> Person | None:
+    async def _person(self, item: Item, work: MailLink, now: datetime) -> Person | None:
         """Return whom a link is to be mailed to, None where none is."""
-        if now >= datetime.fromisoformat(item.body["asked"]) + LASTS:
+        if now >= work.asked + LASTS:
             log.warning("inbox.link_too_late", item=item.id)
             return None
-        address = str(item.body["address"])
-        person = self._desk.directory.find(address) if "@" in address else None
+        person = self._decisions.directory.find(work.address) if "@" in work.address else None
         if person is None:
             log.info("inbox.link_for_nobody", item=item.id)
             return None
@@ -88,13 +87,13 @@ class LinkMails:
             return None
         return person
 
-    async def _mail(self, item: Item, person: Person, now: datetime) -> LinkMail:
+    async def _mail(self, item: Item, work: MailLink, person: Person, now: datetime) -> LinkMail:
         path, until = await make_link(
             self._ledger,
             person.id,
             how=How.LINK,
-            to=own_path(str(item.body["to"])),
-            bound=str(item.body["bound"]),
+            to=own_path(work.to),
+            bound=work.bound,
         )
         return LinkMail(
             id=f"{item.id}:{item.attempts}",
@@ -105,11 +104,13 @@ class LinkMails:
             at=now,
             until=until,
             link=f"{self._settings.url}{path}",
-            browser=str(item.body["browser"]),
+            browser=work.browser,
         )
 
     @staticmethod
     def _done(item: Item, result: Result | None) -> Change:
+        if work_of(item) is None:
+            return dead_letter(Change(), item, "this version cannot read it")
         if isinstance(result, Retry) and not result.counted:
             # It waits for its turn, and is too late by itself one day.
             return Change().retry(item, after=result.after)

@@ -8,23 +8,23 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 from signoff.core.base.errors import Conflict
 
 _GONE: Final = (
-    "It was used already, or it is too old: a link works once, and for ten minutes. "
-    "Ask for another one."
+    "It was already used, or it has expired. A link works once, for ten minutes. "
+    "Request another one."
 )
 _ELSEWHERE: Final = (
-    "Another browser has asked for this link, and it works only there: so nobody can sign in with "
+    "Another browser requested this link, and it works only there, so nobody can sign in with "
     "a link that was forwarded or overheard. Open it in that browser, or ask for a link here. "
-    "If you have asked for none, there is nothing to do."
+    "If you did not request it, ignore it."
 )
 
 
@@ -32,13 +32,13 @@ class LinkPages:
     """Signs people in by links.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who may begin a session.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
-        self._links = Links(desk.ledger)
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
+        self._links = Links(decisions.ledger)
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -75,18 +75,18 @@ class LinkPages:
         """Show what a link is for. It is not used up: mail systems look at links before people."""
         token = str(request.path_params["token"])
         link = await self._links.find(token)
-        if link is None or self._desk.directory.get(link.person) is None:
+        if link is None or self._decisions.directory.get(link.person) is None:
             return _message("This link does not work any more", _GONE, status=410)
         if not self._is_here(request, link):
             return _message("This is another browser", _ELSEWHERE, status=403)
-        person = self._desk.directory.get(link.person)
+        person = self._decisions.directory.get(link.person)
         return page("link_use", token=token, person=person)
 
     async def use(self, request: Request) -> Response:
         """Sign in with a link, and use it up."""
         form = await self._visits.unbound_form(request)
         link = await self._links.find(form.get("token", ""))
-        person = self._desk.directory.get(link.person) if link is not None else None
+        person = self._decisions.directory.get(link.person) if link is not None else None
         if link is None or person is None:
             return _message("This link does not work any more", _GONE, status=410)
         if not self._is_here(request, link):

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts, limited
 from signoff.channels.inbox.settings import ROOT
-from signoff.core.directory.people import normal_address
+from signoff.core.directory.people import identity_key
 
 LASTS: Final = timedelta(minutes=10)
 """How long a link is good for."""
@@ -86,21 +86,21 @@ class Links:
         Raises:
             TooManyAttempts: For this address, whoever's it is, or from this peer.
         """
-        wanted = normal_address(address)
+        wanted = identity_key(address)
         about = hashed(wanted)
         of_peer = Rule(f"tries:links:peer:{hashed(network_of(peer))}", *_PEER_LIMIT)
         of_address = limited(f"tries:links:address:{about}", _ADDRESS_LIMITS)
         if not await self._throttle.allow(of_peer, *of_address):
             raise TooManyAttempts
-        body = {
-            "address": wanted[: _LONGEST_ADDRESS + 1],
-            "to": to,
-            "bound": _hash(secret),
-            "browser": browser,
-            "asked": (await self._ledger.now()).isoformat(),
-        }
-        change = Change().send(stages.SIGN_IN, f"link:{secrets.token_hex(8)}", body)
-        await self._ledger.commit(change)
+        work = MailLink(
+            request=secrets.token_hex(8),
+            address=wanted[: _LONGEST_ADDRESS + 1],
+            to=to,
+            bound=_hash(secret),
+            browser=browser,
+            asked=await self._ledger.now(),
+        )
+        await self._ledger.commit(Change().send(work))
 
     async def find(self, token: str) -> Link | None:
         """Return the link with this token, None if there is none, or none any more."""

@@ -30,9 +30,9 @@ from joserfc.jwk import KeySet
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.servers import is_loopback
 from signoff.channels.inbox.settings import ROOT, OidcSettings
 from signoff.core.base.errors import Conflict
+from signoff.core.base.networks import is_loopback
 
 log = structlog.get_logger(__name__)
 

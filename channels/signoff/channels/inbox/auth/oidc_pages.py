@@ -10,15 +10,15 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import OidcSettings
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 
 log = structlog.get_logger(__name__)
 
@@ -30,16 +30,16 @@ class OidcPages:
     """Signs people in by OpenID Connect.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who may begin a session.
         settings: The provider.
     """
 
-    def __init__(self, desk: Desk, visits: Visits, settings: OidcSettings) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, visits: Visits, settings: OidcSettings) -> None:
+        self._decisions = decisions
         self._visits = visits
-        self._throttle = Throttle(desk.ledger.store)
-        self._openid = OpenId(desk.ledger, settings, visits.settings.url)
+        self._throttle = Throttle(decisions.ledger.store)
+        self._openid = OpenId(decisions.ledger, settings, visits.settings.url)
         self._cookie = f"{visits.cookie}-oidc"
 
     def routes(self) -> Sequence[Route]:
@@ -75,7 +75,7 @@ class OidcPages:
             found = await self._openid.finish(dict(request.query_params), secret)
         except SignInError as error:
             return _not_in(str(error))
-        person = self._desk.directory.find(found.address)
+        person = self._decisions.directory.find(found.address)
         if person is None:
             log.warning("inbox.oidc_for_nobody")
             return _not_in(f"{found.address} is not in the directory. Ask whoever runs Signoff.")

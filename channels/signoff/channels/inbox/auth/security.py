@@ -9,16 +9,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visit, Visits, go, peer_of
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import own_path
 from signoff.channels.words.phrases import moment
 from signoff.core.base.errors import Conflict
 from signoff.core.base.text import clean_text
@@ -35,23 +35,23 @@ _HOW: Final = {
     How.OIDC: "by the company's sign-in",
     How.LOCAL: "by the command line",
 }
-_USED: Final = "That answer of your passkey is used already. Try again."
-_NOT_INVITED: Final = "That one-time code is not yours, or it is used or too old. Ask for another."
+_USED: Final = "That passkey response was already used. Try again."
+_NOT_INVITED: Final = "That one-time code is invalid, used or expired. Ask for another."
 
 
 class SecurityPages:
     """Shows and changes how somebody signs in, and ends sessions.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
         self._visits = visits
-        self._passkeys = Passkeys(desk.ledger, visits.settings)
-        self._throttle = Throttle(desk.ledger.store)
+        self._passkeys = Passkeys(decisions.ledger, visits.settings)
+        self._throttle = Throttle(decisions.ledger.store)
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -100,7 +100,7 @@ class SecurityPages:
         form = await self._visits.form(visit)
         invitation = None
         if form.get("invitation", "").strip():
-            invitation = await invited(self._desk.ledger, visit.person.id, form["invitation"])
+            invitation = await invited(self._decisions.ledger, visit.person.id, form["invitation"])
             if invitation is None:
                 return _problem(_NOT_INVITED)
         else:
@@ -173,7 +173,7 @@ class SecurityPages:
         to = own_path(form.get("next", ""))
         try:
             person, used = await self._passkeys.sign_in(
-                form.get("credential", ""), self._desk.directory
+                form.get("credential", ""), self._decisions.directory
             )
             await self._visits.begin(request, person, how=How.PASSKEY, factor="passkey", also=used)
         except PasskeyRefused as error:
@@ -202,7 +202,7 @@ class SecurityPages:
                     "added": moment(one.added),
                     "used": moment(one.used) if one.used is not None else "",
                 }
-                for one in await passkeys_of(self._desk.ledger, person.id)
+                for one in await passkeys_of(self._decisions.ledger, person.id)
             ],
             sessions=[
                 {

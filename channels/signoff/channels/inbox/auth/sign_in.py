@@ -10,7 +10,11 @@ import structlog
 
 from signoff.broker.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.factors import Factors
-from signoff.core.directory.people import Directory, Person, normal_address
+from signoff.core.directory.people import (
+    Directory,
+    Person,
+    identity_key,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +52,7 @@ class SignIn:
         Raises:
             TooManyAttempts: For this address, or from this peer.
         """
-        wanted = normal_address(address)
+        wanted = identity_key(address)
         person = self._directory.find(wanted) if "@" in wanted else None
         rules = [_of_peer(peer), *limited(f"tries:address:{hashed(wanted)}")]
         await self._refuse_too_many(rules, peer)

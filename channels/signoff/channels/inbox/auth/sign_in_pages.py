@@ -8,16 +8,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
+from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.web.forms import own_path
 
 _WRONG: Final = (
-    "That did not work. Check the address and the code, and take the next code: each counts once. "
-    "If you have no authenticator app for Signoff yet, ask whoever runs it."
+    "That did not work. Check the address, and use the next code; each works once. "
+    "If you have no authenticator app for Signoff yet, ask your operator."
 )
 
 
@@ -25,12 +25,12 @@ class SigningPages:
     """Signs people in and out.
 
     Args:
-        desk: The ledger.
+        decisions: The ledger.
         visits: The sessions, and who may begin one.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._ledger = decisions.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:

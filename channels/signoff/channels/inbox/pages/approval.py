@@ -11,7 +11,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
 from signoff.channels.inbox.pages.fields import controls
@@ -49,13 +49,13 @@ class ApprovalPages:
     """Shows approvals.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -77,7 +77,7 @@ class ApprovalPages:
             approval = await self._ledger.approval(str(visit.request.path_params["approval_id"]))
         except (ApprovalNotFound, RecordUnreadable) as error:
             raise NotFound from error
-        if not may_see(approval, visit.person, self._desk.directory):
+        if not may_see(approval, visit.person, self._decisions.directory):
             raise NotFound
         return approval
 
@@ -89,8 +89,12 @@ class ApprovalPages:
             approval, run, now = await self._ledger.standing(approval.id)
         except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
             raise NotFound from error
-        person, directory, turns = visit.person, self._desk.directory, self._desk.turns.known
-        # As the desk would judge an answer now, whether or not a sweeper has run.
+        person, directory, turns = (
+            visit.person,
+            self._decisions.directory,
+            self._decisions.roster.turns.known,
+        )
+        # As an answer would be judged now, whether or not a timer has run.
         moved = advance(approval, directory, now=now, turns=turns)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
@@ -131,10 +135,10 @@ _FORM: Final = frozenset({"approve", "reject"})
 def _state(approval: Approval, shape: View, now: datetime) -> str:
     """Say in a sentence how it stands: for whoever looks on while it changes."""
     if shape.over is not None:
-        at = f" That was at {moment(shape.ended)}." if shape.ended else ""
+        at = f" Ended {moment(shape.ended)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
-    said = f"{len(shape.card.comments)} remarks" if shape.card.comments else ""
+    said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""
     level = f"level {shape.card.level}" if shape.card.level else ""
     parts = filter(None, (level, shape.card.progress, claimed, said))
-    return f"It waits: {', '.join(parts) or 'nobody has answered'}."
+    return f"Pending: {', '.join(parts) or 'nobody has answered'}."

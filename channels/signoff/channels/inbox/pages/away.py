@@ -8,12 +8,12 @@ from datetime import date, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.absence import person_called
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.channels.inbox.templating import page
-from signoff.core.approvals.two_step import Assurance
+from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
@@ -23,12 +23,12 @@ class AwayPages:
     """Shows and takes in absences.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who is away.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -82,8 +82,8 @@ class AwayPages:
         alert: str = "",
         form: Mapping[str, str] | None = None,
     ) -> Response:
-        person, now = visit.person, await self._desk.ledger.now()
-        directory = await self._desk.people.directory()
+        person, now = visit.person, await self._decisions.ledger.now()
+        directory = await self._decisions.people.directory()
         present = directory.get(person.id) or person
         absence, has_factor = present.absence(now), await self._visits.has_factor(visit)
         later = sorted(
@@ -109,17 +109,19 @@ class AwayPages:
         Raises:
             AbsenceRefused: It cannot be; the message is for the person.
         """
-        now = await self._desk.ledger.now()
+        now = await self._decisions.ledger.now()
         try:
             start, end = _day(form, "from", default=person.day(now)), _day(form, "until")
             if end < start:
                 raise AbsenceRefused(f"It would end on {end}, before it begins on {start}.")
-            delegate = person_called(self._desk.directory, form.get("delegate", "").strip())
+            delegate = person_called(self._decisions.directory, form.get("delegate", "").strip())
         except MoveRefused as error:
             raise AbsenceRefused(str(error)) from error
         absence = Absence(start=start, end=end, delegate=delegate)
         more = {"channel": CHANNEL}
-        await self._desk.people.leave(person, absence, by=person.id, more=more, assurance=given)
+        await self._decisions.people.leave(
+            person, absence, by=person.id, more=more, assurance=given
+        )
 
     async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
         """Note that somebody is here from today on.
@@ -127,7 +129,7 @@ class AwayPages:
         Raises:
             AbsenceRefused: They are not away.
         """
-        await self._desk.people.come_back(person, by=person.id, more={"channel": CHANNEL})
+        await self._decisions.people.come_back(person, by=person.id, more={"channel": CHANNEL})
 
 
 def _day(form: Mapping[str, str], name: str, *, default: date | None = None) -> date:

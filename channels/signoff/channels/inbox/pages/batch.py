@@ -16,15 +16,16 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.batch import approve_together
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions, Refused
 from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.channels.inbox.templating import page
-from signoff.channels.web.forms import BadForm
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
 from signoff.core.cards.card import Card, card
 from signoff.core.directory.people import Person
@@ -35,7 +36,7 @@ MOST: Final = 50
 """How many calls are approved at once."""
 
 _FIELD: Final = "digest."
-_NOBODYS: Final = "There is no such request, or it is not for you."
+_NOBODYS: Final = "There is no such request, or you may not see it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,13 @@ class BatchPages:
     """Shows several calls in full, and approves them.
 
     Args:
-        desk: Decides.
+        decisions: Makes the moves.
         visits: Who looks and answers.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -93,7 +94,7 @@ class BatchPages:
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, self._desk.directory), approval.deadline
+                shape, due = card(approval, self._decisions.directory), approval.deadline
                 items.append(Item(shape, page_of(approval.id), When.of(due, now)))
         return page("batch", who=person, session=visit.session, here="/", items=items, left=left)
 
@@ -108,8 +109,8 @@ class BatchPages:
         }
         ids = _some(list(shown))
         # No second factor: what takes one is never approved with others.
-        more = await self._visits.evidence(visit)
-        outcomes = [await self._decided(visit.person, one, shown[one], more) for one in ids]
+        proof = await self._visits.evidence(visit)
+        outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
         return page(
             "batch_done",
@@ -121,7 +122,7 @@ class BatchPages:
         )
 
     async def _decided(
-        self, person: Person, approval_id: str, digest: str, more: Mapping[str, JsonValue]
+        self, person: Person, approval_id: str, digest: str, proof: Mapping[str, JsonValue]
     ) -> Outcome:
         """Approve one call, if it is still the one that was shown, and say what became of it."""
         seen = await self._found(person, approval_id)
@@ -129,16 +130,20 @@ class BatchPages:
             return Outcome("", approval_id, _NOBODYS)
         path, title = page_of(seen.id), self._title(seen)
         if digest != seen.digest:
-            problem = "It is another call than was shown: look at it again."
-            told: dict[str, JsonValue] = {"channel": CHANNEL, "batch": True}
-            await self._desk.note_refusal(seen.id, problem, by=person.id, more=told)
+            problem = "The call has changed since it was shown. Open it again."
+            actor = Actor(person, CHANNEL, {"batch": True})
+            error = DecisionRefused(problem)
+            await self._decisions.refuse(seen.id, error, actor, wanted=moves.Approve.name)
             return Outcome(path, title, problem)
-        try:
-            after = await approve_together(self._desk, seen.id, person, channel=CHANNEL, more=more)
-        except DecisionRefused as error:
-            return Outcome(path, title, str(error))
-        said = after.outcome(self._desk.directory)
-        text = "Approved." if after.decision else f"Your yes is recorded; it is {said}."
+        move = moves.Approve(together=True)
+        outcome = await self._decisions.take(seen.id, move, Actor(person, CHANNEL, proof))
+        if isinstance(outcome, Refused):
+            return Outcome(path, title, str(outcome.error))
+        after = outcome.approval
+        said = after.outcome(self._decisions.directory)
+        text = (
+            "Approved." if after.decision else f"Your approval is recorded; the request is {said}."
+        )
         return Outcome(path, title, text, done=True)
 
     async def _found(self, person: Person, approval_id: str) -> Approval | None:
@@ -147,20 +152,20 @@ class BatchPages:
             approval = await self._ledger.approval(approval_id)
         except (ApprovalNotFound, RecordUnreadable):
             return None
-        return approval if may_see(approval, person, self._desk.directory) else None
+        return approval if may_see(approval, person, self._decisions.directory) else None
 
     def _problem(self, approval: Approval, person: Person, now: datetime) -> str:
         """Say why one cannot be approved with others, "" where it can."""
         try:
-            approval.may_decide(person, self._desk.directory, now=now)
+            approval.may_decide(person, self._decisions.directory, now=now)
         except DecisionRefused as error:
             return str(error)
-        if not may_answer(approval, person, self._desk.directory, now):
-            return "You have answered it already."
-        return "" if approval.batchable else "It has to be answered by itself: open it."
+        if not may_answer(approval, person, self._decisions.directory, now):
+            return "You have already answered it."
+        return "" if approval.batchable else "It must be answered separately. Open it."
 
     def _title(self, approval: Approval) -> str:
-        return card(approval, self._desk.directory).title
+        return card(approval, self._decisions.directory).title
 
 
 def _some(wanted: Sequence[str]) -> Sequence[str]:

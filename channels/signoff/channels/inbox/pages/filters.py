@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 from signoff.broker.ledger.listing import Place
-from signoff.channels.web.forms import BadForm
+from signoff.channels.inbox.forms import BadForm
 from signoff.core.approvals.search import Search
 from signoff.core.approvals.search_terms import Due, Sort, Standing
 
@@ -24,9 +24,9 @@ SORTS: Final = {
     Sort.NEWEST: "Newest first",
 }
 WAITING: Final = {
-    Standing.FREE: "Claimed by nobody",
+    Standing.FREE: "Not claimed",
     Standing.CLAIMED: "Claimed",
-    Standing.QUESTION: "Waits for the requester's word",
+    Standing.QUESTION: "Waiting for the requester",
 }
 ENDED: Final = {
     Standing.APPROVED: "Approved",
@@ -35,7 +35,7 @@ ENDED: Final = {
     Standing.WITHDRAWN: "Withdrawn",
     Standing.SUPERSEDED: "Superseded",
 }
-ANY: Final = {Standing.PENDING: "Waits", **WAITING, **ENDED}
+ANY: Final = {Standing.PENDING: "Pending", **WAITING, **ENDED}
 DUES: Final = {
     Due.OVERDUE: "Overdue",
     Due.HOUR: "Within an hour",

@@ -15,7 +15,7 @@ from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.policies.levels import Outcome
-from signoff.core.policies.selection import NO_TURNS
+from signoff.core.routing.selection import NO_TURNS
 from signoff.core.simulation.timeline import Step, foresee_rest
 
 _MOST_EVENTS: Final = 200
@@ -134,31 +134,31 @@ _INSIDE: Final = frozenset(
 """What is between Signoff and those who are asked."""
 
 _PLAIN: Final = {
-    What.OPENED: "The agent asked",
-    What.SUPERSEDED: "Another question took its place",
-    What.TIMED_OUT: "Nobody answered in time",
-    What.OVERDUE: "Overdue: nobody answered in time, and it stays open",
-    What.STARTED: "The tool was started",
-    What.FINISHED: "The tool came to its end",
-    What.RESUMED: "The agent went on",
+    What.OPENED: "The agent requested an approval",
+    What.SUPERSEDED: "Another request replaced it",
+    What.TIMED_OUT: "Timed out: nobody answered",
+    What.OVERDUE: "Overdue: nobody answered in time; it stays open",
+    What.STARTED: "The tool started",
+    What.FINISHED: "The tool finished",
+    What.RESUMED: "The agent resumed",
     What.NOT_RESUMED: "The answer did not reach the agent",
-    What.EXPIRED: "The yes expired before the tool could be started",
-    What.IN_DOUBT: "The tool was not seen to finish",
+    What.EXPIRED: "The approval expired before the tool started",
+    What.IN_DOUBT: "It is unknown whether the tool finished",
     What.UNROUTABLE: "There was nobody to ask",
 }
 _BY: Final = {
     What.COMMENTED: "{by} commented",
     What.ASKED_BACK: "{by} asked the requester",
     What.ANSWERED_BACK: "{by} answered",
-    What.FIRST_STEP: "{by} said yes, and has to confirm it",
-    What.REJECTED: "{by} said no",
-    What.APPROVED: "{by} said yes",
-    What.WITHDRAWN: "{by} took it back",
+    What.FIRST_STEP: "{by} approved, and must confirm it",
+    What.REJECTED: "{by} rejected",
+    What.APPROVED: "{by} approved",
+    What.WITHDRAWN: "{by} withdrew it",
     What.AWAY: "{by} is away",
-    What.REFUSED_ANSWER: "An answer of {by} did not count",
-    What.NOT_UNDERSTOOD: "An answer of {by} was not clear",
-    What.GRANT_REVOKED: "{by} revoked what was granted",
-    What.GRANT_USED: "What {by} had granted covers it",
+    What.REFUSED_ANSWER: "An answer by {by} was refused",
+    What.NOT_UNDERSTOOD: "An answer by {by} was not understood",
+    What.GRANT_REVOKED: "{by} revoked the grant",
+    What.GRANT_USED: "A grant by {by} covers it",
 }
 
 
@@ -174,8 +174,8 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"Asked: {names.all(more.get('people'))}"
         case What.ESCALATED | What.PASSED:
             level = f"{one_line(str(more['level']))}: " if more.get("level") else ""
-            first = "That was approved, and it" if event.what is What.PASSED else "It"
-            return f"{first} went on to {level}{names.all(more.get('people'))}"
+            first = "Approved; next:" if event.what is What.PASSED else "Escalated to"
+            return f"{first} {level}{names.all(more.get('people'))}"
         case What.REMINDED:
             return f"Reminded: {names.all(more.get('people'))}"
         case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
@@ -186,16 +186,16 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"{by} claimed it until {_moment(more.get('until'))}"
         case What.RELEASED:
             whose = names(more.get("of", ""))
-            return f"The claim of {whose} ended" if not event.by else f"{by} released it"
+            return f"The claim by {whose} ended" if not event.by else f"{by} released it"
         case What.REASSIGNED:
-            return f"{by} handed on the place of {names(more.get('of'))} to {names(more.get('to'))}"
+            return f"{by} reassigned it from {names(more.get('of'))} to {names(more.get('to'))}"
         case What.EXTENDED:
             until = _moment(more.get("until"))
-            return f"{by} moved the deadline by {one_line(str(more.get('by')))}, to {until}"
+            return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
         case What.VOTED:
-            return f"{by} said {'yes' if more.get('verdict') == Outcome.APPROVE else 'no'}"
+            return f"{by} {'approved' if more.get('verdict') == Outcome.APPROVE else 'rejected'}"
         case What.GRANTED:
-            return f"{by} approved calls like it until {_moment(more.get('until'))}"
+            return f"{by} approved similar calls until {_moment(more.get('until'))}"
     if event.by and event.what in _BY:
         return _BY[event.what].format(by=by)
     kind = event.what.value.replace("_", " ")
@@ -216,8 +216,8 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
         yes = vote.verdict is Outcome.APPROVE
         instead = vote.stands_for not in {"", vote.by}
         for_whom = f" for {names(vote.stands_for)}" if instead else ""
-        said = f"said {'yes' if yes else 'no'}{for_whom} by {vote.channel}"
-        yield Voice(names(vote.by), said, vote.at, shown(vote.reason))
+        said = f"{'approved' if yes else 'rejected'}{for_whom} by {vote.decision.channel}"
+        yield Voice(names(vote.by), said, vote.decision.at, shown(vote.decision.reason))
     if approval.state is not State.PENDING:
         yield from _decider(approval, names)
         return
@@ -228,11 +228,11 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     said_already = {vote.by for vote in ballot.votes}
     for one in ballot.own:
         if one not in said_already and one not in ballot.awaited:
-            yield Voice(names(one), "is asked after that")
+            yield Voice(names(one), "is asked next")
     terms = approval.terms
     following = next(terms.behind(approval.level, approval.round), None) if terms else None
     if terms is not None and following is not None:
-        yield Voice(one_line(terms.called(following[0])), "is asked once that is approved")
+        yield Voice(one_line(terms.called(following[0])), "is asked after this stage")
 
 
 def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
@@ -246,16 +246,16 @@ def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
     )
 
 
-_ANSWERED: Final = {State.APPROVED: "said yes", State.REJECTED: "said no"}
+_ANSWERED: Final = {State.APPROVED: "approved", State.REJECTED: "rejected"}
 
 
 def _sent(asked: Asked, names: _Names) -> Sent:
     """Say what became of a card."""
-    who = names(asked.person) if asked.person else f"all of them, in {one_line(asked.address)}"
-    state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "under way")
+    who = names(asked.person) if asked.person else f"all approvers, in {one_line(asked.address)}"
+    state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "being sent")
     if asked.problem:
         state = "refused"
-    cut = "it does not show all of the call" if asked.shown is Shown.CUT else ""
+    cut = "does not show the whole call" if asked.shown is Shown.CUT else ""
     away = f"out of office: {shown(asked.away)}" if asked.away else ""
     return Sent(
         who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
@@ -285,30 +285,30 @@ def _ahead(
 def _next(step: Step, names: _Names) -> Iterable[Moment]:
     match step.what:
         case What.REMINDED:
-            yield Moment(step.at, f"A reminder to {names.all(step.reminded)}")
+            yield Moment(step.at, f"Reminder to {names.all(step.reminded)}")
         case What.ESCALATED:
             people = names.all(one.person for one in step.seats)
             level = f"{one_line(step.name)}: " if step.name else ""
-            need = f", of whom {step.need} have to approve" if step.need > 1 else ""
-            yield Moment(step.at, f"It goes on to {level}{people}{need}")
+            need = f", {step.need} approvals needed" if step.need > 1 else ""
+            yield Moment(step.at, f"Escalates to {level}{people}{need}")
         case What.TIMED_OUT:
-            yield Moment(step.at, "It is rejected, because nobody answered")
+            yield Moment(step.at, "Rejected, because nobody answered")
         case What.APPROVED:
-            yield Moment(step.at, "It is approved, as its policy says where nobody answers")
+            yield Moment(step.at, "Approved, as the policy says for timeouts")
         case What.OVERDUE:
-            yield Moment(step.at, "It is overdue, and stays open")
+            yield Moment(step.at, "Overdue; stays open")
         case What.RELEASED:
-            yield Moment(step.at, "The claim ends, and all who are asked may decide again")
+            yield Moment(step.at, "The claim ends, and all approvers can decide again")
 
 
 _CAME_OF: Final = {
-    Handoff.RECORDED: "The agent has not gone on yet.",
+    Handoff.RECORDED: "The agent has not resumed yet.",
     Handoff.STARTED: "The tool is running.",
-    Handoff.FINISHED: "The tool has run. The agent has not gone on yet.",
-    Handoff.RESUMED: "The agent went on with the answer.",
-    Handoff.IN_DOUBT: "The tool was started and not seen to finish: it may have happened or not.",
-    Handoff.EXPIRED: "The yes expired before the tool could be started. It is asked about again.",
-    Handoff.FAILED: "The answer did not reach the agent. Whoever runs it has been alarmed.",
+    Handoff.FINISHED: "The tool has run. The agent has not resumed yet.",
+    Handoff.RESUMED: "The agent has resumed.",
+    Handoff.IN_DOUBT: "The tool started, and it is unknown whether it finished.",
+    Handoff.EXPIRED: "The approval expired before the tool started. The approvers are asked again.",
+    Handoff.FAILED: "The answer did not reach the agent. The operator has been alerted.",
 }
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, names_for, names_of, summaries
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
 from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
@@ -28,10 +28,10 @@ from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live, page
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.backlog import Waiting
-from signoff.core.approvals.collaboration import QUEUE
+from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Standing
 from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import QUEUE
 
 SHOWN: Final = 25
 """How many lines a page has."""
@@ -103,13 +103,13 @@ class ListPages:
     """Shows lists of approvals.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
-        self._ledger = desk.ledger
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -128,12 +128,12 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/",
-            title="What waits for you",
+            title="Your approvals",
             index=f"inbox:{visit.person.id}",
             orders=_OF_ONE,
             states=WAITING,
-            empty="Nothing waits for you. What an agent asks you appears here by itself.",
-            counts="for you",
+            empty="No requests for you. New ones appear here automatically.",
+            counts="pending for you",
         )
         return await self._shown(visit, source, lambda one: not self._asked_by(visit.person, one))
 
@@ -141,7 +141,7 @@ class ListPages:
         """Show what waits in a queue, to its members and to those who see all."""
         visit = await self._visits.of(request)
         name = str(request.path_params["name"])
-        queue = self._desk.directory.queues.get(name)
+        queue = self._decisions.directory.queues.get(name)
         if queue is None or not (visit.person.id in queue.members or visit.person.sees_all):
             raise NotFound
         source = _Source(
@@ -150,8 +150,8 @@ class ListPages:
             index=f"{QUEUE}{name}",
             orders=_OF_ONE,
             states=WAITING,
-            empty="Nothing waits in this queue.",
-            counts="in this queue",
+            empty="No requests in this queue.",
+            counts="pending in this queue",
             section="/queues",
         )
         return await self._shown(visit, source)
@@ -161,11 +161,11 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/asked",
-            title="What you asked for",
+            title="Your requests",
             index="",
             orders=_OF_PAST,
             states=ANY,
-            empty="Nothing here: no agent has asked for an approval on your behalf.",
+            empty="No agent has requested an approval on your behalf.",
         )
         return await self._shown(visit, source, lambda one: self._asked_by(visit.person, one))
 
@@ -176,12 +176,12 @@ class ListPages:
             raise NotFound
         source = _Source(
             here="/all",
-            title="All that waits",
+            title="All pending requests",
             index="waiting",
             orders=_OF_ALL,
             states=WAITING,
-            empty="Nothing waits anywhere.",
-            counts="altogether",
+            empty="No pending requests.",
+            counts="pending",
         )
         return await self._shown(visit, source)
 
@@ -190,18 +190,18 @@ class ListPages:
         visit = await self._visits.of(request)
         source = _Source(
             here="/ended",
-            title="What has ended",
+            title="Ended requests",
             index="decided",
             orders=_OF_PAST,
             states=ENDED,
-            empty="Nothing has ended yet that you were asked about or have asked for.",
+            empty="None of your requests or approvals has ended yet.",
         )
         return await self._shown(visit, source)
 
     async def queues(self, request: Request) -> Response:
         """Show the queues of a person: how much waits in each, how long, and on whom."""
         visit = await self._visits.of(request)
-        person, directory = visit.person, self._desk.directory
+        person, directory = visit.person, self._decisions.directory
         # Of everything only what is due next is read, however many queues there are.
         every = [ALL] if person.sees_all else []
         found, now = await summaries(self._ledger, [*every, *self._queues(person)])
@@ -215,13 +215,13 @@ class ListPages:
         )
 
     def _asked_by(self, person: Person, one: Approval) -> bool:
-        return one.is_requester(person, self._desk.directory)
+        return one.is_requester(person, self._decisions.directory)
 
     async def _shown(
         self, visit: Visit, source: _Source, of_it: Callable[[Approval], bool] = lambda _: True
     ) -> Response:
         """Show a page of a list: only what is in it, fits, and may be seen."""
-        person, directory, now = visit.person, self._desk.directory, await self._ledger.now()
+        person, directory, now = visit.person, self._decisions.directory, await self._ledger.now()
         usual = next(iter(source.orders))
         wanted = Wanted.of(visit.request.query_params, sort=usual)
         ((count, _),) = await self._ledger.store.extents([source.index or "approvals"])
@@ -268,8 +268,8 @@ class ListPages:
 
     def _queues(self, person: Person) -> list[str]:
         """Return the queues that a person may look into: their own, or all."""
-        every = names_of(self._desk.directory) if person.sees_all else None
-        found = names_for(self._desk.directory, person.id) if every is None else every
+        every = names_of(self._decisions.directory) if person.sees_all else None
+        found = names_for(self._decisions.directory, person.id) if every is None else every
         return [one for one in found if one.startswith(QUEUE)]
 
 

@@ -16,7 +16,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.follow import Entry, batches, latest, since
 from signoff.channels.inbox.auth.context import Route, SignInFirst, Visit, Visits
 from signoff.channels.inbox.pages.views import may_see
@@ -88,11 +88,11 @@ class Hub:
     """Follows the audit for all listeners, as long as there are any.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
         self._listeners: set[Listener] = set()
         self._reader: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
@@ -132,7 +132,7 @@ class Hub:
         """
         # Only then is what comes after this look read by the reader, and nothing falls in between.
         await self._begun.wait()
-        missed = await since(self._desk.ledger.store, start, limit=_CAUGHT_UP)
+        missed = await since(self._decisions.ledger.store, start, limit=_CAUGHT_UP)
         if len(missed) == _CAUGHT_UP:
             listener.tell(ANYTHING, missed[-1][0])
         else:
@@ -142,9 +142,9 @@ class Hub:
         start = ""
         while True:
             try:
-                start = start or await latest(self._desk.ledger.store)
+                start = start or await latest(self._decisions.ledger.store)
                 self._begun.set()
-                async for batch in batches(self._desk.ledger.store, start=start):
+                async for batch in batches(self._decisions.ledger.store, start=start):
                     if batch:
                         start = batch[-1][0]
                         await self._tell(batch, self._listeners)
@@ -159,27 +159,27 @@ class Hub:
 
     async def _tell(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
         latest = {event.approval: entry for entry, event in entries if event.approval}
-        found = await self._desk.ledger.readable(list(latest))
+        found = await self._decisions.ledger.readable(list(latest))
         for one in tuple(listeners):
             for approval in found:
                 if self._may_see(approval, one.person):
                     one.tell(approval.id, latest[approval.id])
 
     def _may_see(self, approval: Approval, person: Person) -> bool:
-        return may_see(approval, person, self._desk.directory)
+        return may_see(approval, person, self._decisions.directory)
 
 
 class LivePages:
     """The stream of what has changed.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
         self._visits = visits
-        self._hub = Hub(desk)
+        self._hub = Hub(decisions)
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

@@ -11,17 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, names_for, names_of, summaries
-from signoff.broker.decisions import Desk
+from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import Route, Visits
 from signoff.channels.inbox.pages.rows import When
 from signoff.channels.inbox.templating import page
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.backlog import Waiting
-from signoff.core.approvals.collaboration import QUEUE
-from signoff.core.approvals.metrics import Came, Figures, Took, figures_of
+from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
 from signoff.core.base.durations import coarse
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Person
+from signoff.core.directory.queues import QUEUE
 
 LOOKED: Final = 1_000
 """How many of those that ended last the figures are of."""
@@ -95,12 +94,12 @@ class ChartPages:
     """Shows figures.
 
     Args:
-        desk: The ledger and the people.
+        decisions: The ledger and the people.
         visits: Who looks.
     """
 
-    def __init__(self, desk: Desk, visits: Visits) -> None:
-        self._desk = desk
+    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+        self._decisions = decisions
         self._visits = visits
 
     def routes(self) -> Sequence[Route]:
@@ -110,7 +109,7 @@ class ChartPages:
     async def charts(self, request: Request) -> Response:
         """Show the figures: of everything to who sees all, to others of the queues they are in."""
         visit = await self._visits.of(request)
-        person, ledger = visit.person, self._desk.ledger
+        person, ledger = visit.person, self._decisions.ledger
         queues = self._queues(person)
         # Of everything only what is due next is read, however many queues there are.
         waiting, now = await summaries(ledger, [ALL, *queues] if person.sees_all else queues)
@@ -137,7 +136,7 @@ class ChartPages:
 
     def _queues(self, person: Person) -> list[str]:
         """Return the queues whose figures a person may see: their own, or all."""
-        directory = self._desk.directory
+        directory = self._decisions.directory
         every = names_of(directory) if person.sees_all else names_for(directory, person.id)
         return [one for one in every if one.startswith(QUEUE)]
 
@@ -147,8 +146,8 @@ def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
     charts = (
         Chart(
             "waiting",
-            "What waits, by queue",
-            "One bar for each queue: how many requests wait in it.",
+            "Pending, by queue",
+            "One bar for each queue: the number of pending requests.",
             _bars(
                 (_called(one.name), f"{one.waiting:,}", [[("wait", one.waiting)]])
                 for one in waiting
@@ -160,12 +159,12 @@ def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
             "Two bars for each queue: half of the decisions took no longer than the first, nine of "
             "ten no longer than the second.",
             _bars(_times(one) for one in found.took),
-            (("p50", "Half (p50)"), ("p90", "Nine of ten (p90)")),
+            (("p50", "p50"), ("p90", "p90")),
         ),
         Chart(
             "came",
-            "What came of it, by tool and week",
-            "One bar for each tool and week: how many requests ended, in pieces by outcome.",
+            "Outcomes, by tool and week",
+            "One bar for each tool and week: the number of ended requests, by outcome.",
             _bars(_pieces(one) for one in found.came[:ROWS]),
             tuple((state.value, text) for state, text in OUTCOMES.items()),
         ),

@@ -134,16 +134,16 @@ def _chips(
         yield Chip(text[:1].upper() + text[1:], kinds.get(approval.state, "quiet"))
         return
     if approval.step_of(person.id) is not None:
-        yield Chip("Confirm what you said")
+        yield Chip("Confirm your approval")
     elif approval.in_two_steps:
-        yield Chip("Takes two steps")
+        yield Chip("Needs two steps")
     claim = approval.claim_at(now)
     if claim is not None:
         who = "you" if claim.by == person.id else names([claim.by], directory)
         yield Chip(f"Claimed by {who}", "quiet")
     if approval.open_question is not None:
         mine = approval.is_requester(person, directory)
-        yield Chip("Asks you something" if mine else "Waits for the requester's word")
+        yield Chip("Question for you" if mine else "Waiting for the requester")
     if approval.terms is not None and (approval.deadline is None or approval.is_late(now)):
         yield Chip("Overdue", "late")
     elif approval.deadline is not None and approval.deadline - now < _SOON:

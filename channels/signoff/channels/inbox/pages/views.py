@@ -11,9 +11,10 @@ from typing import Final
 
 from signoff.channels.words import levels, phrases
 from signoff.channels.words.phrases import Words, moment
+from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.collaboration import Operator, Who
-from signoff.core.approvals.two_step import Assurance, mark_of
+from signoff.core.approvals.parts import Assurance, mark_of
 from signoff.core.base.errors import DecisionRefused
 from signoff.core.cards.card import Card, Row, card, one_line, shown
 from signoff.core.directory.people import Directory, Person
@@ -56,7 +57,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class May:
-    """What a person may do now. The page offers nothing else; the desk judges each of it again.
+    """What a person may do now. The page offers nothing else; each of it is judged again.
 
     Attributes:
         decide: Approve or reject.
@@ -127,11 +128,11 @@ def may(approval: Approval, person: Person, directory: Directory, now: datetime)
     """Return what a person may do now: whatever the approval itself would take from them."""
     if approval.state is not State.PENDING:
         return May()
-    who = approval.acting(person, directory)
+    who = collaboration.acting(approval, person, directory)
     claim = approval.claim_at(now)
     several = bool(approval.queues) or len(approval.ballot.awaited) > 1
     decide = _taken(lambda: approval.may_decide(person, directory, now=now))
-    extend = _taken(lambda: approval.may_extend(who, directory, now=now))
+    extend = _taken(lambda: collaboration.may_extend(approval, who, directory, now=now))
     places, to = _places(approval, person, who, directory, now)
     mine = approval.is_requester(person, directory)
     return May(
@@ -139,15 +140,15 @@ def may(approval: Approval, person: Person, directory: Directory, now: datetime)
         grant=decide and person.id in givers(approval),
         claim=several
         and claim is None
-        and _taken(lambda: approval.claim(person, directory, now=now)),
-        release=_taken(lambda: approval.release(who, directory, now=now)),
-        comment=_taken(lambda: approval.may_comment(who, directory)),
-        ask=_taken(lambda: approval.ask_back(person, directory, text=_ANY, now=now)),
+        and _taken(lambda: collaboration.claim(approval, person, directory, now=now)),
+        release=_taken(lambda: collaboration.release(approval, who, directory, now=now)),
+        comment=_taken(lambda: collaboration.may_comment(approval, who, directory)),
+        ask=_taken(lambda: collaboration.ask_back(approval, person, directory, text=_ANY, now=now)),
         answer=approval.open_question is not None
-        and _taken(lambda: approval.may_answer_back(person, directory, now=now)),
+        and _taken(lambda: collaboration.may_answer_back(approval, person, directory, now=now)),
         withdraw=mine or isinstance(who, Operator),
-        remind=_taken(lambda: approval.remind_now(who, directory, now=now)),
-        extend=approval.time_to_add if extend else timedelta(),
+        remind=_taken(lambda: collaboration.remind_now(approval, who, directory, now=now)),
+        extend=collaboration.time_to_add(approval) if extend else timedelta(),
         hand_on=places,
         to=to,
     )
@@ -197,14 +198,20 @@ def _places(
         by = person if of.id == person.id else who
         # The form asks for the second factor, where it takes one.
         given = Assurance.SECOND_FACTOR
-        return _taken(lambda: approval.may_reassign(by, directory, of=of, now=now, assurance=given))
+        return _taken(
+            lambda: collaboration.may_reassign(
+                approval, by, directory, of=of, now=now, assurance=given
+            )
+        )
 
     places = tuple(one for one in own if goes(one))
     if not places:
         return (), ()
 
     def fits(one: Person) -> bool:
-        return one.id != person.id and _taken(lambda: approval.may_take(one, directory))
+        return one.id != person.id and _taken(
+            lambda: collaboration.may_take(approval, one, directory)
+        )
 
     to = tuple(islice((one for one in directory if fits(one)), _MOST_NAMES))
     return (places, to) if to else ((), ())
@@ -226,7 +233,7 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
 
 def _why_not(approval: Approval, person: Person, directory: Directory, now: datetime) -> str:
     if approval.is_requester(person, directory):
-        return "You have asked for this, so others decide it."
+        return "You requested this, so others decide it."
     if not approval.concerns(person, directory):
         return ""
     try:

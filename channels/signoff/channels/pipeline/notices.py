@@ -1,0 +1,170 @@
+"""Messages beside the cards: who is told of a move, of a use of a grant, and how."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.work import AskRequester, SendNotice, TellMove
+from signoff.channels.pipeline.reminders import remind
+from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
+from signoff.channels.pipeline.targets import EMAIL, SLACK
+from signoff.channels.words import collaboration, grants
+from signoff.channels.words.phrases import Words
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import Sort
+from signoff.core.directory.people import Directory, Person
+from signoff.core.grants.grant import Grant
+
+
+def tell(
+    change: Change,
+    holder: Holder,
+    words: Words,
+    *,
+    cause: str,
+    token: str = "",
+    offers: str = "",
+    reply_to: str = "",
+    address: str = "",
+) -> None:
+    """Add to a change that a person is told something.
+
+    Args:
+        change: Added to.
+        holder: Who is told, about what and by which channel.
+        words: What they are told.
+        cause: What they are told of; the same cause is told once.
+        token: What lets them answer, "" where no answer is expected.
+        offers: See `Message.offers`.
+        reply_to: What their own message was called, "" where there was none.
+        address: Where it goes, in the channel's terms; "" for where the card went.
+    """
+    kind = AskRequester if holder.role is Role.REQUESTER else SendNotice
+    change.send(
+        kind(
+            channel=holder.channel,
+            approval=holder.approval,
+            person=holder.person,
+            cause=cause,
+            headline=words.headline,
+            text=words.text,
+            example=words.example,
+            token=token,
+            offers=offers,
+            reply_to=reply_to,
+            address=address,
+        )
+    )
+
+
+def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
+    """Add to a change that whoever gave a grant is told of a use of it, as they were asked.
+
+    Args:
+        change: Added to.
+        approval: The approval that the grant came from.
+        grant: With the use.
+    """
+    holder = Holder(approval.id, grant.by, channel_of(approval, grant.by))
+    words = grants.used(approval, grant) if grant.left else grants.used_up(approval, grant)
+    tell(
+        change,
+        holder,
+        words,
+        cause=f"{'used' if grant.left else 'used_up'}:{grant.id}",
+        token=issue(change, holder, within=grant.expires_at - grant.at) if grant.left else "",
+        offers=words.example,
+    )
+
+
+def tell_move(
+    change: Change, work: TellMove, approval: Approval, directory: Directory, *, now: datetime
+) -> Change:
+    """Add to a change that everybody whom a move concerns is told.
+
+    Args:
+        change: Added to.
+        work: The move.
+        approval: As it stands now.
+        directory: The people.
+        now: The present.
+    """
+    if approval.state is not State.PENDING:
+        return change
+    by, said = work.by, work.reason
+    within = _lasts(approval, now)
+    match work.move:
+        case What.ASKED_BACK:
+            if (requester := directory.find(approval.origin.user)) is not None:
+                for channel in _channels_of_requester(approval, requester):
+                    pressed = channel == SLACK
+                    words = collaboration.question(approval, by, said, directory, pressed=pressed)
+                    holder = Holder(approval.id, requester.id, channel, Role.REQUESTER)
+                    _ask(change, work, holder, words, within=within)
+        case What.ANSWERED_BACK:
+            if asker := _asker(approval):
+                words = collaboration.answered(approval, by, said, directory)
+                holder = Holder(approval.id, asker, channel_of(approval, asker))
+                _ask(change, work, holder, words, within=within)
+        case What.REASSIGNED:
+            _reassigned(change, work, approval, directory, within=within)
+        case What.REMINDED:
+            remind(change, approval, directory, nth=f"now-{work.version}", now=now)
+    return change
+
+
+def _reassigned(
+    change: Change, work: TellMove, approval: Approval, directory: Directory, *, within: timedelta
+) -> None:
+    """Tell whoever had a place, unless they gave it away; and who has it, where no card comes."""
+    of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
+    if work.by != of:
+        words = collaboration.handed_on(approval, to, work.reason, directory)
+        holder = Holder(approval.id, of, channel_of(approval, of))
+        tell(change, holder, words, cause=f"{work.id}:{of}")
+    person = directory.get(to)
+    if person is not None and any(not one.person for one in approval.asked):
+        # The card stands in a place; there will be none of their own.
+        words = collaboration.yours_now(approval, of, work.reason, directory)
+        channel = SLACK if person.slack else EMAIL
+        holder = Holder(approval.id, to, channel, turn=approval.turn)
+        _ask(change, work, holder, words, within=within)
+
+
+def _ask(
+    change: Change, work: TellMove, holder: Holder, words: Words, *, within: timedelta
+) -> None:
+    """Tell somebody of a move who may answer."""
+    token = issue(change, holder, within=within)
+    tell(change, holder, words, cause=f"{work.id}:{holder.person}", token=token)
+
+
+def _channels_of_requester(approval: Approval, requester: Person) -> tuple[str, ...]:
+    """Return how the requester is asked: by mail, and in Slack where the approval is asked there.
+
+    The mail stays: a message in Slack that cannot be delivered would leave the question unheard.
+    """
+    there = any(one.channel == SLACK for one in approval.asked)
+    return (EMAIL, SLACK) if requester.slack and there else (EMAIL,)
+
+
+def _lasts(approval: Approval, now: datetime) -> timedelta:
+    """Return how long an answer may still be given."""
+    if approval.deadline is None:
+        return timedelta(days=1)
+    return max(approval.deadline - now, timedelta())
+
+
+def _asker(approval: Approval) -> str:
+    """Return who has asked the requester last."""
+    asked = (one.by for one in reversed(approval.comments) if one.sort is Sort.QUESTION)
+    return next(asked, "")
+
+
+def channel_of(approval: Approval, person: str) -> str:
+    """Return by which channel somebody who is asked is told."""
+    mine = (one.channel for one in approval.asked if one.person == person and not one.problem)
+    places = (one.channel for one in approval.asked if not one.person)
+    return next(mine, next(places, EMAIL))

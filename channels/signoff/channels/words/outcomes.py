@@ -1,0 +1,124 @@
+"""What somebody is told of the move that they wanted: what it did, or why it was refused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from signoff.broker.decisions import Refused, Taken
+from signoff.channels.words import collaboration, grants, levels, phrases
+from signoff.channels.words.phrases import About, Words
+from signoff.core.approvals import moves
+from signoff.core.approvals.answers import example_of_yes
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Move
+from signoff.core.base.errors import (
+    AlreadyDecided,
+    Claimed,
+    Escalated,
+    GrantRefused,
+    IllegalMove,
+    MoveRefused,
+    NotShownInFull,
+    PayloadError,
+    ReasonNeeded,
+    TooLate,
+)
+from signoff.core.directory.people import Directory, Person
+from signoff.core.payloads.payload import fields_of
+
+
+class Told(NamedTuple):
+    """Something to tell whoever wanted a move."""
+
+    about: About
+    words: Words
+
+
+def done(
+    move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
+) -> Told | None:
+    """Return what a move has done; None where the outcome of the approval says it.
+
+    Args:
+        move: What was wanted.
+        taken: What came of it.
+        person: Who wanted it.
+        directory: The people.
+        again: Whether the person had taken the first of two steps before.
+    """
+    after = taken.approval
+    if taken.grant is not None:
+        return Told(About.GRANTED, grants.granted(after, taken.grant))
+    if isinstance(move, moves.Approve) and (step := after.step_of(person.id)) is not None:
+        return Told(About.FIRST_STEP, phrases.first_step(after, step, again=again))
+    if isinstance(move, moves.Approve | moves.Reject):
+        if after.state is not State.PENDING:
+            return None
+        return Told(About.VOTED, levels.voted(after, person.id, directory))
+    words = _done(move, after, directory)
+    return Told(About.DONE, words) if words is not None else None
+
+
+def _done(move: Move, after: Approval, directory: Directory) -> Words | None:  # noqa: PLR0911 -- one for each kind
+    match move:
+        case moves.Claim():
+            return collaboration.claimed(after)
+        case moves.Release():
+            return collaboration.released(after)
+        case moves.Reassign():
+            return collaboration.given_away(after, directory)
+        case moves.AskBack():
+            return collaboration.asked_back(after, directory)
+        case moves.AnswerBack():
+            return collaboration.passed_on(after)
+        case moves.Comment():
+            return collaboration.commented(after)
+        case moves.Extend():
+            return collaboration.extended(after)
+        case moves.Remind():
+            return collaboration.reminded(after, directory)
+        case moves.Withdraw():
+            return collaboration.withdrawn(after)
+    return None
+
+
+def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Told:  # noqa: PLR0911 -- one for each kind
+    """Return why a move was refused.
+
+    Args:
+        refused: What was refused, and why.
+        person: Who wanted it, None for a stranger.
+        directory: The people.
+    """
+    approval, error, why = refused.approval, refused.error, str(refused.error)
+    match error:
+        case PayloadError():
+            example = _example(approval, error)
+            words = phrases.not_understood(approval, why, example=example)
+            return Told(About.NOT_UNDERSTOOD, words)
+        case GrantRefused():
+            return Told(About.NO_GRANT, grants.no_grant(approval, why))
+        case AlreadyDecided() if person is not None:
+            return Told(About.DECIDED, phrases.already_decided(approval, person, directory))
+        case TooLate():
+            return Told(About.LATE, phrases.late(approval))
+        case Escalated():
+            return Told(About.LATE, phrases.escalated(approval, why))
+        case Claimed():
+            return Told(About.CLAIMED, phrases.not_done(approval, why))
+        case MoveRefused() | IllegalMove():
+            return Told(About.NOT_DONE, phrases.not_done(approval, why))
+        case NotShownInFull():
+            return Told(About.NOT_SHOWN, phrases.not_shown(approval, why))
+    return Told(About.NOT_YOURS, phrases.not_yours(approval, why))
+
+
+def _example(approval: Approval, error: PayloadError) -> str:
+    """Return an answer that would work."""
+    example = example_of_yes(approval.kind, approval.call, approval.template)
+    fixed = error.key in approval.call.args and error.key not in fields_of(approval.template)
+    if isinstance(error, ReasonNeeded) or fixed:
+        return error.example
+    if error.key and error.key not in example and error.example != example:
+        return f"{example}\n{error.example}"
+    return example

@@ -1,0 +1,153 @@
+"""Items of the last release in the outboxes; the next release deletes this module.
+
+They had no `work`: what to do followed from the stage, and from which keys there were. While
+processes are replaced one after another, each release works on items of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from signoff.broker import stages
+
+_MARKS: Final = frozenset(
+    ("edit", "end", "fallback", "kind", "moved", "remind", "said", "stuck", "unmanned", "why")
+)
+"""What the last release read and this one does not."""
+
+
+def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911, PLR0912 -- one for each kind
+    """Return by what else the last release knows what to do with an item of this one."""
+    match fields:
+        case {"work": "approve_edit"}:
+            return {"edit": True}
+        case {"work": "ask_others"}:
+            return {"fallback": True}
+        case {"work": "staff_stage"}:
+            return {"unmanned": True}
+        case {"work": "rescue_poisoned", "problem": problem}:
+            return {"stuck": problem}
+        case {"work": "remind", "nth": nth}:
+            return {"remind": nth}
+        case {"work": "tell_move", "move": move, "reason": reason}:
+            return {"moved": move, "why": reason}
+        case {"work": "send_card"}:
+            return {"kind": "card"}
+        case {"work": "update_card"}:
+            return {"kind": "update"}
+        case {"work": "close_card" | "report_failure"}:
+            return {"kind": "outcome"}
+        case {"work": "close_level", "turn": turn}:
+            return {"kind": "outcome", "moved": turn}
+        case {"work": "report_result", "remarks": remarks}:
+            return {"kind": "outcome", "end": True, "said": remarks}
+        case {"work": "send_reminder" | "send_notice"}:
+            return {"kind": "notice"}
+        case {"work": "ask_requester"}:
+            return {"kind": "question"}
+    return {}
+
+
+def known_now(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item of this release without what is there for the last one."""
+    return {name: value for name, value in body.items() if name not in _MARKS}
+
+
+def of_last_release(  # noqa: PLR0911 -- one for each stage
+    stage: str, item_id: str, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return an item of the last release in the form that this one gives it.
+
+    Args:
+        stage: The stage in whose outbox it stands.
+        item_id: Its id.
+        body: As it is kept.
+
+    Returns:
+        The fields of one of the models of `signoff.broker.work`, or, where the last release would
+        not have understood it either, something that none of them accepts.
+    """
+    head, _, name = stage.partition(".")
+    match head:
+        case stages.ROUTE:
+            return _routing(item_id, body)
+        case stages.DELIVER:
+            return _delivery(item_id, {"channel": name, **body})
+        case stages.INTAKE:
+            return {"work": "read_mail", **body}
+        case stages.SIGN_IN:
+            return {"work": "mail_link", "request": item_id.removeprefix("link:"), **body}
+        case stages.WEBHOOK:
+            return {"work": "post_webhook", "hook": name, **body}
+        case stages.RUN:
+            return {"work": "start_run", "app": name, **body}
+        case stages.RESUME:
+            return {"work": "resume_run", "app": name, **body}
+    return dict(body)
+
+
+def _routing(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 -- one for each kind
+    """Return what `route` made of an item, by the first of these keys that it had."""
+    last = item_id.rpartition(":")[2]
+    fields, marks = _split(body, "moved", "stuck", "unmanned", "fallback", "remind", "edit")
+    match next(iter(marks), "turn" if "turn" in body else ""):
+        case "moved":
+            fields |= {"work": "tell_move", "move": marks["moved"], "version": last}
+            return _renamed(fields, why="reason")
+        case "stuck":
+            return {**fields, "work": "rescue_poisoned", "problem": marks["stuck"], "tries": last}
+        case "unmanned":
+            return {**fields, "work": "staff_stage", "turn": last}
+        case "fallback":
+            return {**fields, "work": "ask_others"}
+        case "remind":
+            return {**fields, "work": "remind", "nth": marks["remind"]}
+        case "edit":
+            return {**fields, "work": "approve_edit"}
+        case "turn":
+            return {**fields, "work": "ask_level", "votes": last}
+    return {**fields, "work": "route_approval"}
+
+
+def _delivery(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 -- one for each kind
+    """Return what `deliver` made of an item, by its kind and what else it had."""
+    fields, marks = _split(body, "kind", "moved", "problem", "end")
+    last = item_id.rpartition(":")[2]
+    its_own = f"{body.get('approval')}:{body.get('person')}"
+    match marks:
+        case {"kind": "card"}:
+            return {**fields, "work": "send_card"}
+        case {"kind": "update"}:
+            return {**fields, "work": "update_card", "version": last}
+        case {"kind": "outcome", "moved": turn}:
+            fields |= {"work": "close_level", "turn": turn}
+            return fields | _corrected(item_id, "moved:", f"{its_own}:{turn}")
+        case {"kind": "outcome", "problem": problem}:
+            return {**fields, "work": "report_failure", "problem": problem}
+        case {"kind": "outcome", "end": True}:
+            return {**_renamed(fields, said="remarks"), "work": "report_result"}
+        case {"kind": "outcome"}:
+            return {**fields, "work": "close_card"} | _corrected(item_id, "outcome:", its_own)
+        case {"kind": "notice"} if item_id.startswith("remind:"):
+            turn = item_id.removeprefix(f"remind:{its_own}:").rpartition(":")[0]
+            return {**fields, "work": "send_reminder", "turn": turn, "nth": last}
+        case {"kind": "notice" | "question" as kind}:
+            work = "send_notice" if kind == "notice" else "ask_requester"
+            return {**fields, "work": work, "cause": item_id.removeprefix("notice:")}
+    return dict(body)
+
+
+def _corrected(item_id: str, start: str, its_own: str) -> dict[str, str]:
+    cause = item_id.removeprefix(start)
+    return {} if cause == its_own else {"corrects": cause}
+
+
+def _split(body: Mapping[str, Any], *marks: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a body without some of its keys, and those in the order in which they are named."""
+    rest = {name: value for name, value in body.items() if name not in marks}
+    return rest, {name: body[name] for name in marks if name in body}
+
+
+def _renamed(fields: dict[str, Any], **names: str) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in fields.items()}

@@ -1,0 +1,56 @@
+"""What a timer does to an approval: remind, escalate, end a claim, time out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+
+from signoff.broker.effects import Cards, moved
+from signoff.broker.ledger.change import Change
+from signoff.broker.roster import Roster
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.run import Run
+from signoff.core.routing.escalation import advance, is_due
+
+log = structlog.get_logger(__name__)
+
+
+class Due:
+    """Makes the changes that are due.
+
+    Args:
+        roster: The people and the turns.
+        cards: Makes cards, where the channels are at hand: when a level begins because another is
+            over, its cards are then in the same commit. Elsewhere the stage `route` makes them.
+    """
+
+    def __init__(self, roster: Roster, cards: Cards | None = None) -> None:
+        self._roster = roster
+        self._cards = cards
+
+    def change(self, approval: Approval, run: Run, now: datetime) -> Change | None:
+        """Return the change that does what is due at this moment; None where nothing is.
+
+        Args:
+            approval: As it stands; the roster is to be refreshed before the first of many.
+            run: Its run.
+            now: The present, by the ledger's clock.
+
+        Raises:
+            IllegalMove: Its run does not wait for it.
+        """
+        if not is_due(approval, now):
+            return None
+        turns = self._roster.turns
+        after, events = advance(approval, self._roster.directory, now=now, turns=turns.known)
+        begins = after.turn != approval.turn
+        try:
+            return moved(Change(), approval, after, events, run, turns=turns, cards=self._cards)
+        except Exception as error:
+            if self._cards is None or not begins:
+                raise
+            # A level begins at its time whatever its cards are; the stage `route` goes on trying
+            # to make them, and tells when it cannot.
+            log.exception("timers.no_cards", approval=approval.id, error=str(error))
+            return moved(Change(), approval, after, events, run, turns=turns)

@@ -1,0 +1,579 @@
+"""The work in the outboxes: one model for each kind, with its stage and its id.
+
+The id of an item is a function of its cause, so that the same cause puts the same work in once,
+and a message that is delivered twice carries the same name both times.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from signoff.broker import stages
+from signoff.broker.old_work import for_last_release, known_now, of_last_release
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import Value
+
+
+class _Work(Value):
+    @property
+    @abstractmethod
+    def stage(self) -> str:
+        """The stage that does it."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """A function of its cause."""
+
+
+# -- route -------------------------------------------------------------------------------------
+
+
+class _Routing(_Work):
+    """Work of the stage `route`.
+
+    Attributes:
+        approval: The id of the approval.
+    """
+
+    approval: str
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.ROUTE
+
+
+class RouteApproval(_Routing):
+    """Choose whom to ask about an approval that was opened."""
+
+    work: Literal["route_approval"] = "route_approval"
+
+    @property
+    def id(self) -> str:
+        """One for each approval."""
+        return f"route:{self.approval}"
+
+
+class ApproveEdit(_Routing):
+    """Approve a call that its approver has written, or ask the people if that does not count."""
+
+    work: Literal["approve_edit"] = "approve_edit"
+
+    @property
+    def id(self) -> str:
+        """One for each approval."""
+        return f"edit:{self.approval}"
+
+
+class AskLevel(_Routing):
+    """Deliver the cards that are missing at a level.
+
+    Attributes:
+        turn: Stands for the level; see `Asked.turn`.
+        votes: How many votes there are: in a sequence each vote lets the next person be asked.
+    """
+
+    work: Literal["ask_level"] = "ask_level"
+    turn: str
+    votes: int
+
+    @property
+    def id(self) -> str:
+        """One for each level and vote."""
+        return f"level:{self.approval}:{self.turn}:{self.votes}"
+
+
+class Remind(_Routing):
+    """Remind those at a level whose answer is awaited.
+
+    Attributes:
+        turn: Stands for the level.
+        nth: Which reminder of this level it is, from 1.
+    """
+
+    work: Literal["remind"] = "remind"
+    turn: str
+    nth: int
+
+    @property
+    def id(self) -> str:
+        """One for each reminder of a level."""
+        return f"remind:{self.approval}:{self.turn}:{self.nth}"
+
+
+class AskOthers(_Routing):
+    """Ask by another channel, at the next level, or the default: nobody at a level was reached.
+
+    Attributes:
+        turn: Stands for the level.
+    """
+
+    work: Literal["ask_others"] = "ask_others"
+    turn: str
+
+    @property
+    def id(self) -> str:
+        """One for each level."""
+        return _joined("route", self.approval, "again", self.turn)
+
+
+class StaffStage(_Routing):
+    """Ask the default: the next stage of the policy has nobody to ask.
+
+    Attributes:
+        turn: Stands for the level that has passed.
+    """
+
+    work: Literal["staff_stage"] = "staff_stage"
+    turn: str
+
+    @property
+    def id(self) -> str:
+        """One for each level that has passed."""
+        return f"unmanned:{self.approval}:{self.turn}"
+
+
+class RescuePoisoned(_Routing):
+    """Ask the default: the timers cannot move an approval on.
+
+    Attributes:
+        problem: Why they cannot.
+        tries: How often they have tried.
+    """
+
+    work: Literal["rescue_poisoned"] = "rescue_poisoned"
+    problem: str
+    tries: int
+
+    @property
+    def id(self) -> str:
+        """One for each number of failures that is reported."""
+        return f"stuck:{self.approval}:{self.tries}"
+
+
+class TellMove(_Routing):
+    """Tell those whom a move concerns that decides nothing: a question, a reassignment, ...
+
+    Attributes:
+        move: What was done.
+        by: The id of the person who did it.
+        reason: In their words.
+        more: What the event keeps besides.
+        version: Of the approval after the move.
+    """
+
+    work: Literal["tell_move"] = "tell_move"
+    move: What
+    by: str
+    reason: str = ""
+    more: dict[str, JsonValue] = Field(default_factory=dict)
+    version: int
+
+    @classmethod
+    def of(cls, event: Event, *, version: int) -> Self:
+        """Return the work that follows from the event of a move."""
+        return cls(
+            approval=event.approval,
+            move=event.what,
+            by=event.by,
+            reason=event.why,
+            more=event.more,
+            version=version,
+        )
+
+    @property
+    def id(self) -> str:
+        """One for each move."""
+        return f"moved:{self.approval}:{self.move}:{self.version}"
+
+
+# -- deliver.<channel> -------------------------------------------------------------------------
+
+
+class _Delivery(_Work):
+    """Work of the stage that delivers through one channel.
+
+    Attributes:
+        channel: The channel.
+        approval: The id of the approval.
+        person: Who it goes to; see `Asked.key`.
+    """
+
+    channel: str
+    approval: str
+    person: str
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.deliver(self.channel)
+
+
+class SendCard(_Delivery):
+    """Ask a person.
+
+    Attributes:
+        turn: Stands for the level at which they are asked.
+        token: What lets them answer (secret), "" where the channel needs none.
+    """
+
+    work: Literal["send_card"] = "send_card"
+    turn: str = ""
+    token: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person and level."""
+        return card_id(self.approval, self.person, self.turn)
+
+
+class UpdateCard(_Delivery):
+    """Rewrite an open card as the approval stands by then.
+
+    Attributes:
+        turn: Stands for the level of the card.
+        version: Of the approval that the card is to show.
+    """
+
+    work: Literal["update_card"] = "update_card"
+    turn: str = ""
+    version: int
+
+    @property
+    def id(self) -> str:
+        """One for each version of the approval."""
+        return f"update:{self.approval}:{self.person}:{self.version}"
+
+
+class CloseCard(_Delivery):
+    """Rewrite a card: the approval has ended.
+
+    Attributes:
+        corrects: The id of an update that was delivered while the approval ended, "" for none.
+    """
+
+    work: Literal["close_card"] = "close_card"
+    corrects: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person, and for each update that it corrects."""
+        return f"outcome:{self.corrects or f'{self.approval}:{self.person}'}"
+
+
+class CloseLevel(_Delivery):
+    """Rewrite a card: others are asked now.
+
+    Attributes:
+        turn: Stands for the level of the card.
+        corrects: The id of an update that was delivered while the level ended, "" for none.
+    """
+
+    work: Literal["close_level"] = "close_level"
+    turn: str = ""
+    corrects: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person and level, and for each update that it corrects."""
+        return f"moved:{self.corrects or f'{self.approval}:{self.person}:{self.turn}'}"
+
+
+class ReportFailure(_Delivery):
+    """Tell who decided that the decision did not reach the agent.
+
+    Attributes:
+        problem: Why not.
+    """
+
+    work: Literal["report_failure"] = "report_failure"
+    problem: str
+
+    @property
+    def id(self) -> str:
+        """One for each person."""
+        return f"unheard:{self.approval}:{self.person}"
+
+
+class ReportResult(_Delivery):
+    """Tell who decided what the agent did then.
+
+    Attributes:
+        remarks: The agent's last words.
+    """
+
+    work: Literal["report_result"] = "report_result"
+    remarks: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person."""
+        return f"end:{self.approval}:{self.person}"
+
+
+class _Message(_Delivery):
+    """A message of its own, beside the card.
+
+    Attributes:
+        headline: The one line that says it all.
+        text: The rest, paragraphs separated by blank lines.
+        example: An answer that would work, "" for none.
+        offers: The one word that answers it, where a button can say it, "" for none.
+        token: What lets the person answer (secret), "" where no answer is expected.
+        reply_to: What the person's own message was called, "" where there was none.
+        address: Where it goes, in the channel's terms; "" for where the card went.
+    """
+
+    headline: str
+    text: str = ""
+    example: str = ""
+    offers: str = ""
+    token: str = ""
+    reply_to: str = ""
+    address: str = ""
+
+
+class SendReminder(_Message):
+    """Remind a person below their card.
+
+    Attributes:
+        turn: Stands for the level.
+        nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
+    """
+
+    work: Literal["send_reminder"] = "send_reminder"
+    turn: str
+    nth: str
+
+    @property
+    def id(self) -> str:
+        """One for each person and reminder."""
+        return f"remind:{self.approval}:{self.person}:{self.turn}:{self.nth}"
+
+
+class SendNotice(_Message):
+    """Tell a person something.
+
+    Attributes:
+        cause: What it answers or tells of; the same cause is told once.
+    """
+
+    work: Literal["send_notice"] = "send_notice"
+    cause: str
+
+    @property
+    def id(self) -> str:
+        """One for each cause."""
+        return f"notice:{self.cause}"
+
+
+class AskRequester(_Message):
+    """Ask the requester something, or answer what they said; see `SendNotice`."""
+
+    work: Literal["ask_requester"] = "ask_requester"
+    cause: str
+
+    @property
+    def id(self) -> str:
+        """One for each cause."""
+        return f"notice:{self.cause}"
+
+
+def card_id(approval: str, person: str, turn: str) -> str:
+    """Return the id of the delivery of a card; each level has cards of its own."""
+    return _joined("card", approval, person, turn)
+
+
+# -- the other stages --------------------------------------------------------------------------
+
+
+class ReadMail(_Work):
+    """Read a mail that came in, and do what it says.
+
+    Attributes:
+        mail: The key of its record.
+    """
+
+    work: Literal["read_mail"] = "read_mail"
+    mail: str
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.INTAKE
+
+    @property
+    def id(self) -> str:
+        """One for each mail."""
+        return self.mail
+
+
+class MailLink(_Work):
+    """Mail a link to sign in, if there is somebody with this address.
+
+    Attributes:
+        request: Stands for the request: a random text.
+        address: As it was typed, in its normal form.
+        to: The path to go on to.
+        bound: The hash of the cookie of the browser that asked.
+        browser: Which browser that was.
+        asked: When (UTC).
+    """
+
+    work: Literal["mail_link"] = "mail_link"
+    request: str
+    address: str
+    to: str
+    bound: str
+    browser: str
+    asked: datetime
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.SIGN_IN
+
+    @property
+    def id(self) -> str:
+        """One for each request."""
+        return f"link:{self.request}"
+
+
+class PostWebhook(_Work):
+    """Post an event to a webhook.
+
+    Attributes:
+        hook: The name of the webhook.
+        entry: The entry of the audit.
+        message: What is posted.
+    """
+
+    work: Literal["post_webhook"] = "post_webhook"
+    hook: str
+    entry: str
+    message: dict[str, JsonValue]
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.webhook(self.hook)
+
+    @property
+    def id(self) -> str:
+        """One for each entry."""
+        return self.entry
+
+
+class StartRun(_Work):
+    """Start a run.
+
+    Attributes:
+        app: The app.
+        run: The id of the run.
+    """
+
+    work: Literal["start_run"] = "start_run"
+    app: str
+    run: str  # the script `claim_runs` reads this
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.run(self.app)
+
+    @property
+    def id(self) -> str:
+        """One for each run."""
+        return self.run
+
+
+class ResumeRun(_Work):
+    """Resume a run whose pause was answered.
+
+    Attributes:
+        app: The app.
+        run: The id of the run.
+        pause: Which of its pauses, from 1.
+    """
+
+    work: Literal["resume_run"] = "resume_run"
+    app: str
+    run: str  # the script `claim_runs` reads this
+    pause: int
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.resume(self.app)
+
+    @property
+    def id(self) -> str:
+        """One for each pause."""
+        return f"{self.run}:{self.pause}"
+
+
+Closing = CloseCard | CloseLevel | ReportFailure | ReportResult
+"""What is told below, or in the place of, a card that was delivered."""
+
+Notice = SendReminder | SendNotice | AskRequester
+"""What is a message of its own."""
+
+DeliveryWork = SendCard | UpdateCard | Closing | Notice
+
+RouteWork = (
+    RouteApproval
+    | ApproveEdit
+    | AskLevel
+    | Remind
+    | AskOthers
+    | StaffStage
+    | RescuePoisoned
+    | TellMove
+)
+
+Work = RouteWork | DeliveryWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+
+_ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator="work")])
+
+
+def body_of(work: Work) -> str:
+    """Return work as it is kept in an outbox (JSON)."""
+    fields = work.model_dump(mode="json")
+    # By json, which escapes lone surrogates; pydantic refuses to write them.
+    return json.dumps(for_last_release(fields) | fields)
+
+
+def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:
+    """Return the work that an item holds.
+
+    Args:
+        stage: The stage in whose outbox it stands.
+        item_id: Its id.
+        body: As it is kept.
+
+    Raises:
+        RecordUnreadable: It does not hold what this version can read, or is not of this stage.
+    """
+    try:
+        known = "work" in body
+        fields = known_now(body) if known else of_last_release(stage, item_id, body)
+        work = _ANY.validate_python(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RecordUnreadable(f"items:{stage} {item_id}", f"{where}: {first['msg']}") from error
+    if work.stage != stage:
+        raise RecordUnreadable(f"items:{stage} {item_id}", f"it is work of the stage {work.stage}")
+    return work
+
+
+def _joined(*parts: str) -> str:
+    return ":".join(filter(None, parts))

@@ -1,0 +1,142 @@
+"""What became of the cards of an approval: delivered, refused, found again, rewritten.
+
+A card is known by the key of who has it (`Asked.key`) and by its channel.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, Moved, Shown
+from signoff.core.approvals.events import What
+from signoff.core.policies.policy import OnOutOfOffice
+
+
+def is_reachable(approval: Approval) -> bool:
+    """Say whether an awaited approver has the card, or may still get it, and is not away.
+
+    An out-of-office reply counts as away only where the policy says so.
+    """
+    terms, awaited = approval.terms, approval.ballot.awaited
+    moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
+    return any(
+        not (asked.problem or (moves_on and asked.away))
+        for asked in approval.asked
+        if (asked.person in awaited if asked.person else asked.turn == approval.turn)
+    )
+
+
+def unreached(approval: Approval) -> tuple[str, ...]:
+    """Return the ids of awaited approvers who got no card: every one was refused.
+
+    An out-of-office reply counts as a refusal only where the policy says so.
+    """
+    terms = approval.terms
+    moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
+    place = [one for one in approval.asked if not one.person and one.turn == approval.turn]
+    found = []
+    for person in approval.ballot.awaited:
+        cards = [*(one for one in approval.asked if one.person == person), *place]
+        if cards and all(one.problem or (moves_on and one.away) for one in cards):
+            found.append(person)
+    return tuple(found)
+
+
+def can_be_met(approval: Approval) -> bool:
+    """Say whether the people who can still answer at this level are enough to approve it."""
+    ballot = approval.ballot
+    gone = {*unreached(approval), *ballot.no}
+    return ballot.can_reach(one for one in (*ballot.own, *ballot.stay) if one not in gone)
+
+
+def delivered(
+    approval: Approval,
+    key: str,
+    channel: str,
+    receipt: str,
+    *,
+    now: datetime,
+    copy_state: str = "",
+    shown: Shown = Shown.UNKNOWN,
+) -> Moved:
+    """Record that a card has reached its channel.
+
+    Args:
+        approval: The approval.
+        key: Whose card; see `Asked.key`.
+        channel: The name of the channel.
+        receipt: What the channel calls the card.
+        now: The present.
+        copy_state: See `Asked`.
+        shown: How much of the call the card shows.
+    """
+    more: dict[str, JsonValue] = {"to": key}
+    if copy_state:
+        more["copy"] = copy_state
+    if shown is Shown.CUT:
+        more["shown"] = shown.value
+    event = approval.note(What.DELIVERED, now=now, by=channel, more=more)
+    changed = _with_card(
+        approval, key, channel, receipt=receipt, problem="", copy_state=copy_state, shown=shown
+    )
+    return changed, (event,)
+
+
+def found_copy(
+    approval: Approval,
+    key: str,
+    channel: str,
+    receipt: str,
+    *,
+    now: datetime,
+    shown: Shown = Shown.UNKNOWN,
+) -> Moved:
+    """Record a card that exists although its delivery was never confirmed."""
+    cards = (one for one in approval.asked if (one.key, one.channel) == (key, channel))
+    card = next(cards, None)
+    if card is None or receipt in (card.receipt, *card.copies):
+        return approval, ()
+    if not card.receipt:
+        return delivered(
+            approval, key, channel, receipt, now=now, copy_state="reconciled", shown=shown
+        )
+    event = approval.note(What.DELIVERED, now=now, by=channel, more={"to": key, "copy": "second"})
+    return _with_card(approval, key, channel, copies=(*card.copies, receipt)), (event,)
+
+
+def rewritten(
+    approval: Approval,
+    key: str,
+    channel: str,
+    copy_state: str = "",
+    shown: Shown = Shown.UNKNOWN,
+) -> Approval:
+    """Return the approval with what became of a card since; an unset argument changes nothing."""
+    states: dict[str, str] = {"copy_state": copy_state, "shown": shown}
+    return _with_card(approval, key, channel, **{name: one for name, one in states.items() if one})
+
+
+def undelivered(
+    approval: Approval, key: str, channel: str, problem: str, *, now: datetime
+) -> Moved:
+    """Record that a card can never reach this person or place by this channel."""
+    event = approval.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": key})
+    return _with_card(approval, key, channel, problem=problem), (event,)
+
+
+def away(approval: Approval, person: str, channel: str, why: str, *, now: datetime) -> Moved:
+    """Record a person's out-of-office reply; the terms say what it means. They may still answer."""
+    event = approval.note(What.AWAY, now=now, by=person, why=why, more={"channel": channel})
+    return _with_card(approval, person, channel, away=why), (event,)
+
+
+def _with_card(
+    approval: Approval, key: str, channel: str, **update: str | tuple[str, ...]
+) -> Approval:
+    asked = tuple(
+        one.model_copy(update=update) if (one.key, one.channel) == (key, channel) else one
+        for one in approval.asked
+    )
+    return approval.model_copy(update={"asked": asked})

@@ -1,0 +1,367 @@
+"""The moves that a person, an operator or the router can make on an approval, as values.
+
+A channel says which move somebody wants; `signoff.broker.decisions.Decisions` makes it. Each move
+is judged of where the approval stands at that moment, and refused by an error of
+`signoff.core.base.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from signoff.core.approvals import collaboration
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.collaboration import Operator, Who
+from signoff.core.approvals.events import Event
+from signoff.core.approvals.parts import Assurance
+from signoff.core.base.errors import DecisionRefused, NotAnApprover
+from signoff.core.directory.people import Directory, Person
+
+Made = tuple[Approval, tuple[Event, ...]]
+"""The approval after a move, and what happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who makes a move, and how the channel has proven it.
+
+    Attributes:
+        who: A person, whoever runs Signoff, or None where nothing proves who it is.
+        channel: How the move came: ``email``, ``slack``, ``inbox``, ``api``, ``cli``; "" for
+            Signoff itself.
+        proof: What the audit notes besides, such as the API token or the second factor.
+        assurance: How well it is known who this is.
+        known_as: What stands in the audit where `who` is None.
+    """
+
+    who: Who | None
+    channel: str = ""
+    proof: Mapping[str, JsonValue] = field(default_factory=dict)
+    assurance: Assurance = Assurance.ACCOUNT
+    known_as: str = ""
+
+    @property
+    def details(self) -> dict[str, JsonValue]:
+        """What the audit notes about the actor with every event."""
+        channel = {"channel": self.channel} if self.channel else {}
+        return {**channel, **self.proof}
+
+    @property
+    def by(self) -> str:
+        """What stands in the audit, "" where nobody knows who it is."""
+        return self.who.id if self.who is not None else self.known_as
+
+    @property
+    def mover(self) -> Who:
+        """Who acts.
+
+        Raises:
+            NotAnApprover: Nothing proves who it is.
+        """
+        if self.who is None:
+            raise NotAnApprover("Nothing proves whose answer this is.")
+        return self.who
+
+    @property
+    def person(self) -> Person:
+        """The person who acts.
+
+        Raises:
+            NotAnApprover: It is an operator, who decides nothing.
+        """
+        who = self.mover
+        if isinstance(who, Operator):
+            raise NotAnApprover(f"{who.shown} runs Signoff, and decides nothing.")
+        return who
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What all moves have in common.
+
+    A subclass says what it is; it has no other state than what was wanted.
+
+    Attributes:
+        name: What the move is called in the audit.
+        in_time: Whether it has to come before the deadline.
+        announced: Whether others hear of it by the stage `route`, besides by their cards.
+        automatic: Whether Signoff makes it unasked. If it is refused, nobody was refused anything,
+            and the audit notes nothing.
+    """
+
+    name: ClassVar[str]
+    in_time: ClassVar[bool] = True
+    announced: ClassVar[bool] = False
+    automatic: ClassVar[bool] = False
+
+    @property
+    def details(self) -> Mapping[str, JsonValue]:
+        """What the audit notes about the move, made or refused."""
+        return {}
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Return the approval after this move, and what happened.
+
+        Raises:
+            ApprovalError: The move is refused; the method of `Approval` says when.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Approve(Move):
+    """Approve; see `Approval.approve`.
+
+    Attributes:
+        values: For the payload template.
+        reason: In the person's words.
+        together: Whether it is approved together with others, which its policy has to allow.
+    """
+
+    name: ClassVar[str] = "approve"
+    values: Mapping[str, JsonValue] | None = None
+    reason: str = ""
+    together: bool = False
+
+    @property
+    def details(self) -> Mapping[str, JsonValue]:
+        """What the audit notes about the move, made or refused."""
+        return {"batch": True} if self.together else {}
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Approve."""
+        if self.together:
+            # Who may comes first, and then whether together with others.
+            approval.may_decide(actor.person, directory, now=now)
+            if not approval.batchable:
+                raise DecisionRefused(
+                    f"Approval {approval.id} cannot be approved together with others: open it, and "
+                    "answer it alone."
+                )
+        return approval.approve(
+            actor.person,
+            directory,
+            channel=actor.channel,
+            now=now,
+            reason=self.reason,
+            values=self.values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reject(Move):
+    """Reject; see `Approval.reject`.
+
+    Attributes:
+        reason: In the person's words, for the model.
+        values: The answer that says no, for a request for input.
+    """
+
+    name: ClassVar[str] = "reject"
+    reason: str = ""
+    values: Mapping[str, JsonValue] | None = None
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Reject."""
+        return approval.reject(
+            actor.person,
+            directory,
+            channel=actor.channel,
+            now=now,
+            reason=self.reason,
+            values=self.values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm(Move):
+    """Take the second step of an approval; see `Approval.confirm`.
+
+    Attributes:
+        mark: `two_step.mark_of` the first step that the person was shown.
+    """
+
+    name: ClassVar[str] = "confirm"
+    mark: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Confirm."""
+        return approval.confirm(
+            actor.person, directory, channel=actor.channel, now=now, mark=self.mark
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw(Move):
+    """Withdraw the request: as its requester, as an operator, or because the run has ended."""
+
+    name: ClassVar[str] = "withdraw"
+    in_time: ClassVar[bool] = False
+    reason: str = ""
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Withdraw it."""
+        reason = self.reason
+        if isinstance(actor.who, Person):
+            approval.may_withdraw(actor.who, directory)
+            reason = reason or "the requester has withdrawn it"
+        return approval.withdraw(by=actor.mover.id, reason=reason, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Withdraw):
+    """Withdraw a request that needs no answer any more: its session is gone, or went on."""
+
+    automatic: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Move):
+    """Reserve the decision; see `Approval.claim`.
+
+    Attributes:
+        length: For how long; None is as the queue says in which the person is asked.
+    """
+
+    name: ClassVar[str] = "claim"
+    announced: ClassVar[bool] = True
+    length: timedelta | None = None
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Claim it."""
+        return collaboration.claim(approval, actor.person, directory, now=now, length=self.length)
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Move):
+    """Give a claim back; see `Approval.release`."""
+
+    name: ClassVar[str] = "release"
+    announced: ClassVar[bool] = True
+    reason: str = ""
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Release it."""
+        return collaboration.release(approval, actor.mover, directory, now=now, reason=self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign(Move):
+    """Give a place to another person; see `Approval.reassign`.
+
+    Attributes:
+        of: Whose place.
+        to: Who has it from now on.
+        reason: Why.
+    """
+
+    name: ClassVar[str] = "reassign"
+    announced: ClassVar[bool] = True
+    of: Person
+    to: Person
+    reason: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Reassign it."""
+        return collaboration.reassign(
+            approval,
+            actor.mover,
+            directory,
+            of=self.of,
+            to=self.to,
+            reason=self.reason,
+            now=now,
+            assurance=actor.assurance,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskBack(Move):
+    """Ask the requester a question; see `Approval.ask_back`."""
+
+    name: ClassVar[str] = "ask"
+    announced: ClassVar[bool] = True
+    text: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Ask it."""
+        return collaboration.ask_back(approval, actor.person, directory, text=self.text, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBack(Move):
+    """Answer, as the requester, what somebody has asked; see `Approval.answer_back`."""
+
+    name: ClassVar[str] = "answer"
+    announced: ClassVar[bool] = True
+    text: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Answer it."""
+        return collaboration.answer_back(approval, actor.person, directory, text=self.text, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment(Move):
+    """Comment for all who see the card; see `Approval.comment`."""
+
+    name: ClassVar[str] = "comment"
+    announced: ClassVar[bool] = True
+    text: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Comment."""
+        return collaboration.comment(approval, actor.mover, directory, text=self.text, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Extend(Move):
+    """Move the deadline; see `Approval.extend`.
+
+    Attributes:
+        by: By how much.
+        reason: Why.
+    """
+
+    name: ClassVar[str] = "extend"
+    announced: ClassVar[bool] = True
+    by: timedelta
+    reason: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Extend it."""
+        return collaboration.extend(
+            approval, actor.mover, directory, more=self.by, reason=self.reason, now=now
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Remind(Move):
+    """Remind those whose answer is awaited; see `Approval.remind_now`."""
+
+    name: ClassVar[str] = "remind"
+    announced: ClassVar[bool] = True
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Remind them."""
+        return collaboration.remind_now(approval, actor.mover, directory, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeEdit(Move):
+    """Approve a call with the values that the person has proposed; see `Approval.take_edit`."""
+
+    name: ClassVar[str] = "take_edit"
+    automatic: ClassVar[bool] = True
+    reason: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+        """Approve it."""
+        return approval.take_edit(
+            actor.person, directory, channel=actor.channel, reason=self.reason, now=now
+        )

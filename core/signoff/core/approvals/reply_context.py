@@ -1,0 +1,34 @@
+"""What is known about an approval, for reading a reply to it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from signoff.core.approvals.answers import template_of
+from signoff.core.approvals.approval import Approval, Kind
+from signoff.core.directory.people import Directory, Person
+from signoff.core.replies.text import Names, ReplyContext
+
+
+def context_of(approval: Approval, person: Person, directory: Directory) -> ReplyContext:
+    """Return what is known about an approval that somebody replies to.
+
+    Without a payload template the arguments of the call are what a reply may name: other values for
+    them are a proposal, which `answers.meaning_of_yes` tells from an approval.
+    """
+    origin, call = approval.origin, approval.call
+    template = template_of(approval.kind, call, approval.template)
+    proposes = template is None and approval.kind is not Kind.INPUT and bool(call.args)
+    requester = directory.find(origin.user)
+    return ReplyContext(
+        fields=dict(call.args) if proposes else template,
+        proposes=proposes,
+        called=(call.name, origin.app),
+        people=(_names(directory), Names((origin.app, requester.shown if requester else ""))),
+        author=Names((person.name, person.id, person.email.partition("@")[0])),
+    )
+
+
+@lru_cache(maxsize=4)
+def _names(directory: Directory) -> Names:
+    return Names(person.name for person in directory)

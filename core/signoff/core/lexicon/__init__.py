@@ -1,0 +1,1 @@
+"""Lexicon: the words of each language in which people answer, as data."""

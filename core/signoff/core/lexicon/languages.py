@@ -1,0 +1,239 @@
+"""The words of each language, read from the `.toml` files beside it: data, a file each.
+
+What the tables of a file mean, and how a language is added: docs/how-to/add-a-language.md.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from importlib import resources
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from signoff.core.lexicon.patterns import Phrases
+from signoff.core.lexicon.tokens import phrase_tokens
+
+CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
+"""The languages there are, English first: its words are known in every other one."""
+
+
+TOPIC: Final = "topic:"
+"""What the role of a noun of a topic begins with."""
+
+
+class Role(StrEnum):
+    """What a phrase is within an answer."""
+
+    YES = "yes"
+    NO = "no"
+    NO_ALONE = "no_alone"
+    OBJECT = "object"
+    DETERMINER = "determiner"
+    FOR_ME = "for_me"
+    AFTER = "after"
+    THANKS = "thanks"
+    COURTESY = "courtesy"
+    GREETING = "greeting"
+    ADDRESS = "address"
+    TITLE = "title"
+    CLOSING = "closing"
+    NOTE = "note"
+    TAKE_BACK = "take_back"
+    UNSURE = "unsure"
+    CONDITION = "condition"
+    GRANT = "grant"
+    GRANT_WORDS = "grant_words"
+    CLAIM = "claim"
+    RELEASE = "release"
+    REASSIGN = "reassign"
+    ASK = "ask"
+    COMMENT = "comment"
+    EXTEND = "extend"
+    REMIND = "remind"
+    WITHDRAW = "withdraw"
+    REVOKE = "revoke"
+    AWAY = "away"
+    AWAY_WORDS = "away_words"
+    BACK = "back"
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_Patterns = tuple[str, ...]
+
+
+class _Answers(_Table):
+    """Phrases of an answer."""
+
+    yes: _Patterns = Field(min_length=1)
+    no: _Patterns = Field(min_length=1)
+    no_alone: _Patterns = Field(min_length=1)
+    object: _Patterns = Field(min_length=1)
+    determiner: _Patterns
+    for_me: _Patterns = Field(min_length=1)
+    after: _Patterns = Field(min_length=1)
+    thanks: _Patterns = Field(min_length=1)
+    courtesy: _Patterns = Field(min_length=1)
+    greeting: _Patterns = Field(min_length=1)
+    address: _Patterns = Field(min_length=1)
+    title: _Patterns
+    closing: _Patterns = Field(min_length=1)
+    note: _Patterns = Field(min_length=1)
+
+
+class _AfterNo(_Table):
+    """What stands after a no and makes it none."""
+
+    take_back: _Patterns = Field(min_length=1)
+    unsure: _Patterns = Field(min_length=1)
+    condition: _Patterns = Field(min_length=1)
+
+
+class _Values(_Table):
+    """Words around values, and the units of time."""
+
+    with_: tuple[str, ...] = Field(alias="with", min_length=1)
+    true: tuple[str, ...] = Field(min_length=1)
+    false: tuple[str, ...] = Field(min_length=1)
+    minutes: tuple[str, ...] = Field(min_length=1)
+    hours: tuple[str, ...] = Field(min_length=1)
+    days: tuple[str, ...] = Field(min_length=1)
+    weeks: tuple[str, ...] = Field(min_length=1)
+
+
+class _Commands(_Table):
+    """Phrases that do something other than decide."""
+
+    claim: _Patterns = Field(min_length=1)
+    release: _Patterns = Field(min_length=1)
+    reassign: _Patterns = Field(min_length=1)
+    ask: _Patterns = Field(min_length=1)
+    comment: _Patterns = Field(min_length=1)
+    extend: _Patterns = Field(min_length=1)
+    remind: _Patterns = Field(min_length=1)
+    withdraw: _Patterns = Field(min_length=1)
+    grant: _Patterns = Field(min_length=1)
+    grant_words: _Patterns = Field(min_length=1)
+    revoke: _Patterns = Field(min_length=1)
+    away: _Patterns = Field(min_length=1)
+    away_words: _Patterns = Field(min_length=1)
+    back: _Patterns = Field(min_length=1)
+
+
+class _Signature(_Table):
+    """How the lines below an answer look."""
+
+    opens: tuple[str, ...] = Field(min_length=1)
+    ends: tuple[str, ...]
+    excuses: tuple[str, ...]
+    words: tuple[str, ...] = Field(min_length=1)
+    small: tuple[str, ...]
+    disclaimer: tuple[str, ...] = Field(min_length=1)
+
+
+class LexiconFile(_Table):
+    """One file, as it is written."""
+
+    language: str
+    umlauts: bool = False
+    parts: dict[str, str]
+    answers: _Answers
+    topics: dict[str, _Patterns]
+    after_a_no: _AfterNo
+    values: _Values
+    commands: _Commands
+    signature: _Signature
+
+
+@dataclass(frozen=True)
+class Language:
+    """The words of one language.
+
+    Attributes:
+        code: Its two letters (ISO 639-1).
+        file: The file.
+    """
+
+    code: str
+    file: LexiconFile
+
+    @cached_property
+    def phrases(self) -> Phrases:
+        """All patterns by their `Role`, but for those of `nouns`."""
+        patterns: dict[str, Iterable[str]] = {}
+        for table in (self.file.answers, self.file.after_a_no, self.file.commands):
+            patterns |= table.model_dump()
+        for noun in (Role.OBJECT, Role.DETERMINER):
+            del patterns[noun]
+        return Phrases(patterns, self.file.parts, umlauts=self.file.umlauts)
+
+    @cached_property
+    def nouns(self) -> Phrases:
+        """What people call a request: objects, determiners, and topics as ``topic:NAME``."""
+        answers = self.file.answers
+        patterns = {Role.OBJECT.value: answers.object, Role.DETERMINER.value: answers.determiner}
+        patterns |= {f"{TOPIC}{name}": lines for name, lines in self.file.topics.items()}
+        return Phrases(patterns, self.file.parts, umlauts=self.file.umlauts)
+
+    @cached_property
+    def units(self) -> dict[tuple[str, ...], int]:
+        """The units of time, as tokens, and the minutes that each has."""
+        values = self.file.values
+        sizes = (
+            *((values.minutes, 1), (values.hours, 60)),
+            *((values.days, 1_440), (values.weeks, 10_080)),
+        )
+        return {phrase_tokens(word): size for words, size in sizes for word in words}
+
+
+@lru_cache
+def language(code: str) -> Language:
+    """Return the words of a language.
+
+    Args:
+        code: One of `CODES`.
+
+    Raises:
+        ValueError: Its file cannot be read; the message says where.
+    """
+    text = resources.files(__package__).joinpath(f"{code}.toml").read_text("utf-8")
+    return Language(code, LexiconFile.model_validate(tomllib.loads(text)))
+
+
+def languages() -> Iterator[Language]:
+    """Yield the words of every language, English first."""
+    return map(language, CODES)
+
+
+@lru_cache
+def stems() -> dict[str, tuple[str, ...]]:
+    """Return how the words begin by which a tool shows what it is about, by topic."""
+    text = resources.files(__package__).joinpath("topics.toml").read_text("utf-8")
+    return {name: tuple(words) for name, words in tomllib.loads(text).items()}
+
+
+def is_true(word: str) -> bool:
+    """Say whether a case-folded word is true where a field asks for yes or no."""
+    return word in _words("true")
+
+
+def is_false(word: str) -> bool:
+    """Say whether a case-folded word is false where a field asks for yes or no."""
+    return word in _words("false")
+
+
+def leads_values(word: str) -> bool:
+    """Say whether a word may lead values in: the "with" of "approve with amount=900"."""
+    return word.casefold() in _words("with_")
+
+
+@lru_cache
+def _words(table: str) -> frozenset[str]:
+    return frozenset(word for one in languages() for word in getattr(one.file.values, table))

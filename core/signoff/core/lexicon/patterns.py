@@ -1,0 +1,312 @@
+"""Phrases with choices in them, as the lexicon writes them, and how they are found in a text.
+
+A pattern is a line of words with four signs::
+
+    (a|b c)    one of these          [a]    may be left out
+    {slot}     something that is known only when a text is read: an object, a name, a duration
+    <part>     a pattern of the same file that has a name
+
+``[i] [hereby] (approve|accept) [{object}]`` stands for "approve", "I hereby approve it" and so on.
+Patterns are compiled to a graph of words without empty steps, so that a phrase is matched in one
+walk however many patterns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from signoff.core.lexicon.tokens import (
+    Token,
+    is_spaceless,
+    phrase_tokens,
+)
+
+_OPEN: Final = {"(": ")", "[": "]"}
+_DEEPEST: Final = 8
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+
+Ends = Callable[[str, int], Iterable[int]]
+"""Returns where what fills a slot may end that begins at a token."""
+
+
+class Bound(NamedTuple):
+    """What fills a slot: the first token, and the one after the last."""
+
+    slot: str
+    start: int
+    end: int
+
+
+class Match(NamedTuple):
+    """A phrase found in a text.
+
+    Attributes:
+        role: What the phrase is.
+        end: The token after its last one.
+        slots: What fills its slots.
+    """
+
+    role: str
+    end: int
+    slots: tuple[Bound, ...] = ()
+
+
+class _Node:
+    """One word or slot of a pattern, and what may follow it."""
+
+    __slots__ = ("after", "role", "slot", "word")
+
+    def __init__(self, word: str, *, slot: bool, after: list[_Node], role: str = "") -> None:
+        self.word = word
+        self.slot = slot
+        self.after = after
+        self.role = role
+
+
+class _State:
+    """Some nodes that a text has reached, and what it may go on with; made when it is reached."""
+
+    __slots__ = ("_moves", "_nodes", "_slots", "roles")
+
+    def __init__(self, nodes: Iterable[_Node]) -> None:
+        self._nodes: dict[str, list[_Node]] = {}
+        self._moves: dict[str, _State] = {}
+        roles: dict[str, None] = {}
+        slots: dict[str, list[_Node]] = {}
+        for node in nodes:
+            if node.role:
+                roles[node.role] = None
+            else:
+                kind = slots if node.slot else self._nodes
+                kind.setdefault(node.word, []).append(node)
+        self.roles = tuple(roles)
+        self._slots: dict[str, list[_Node] | _State] = {**slots}
+
+    def __contains__(self, word: str) -> bool:
+        """Say whether it goes on with a word."""
+        return word in self._nodes
+
+    def words(self) -> Iterable[str]:
+        """Return the words that it goes on with."""
+        return self._nodes
+
+    def move(self, word: str) -> _State | None:
+        """Return the state behind a word, None where it does not go on with it."""
+        if word not in self._nodes:
+            return None
+        if word not in self._moves:
+            self._moves[word] = _behind(self._nodes[word])
+        return self._moves[word]
+
+    def slots(self) -> Iterator[tuple[str, _State]]:
+        """Yield the slots that it goes on with, and the state behind each."""
+        for slot, after in self._slots.items():
+            state = after if isinstance(after, _State) else _behind(after)
+            self._slots[slot] = state
+            yield slot, state
+
+
+def _behind(nodes: Iterable[_Node]) -> _State:
+    return _State({id(after): after for node in nodes for after in node.after}.values())
+
+
+class Phrases:
+    """All patterns of a language, by what they are.
+
+    Args:
+        patterns: The patterns of each role.
+        parts: Patterns that others name.
+        umlauts: Whether "ae", "oe" and "ue" stand for umlauts too.
+
+    Raises:
+        ValueError: A pattern cannot be read; the message has it.
+    """
+
+    def __init__(
+        self,
+        patterns: Mapping[str, Iterable[str]],
+        parts: Mapping[str, str] | None = None,
+        *,
+        umlauts: bool = False,
+    ) -> None:
+        self._vocabulary: set[str] = set()
+        reader = _Reader(parts or {}, self._vocabulary, umlauts=umlauts)
+        nodes: list[_Node] = []
+        for role, lines in patterns.items():
+            accept = [_Node("", slot=False, after=[], role=role)]
+            for line in lines:
+                nodes += reader.compiled(line, accept)
+        self._start = _State(nodes)
+
+    def __contains__(self, word: str) -> bool:
+        """Say whether a phrase begins with this word."""
+        return word in self._start
+
+    def words(self) -> frozenset[str]:
+        """Return every word of every pattern."""
+        return frozenset(self._vocabulary)
+
+    def single_words(self, roles: Collection[str]) -> set[str]:
+        """Return the words that are a whole phrase of one of these roles."""
+        found = ((word, self._start.move(word)) for word in self._start.words())
+        return {word for word, state in found if state and not set(roles).isdisjoint(state.roles)}
+
+    def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
+        """Return the phrases that begin at a token, each role and end once.
+
+        Where a phrase can be read in two ways, its slots hold as little as possible: the name in
+        "forward it to Tom" is "Tom", however much of the line a name may be.
+
+        Args:
+            tokens: The text.
+            start: The token.
+            ends: Fills the slots.
+        """
+        found: dict[tuple[str, int], tuple[int, Match]] = {}
+        seen: dict[tuple[_State, int], int] = {}
+        work: list[tuple[_State, int, tuple[Bound, ...], int]] = [(self._start, start, (), 0)]
+        while work:
+            state, at, slots, width = work.pop()
+            if seen.get((state, at), width + 1) <= width:
+                continue
+            seen[state, at] = width
+            for role in state.roles:
+                if found.get((role, at), (width + 1,))[0] > width:
+                    found[role, at] = width, Match(role, at, slots)
+            if at >= len(tokens):
+                continue
+            for slot, after in state.slots():
+                work += [
+                    (after, end, (*slots, Bound(slot, at, end)), width + end - at)
+                    for end in ends(slot, at)
+                ]
+            moved = state.move(tokens[at].text)
+            if moved is not None:
+                work.append((moved, at + 1, slots, width))
+        return [match for _, match in found.values()]
+
+
+class _Reader:
+    """Reads patterns from left to right into trees, and compiles these from right to left."""
+
+    def __init__(self, parts: Mapping[str, str], vocabulary: set[str], *, umlauts: bool) -> None:
+        self._vocabulary = vocabulary
+        self._parts = parts
+        self._umlauts = umlauts
+        self._read: dict[str, _Choice] = {}
+        self._line = ""
+
+    def compiled(self, line: str, accept: list[_Node]) -> list[_Node]:
+        """Return the nodes with which a pattern begins.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        self._line = line
+        nodes = _compile(self._tree(line, 0), accept)
+        if any(node.role for node in nodes):
+            raise ValueError(f"The pattern {line!r} matches nothing at all.")
+        return nodes
+
+    def _tree(self, text: str, depth: int) -> _Choice:
+        if depth > _DEEPEST:
+            raise ValueError(f"The pattern {self._line!r} is nested too deeply, or in a circle.")
+        options = (tuple(self._sequence(one, depth)) for one in _split(text, self._line))
+        return _Choice(tuple(options))
+
+    def _part(self, name: str, depth: int) -> _Choice:
+        if name not in self._parts:
+            raise ValueError(f"The pattern {self._line!r} names <{name}>, which is no part.")
+        if name not in self._read:
+            self._read[name] = self._tree(self._parts[name], depth)
+        return self._read[name]
+
+    def _sequence(self, text: str, depth: int) -> Iterator[_Part]:
+        at = 0
+        while at < len(text):
+            mark = text[at]
+            if mark in "([{<" and at and _is_letter(text[at - 1]):
+                raise ValueError(f"The pattern {self._line!r} needs a space before {text[at:]!r}.")
+            if mark in _OPEN:
+                end = _closing(text, at, self._line)
+                yield self._tree(text[at + 1 : end], depth + 1)._replace(optional=mark == "[")
+            elif mark == "{":
+                end = self._end_of(text, at, "}")
+                yield _Word(text[at + 1 : end], slot=True)
+            elif mark == "<":
+                end = self._end_of(text, at, ">")
+                yield self._part(text[at + 1 : end], depth + 1)
+            else:
+                found = (one for one in map(text.find, "([{<", [at] * 4) if one >= 0)
+                end = min(found, default=len(text)) - 1
+                yield from self._words(text[at : end + 1])
+            at = end + 1
+
+    def _words(self, text: str) -> Iterator[_Part]:
+        plain = phrase_tokens(text)
+        spelt = phrase_tokens(text.translate(_UMLAUTS)) if self._umlauts else plain
+        self._vocabulary.update(plain, spelt)
+        for word, other in zip(plain, spelt, strict=True):
+            yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
+
+    def _end_of(self, text: str, at: int, mark: str) -> int:
+        end = text.find(mark, at)
+        if end < 0:
+            raise ValueError(f"The pattern {self._line!r} has no {mark!r} for its {text[at]!r}.")
+        return end
+
+
+class _Word(NamedTuple):
+    word: str
+    slot: bool = False
+
+
+class _Choice(NamedTuple):
+    options: tuple[tuple[_Word | _Choice, ...], ...]
+    optional: bool = False
+
+
+_Part = _Word | _Choice
+
+
+def _compile(part: _Part, after: list[_Node]) -> list[_Node]:
+    if isinstance(part, _Word):
+        return [_Node(part.word, slot=part.slot, after=after)]
+    entries: list[_Node] = []
+    for option in part.options:
+        nodes = after
+        for one in reversed(option):
+            nodes = _compile(one, nodes)
+        entries += nodes
+    return [*entries, *after] if part.optional else entries
+
+
+def _is_letter(mark: str) -> bool:
+    return mark.isalnum() and not is_spaceless(mark)
+
+
+def _split(text: str, line: str) -> Iterator[str]:
+    """Yield what stands between the bars that are in no brackets."""
+    at = start = 0
+    while at < len(text):
+        if text[at] in _OPEN:
+            at = _closing(text, at, line)
+        elif text[at] == "|":
+            yield text[start:at]
+            start = at + 1
+        at += 1
+    yield text[start:]
+
+
+def _closing(text: str, at: int, line: str) -> int:
+    waiting: list[str] = []
+    for place in range(at, len(text)):
+        mark = text[place]
+        if mark in _OPEN:
+            waiting.append(_OPEN[mark])
+        elif waiting and mark == waiting[-1]:
+            waiting.pop()
+            if not waiting:
+                return place
+    raise ValueError(f"The pattern {line!r} has a bracket that does not close.")

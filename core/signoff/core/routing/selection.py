@@ -1,0 +1,309 @@
+"""Choosing: which policy rules a call, and who is asked at the level where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.model import Value
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Turns
+from signoff.core.directory.working_time import after
+from signoff.core.policies.allowance import RateText
+from signoff.core.policies.levels import Asking, Group, Level, Seat, Start
+from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
+from signoff.core.routing.chains import climb
+from signoff.core.routing.resolve import find
+
+NO_TURNS: Final[Turns] = {}
+
+UNMANNED: Final = "nobody of the next stage can be asked"
+"""Why the default is asked in place of a stage."""
+
+
+class Choice(Value):
+    """The terms that were chosen, where they begin, and what stood in the way.
+
+    Attributes:
+        terms: The snapshot for the approval.
+        start: The first level that has anybody, None when nobody can be asked.
+        people: Who is asked there, those who may not decide excluded.
+        notes: In words: policies that could not be evaluated, people who were left out.
+        stranded: Whether a policy matched and has nobody at any level.
+        refused: Why the call is refused without asking anybody, "" where somebody is asked.
+        allowed: How many such calls run without asking anybody, None where somebody is asked.
+    """
+
+    terms: Terms
+    start: Start | None
+    people: tuple[Person, ...]
+    notes: tuple[str, ...] = ()
+    stranded: bool = False
+    refused: str = ""
+    allowed: RateText | None = None
+
+
+def choose(
+    policies: Sequence[Policy],
+    fallback: Fallback,
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str] = (),
+    turns: Turns = NO_TURNS,
+    second_step: bool = False,
+    not_allowed: Mapping[str, str] = MappingProxyType({}),
+) -> Choice:
+    """Choose whom to ask about one call.
+
+    The first policy whose condition holds rules. A condition that cannot be evaluated ends the
+    search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
+    The requester (``facts["user"]``) is never among those who are asked; when no level has anybody
+    left, the fallback is asked instead. A second step that the policy wants is wanted there too,
+    and so are as many yeses as the easiest of its levels takes.
+
+    Args:
+        policies: In order.
+        fallback: Who is asked otherwise.
+        directory: The people, with the absences that are known now.
+        facts: What is known of the call.
+        now: The present (UTC).
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+        second_step: Whether the call takes a second step in any case, as it did before.
+        not_allowed: Policies with ``effect = "allow"`` that have to ask about this call all the
+            same, by name, and why.
+    """
+    if why := directory.why_refused(str(facts.get("user", ""))):
+        terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
+        return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
+    notes: list[str] = []
+    stranded = False
+    policy, barrier = _matching(policies, facts, now, notes)
+    chosen = barrier if policy is not None else None
+    if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
+        why_not = not_allowed.get(policy.name, "")
+        if policy.effect is Effect.DENY or not why_not:
+            return _at_once(policy, chosen)
+        notes.append(f"policy {policy.name}: {why_not}")
+        chosen = chosen.model_copy(update={"effect": Effect.ASK})
+    never = (str(facts.get("user", "")), *barred)
+    if chosen is not None and not chosen.ladder:
+        notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
+    elif chosen is not None:
+        up = climb(chosen, directory, facts, never=never, notes=notes)
+        start = (
+            first(up, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+            if up is not None
+            else None
+        )
+        if up is not None and start is not None:
+            return Choice(
+                terms=up, start=start, people=_people(start, directory), notes=tuple(notes)
+            )
+        notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
+        stranded = True
+    elif not notes:
+        notes.append("no policy matches; the default is asked")
+    terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
+    if second_step:
+        terms = terms.model_copy(update={"second_step": True})
+    if barrier is not None:
+        terms = terms.model_copy(
+            update={
+                "second_step": terms.second_step or barrier.second_step,
+                "at_least": barrier.fewest,
+            }
+        )
+    terms = climb(terms, directory, facts, never=never, notes=notes) or terms
+    start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+    if start is None:
+        notes.append("nobody can be asked: name somebody in [default] ask but the requester")
+    return Choice(
+        terms=terms,
+        start=start,
+        people=_people(start, directory),
+        notes=tuple(dict.fromkeys(notes)),
+        stranded=stranded,
+    )
+
+
+def instead(
+    approval: Approval,
+    fallback: Fallback,
+    directory: Directory,
+    *,
+    now: datetime,
+    why: str,
+    barred: Collection[str] = (),
+    turns: Turns = NO_TURNS,
+) -> Choice:
+    """Choose the default in place of people who cannot be asked about what waits already.
+
+    Args:
+        approval: What waits.
+        fallback: The default.
+        directory: The people.
+        now: The present (UTC).
+        why: Why the others cannot be asked, in words.
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+    """
+    choice = choose(
+        (),
+        fallback,
+        directory,
+        approval.facts,
+        now=now,
+        barred=(*approval.barred, *barred),
+        turns=turns,
+        second_step=approval.in_two_steps,
+    )
+    update: dict[str, object] = {"stranded": True, "notes": (f"{why}; the default is asked",)}
+    if choice.start is not None:
+        update["start"] = choice.start.in_round(approval.round + 1)
+    return choice.model_copy(update=update)
+
+
+def _matching(
+    policies: Sequence[Policy], facts: Facts, now: datetime, notes: list[str]
+) -> tuple[Policy | None, Terms | None]:
+    """Return the policy that rules a call, None for none, and its terms.
+
+    Without a policy the terms are those of one that could not be evaluated, which ends the search.
+    """
+    for policy in policies:
+        seen = facts_at(facts, now, policy.time_zone)
+        verdict, problem = weigh(policy, seen)
+        if verdict is Verdict.ERROR:
+            notes.append(f"policy {policy.name}: {problem}; the default is asked")
+            return None, policy.terms(seen)
+        if verdict is Verdict.MATCHES:
+            return policy, policy.terms(seen)
+    return None, None
+
+
+def _at_once(policy: Policy, terms: Terms) -> Choice:
+    """Return what a policy says that asks nobody."""
+    why = policy.reason.strip()
+    notes = (why,) if why else ()
+    return Choice(
+        terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
+    )
+
+
+def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
+    """Return who owns the agent of a call, and its app; they never decide what it asks for.
+
+    Args:
+        owned: The owner by the name of an agent or of its folder.
+        facts: What is known of the call.
+    """
+    names = (str(facts.get(one, "")) for one in ("app", "agent"))
+    return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
+
+
+def first(
+    terms: Terms,
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str],
+    turns: Turns,
+    notes: list[str],
+    behind: tuple[int, int] = (-1, 0),
+    among: Iterable[tuple[int, int]] | None = None,
+    asked: Sequence[str] = (),
+) -> Start | None:
+    """Return the beginning of the first level behind another one that has anybody to ask.
+
+    Args:
+        terms: The levels.
+        directory: The people.
+        facts: What is known of the call.
+        now: The present (UTC).
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+        notes: Added to: who was left out, and which levels had nobody.
+        behind: The index of the level that is over, and how often the levels were gone through.
+        among: The levels to look at, where they are others than those that follow `behind`.
+        asked: The ids of those who were asked at the level before.
+    """
+    never = (str(facts.get("user", "")), *barred)
+    everybody = directory
+    if terms.second_step:
+        directory = directory.proven()
+    for index, nth in terms.after(*behind) if among is None else among:
+        level = terms.ladder[index]
+        found = find(level, directory, facts=facts, barred=never, now=now, turns=turns, asked=asked)
+        asked = found.meant or asked
+        notes += found.notes
+        notes += _asked_all_the_same(found.seats, everybody, directory, now)
+        people = [one for seat in found.seats if (one := directory.get(seat.person)) is not None]
+        if not people:
+            if called := terms.called(index):
+                notes.append(f"{called} has nobody to ask and is passed over")
+            continue
+        notes += _too_few(level, found.seats)
+        here = {"level": index, "round": nth}
+        seats = tuple(seat.model_copy(update=here) for seat in found.seats)
+        return _start(level, (index, nth), seats, people, now=now)
+    return None
+
+
+def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
+    """Say where fewer can be asked than have to approve."""
+    groups = level.all_of or (Group(ask=level.ask, quorum=level.quorum),)
+    for number, group in enumerate(groups):
+        able = {one.person for one in seats if not level.all_of or number in one.groups}
+        if isinstance(group.quorum, int) and group.quorum > len(able):
+            of = "them" if not level.all_of else ", ".join(group.ask)
+            yield f"it takes {group.quorum} of {of}, and {len(able)} can be asked"
+
+
+def _asked_all_the_same(
+    seats: Iterable[Seat], everybody: Directory, proven: Directory, now: datetime
+) -> Iterator[str]:
+    """Say who is asked although they have reported to be away."""
+    for one in dict.fromkeys(seat.person for seat in seats):
+        reported, counts = everybody.get(one), proven.get(one)
+        if reported and counts and reported.absence(now) and not counts.absence(now):
+            yield (
+                f"{reported.shown} is away, which was not said with a second factor, and is asked "
+                "all the same: this takes one"
+            )
+
+
+def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
+    """Return the present level as one that begins now, with the same people."""
+    rules, ids = approval.ballot.rules, approval.ballot.own
+    if approval.in_two_steps:
+        directory = directory.proven()
+    people = [one for name in ids if (one := directory.get(name)) is not None]
+    here = (approval.level, approval.round)
+    seats = tuple(one for one in approval.seats if (one.level, one.round) == here)
+    return _start(rules, here, seats, people, now=now)
+
+
+def _start(
+    rules: Asking,
+    here: tuple[int, int],
+    seats: tuple[Seat, ...],
+    people: Sequence[Person],
+    *,
+    now: datetime,
+) -> Start:
+    deadline = after(now, rules.within, people)
+    reminders = sorted(after(now, one, people) for one in rules.remind)
+    return Start(*here, seats, deadline, tuple(one for one in reminders if one < deadline))
+
+
+def _people(start: Start | None, directory: Directory) -> tuple[Person, ...]:
+    ids = dict.fromkeys(seat.person for seat in start.seats) if start is not None else ()
+    return tuple(one for name in ids if (one := directory.get(name)) is not None)

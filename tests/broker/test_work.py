@@ -1,0 +1,159 @@
+"""The work in the outboxes: what is put in comes out, also what the last release put in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import (
+    AskRequester,
+    CloseCard,
+    CloseLevel,
+    SendCard,
+    SendNotice,
+    SendReminder,
+    StartRun,
+    TellMove,
+    Work,
+    body_of,
+    read_work,
+)
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import RecordUnreadable
+
+KINDS = get_args(Work)
+OLD = json.loads(Path(__file__).with_name("items_of_d388fc7.json").read_text())
+"""Items of every kind, recorded from the code of the commit d388fc7 while its tests ran."""
+
+TEXT = st.text(st.characters())
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | TEXT, st.lists, max_leaves=5)
+OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
+    str: TEXT,
+    int: st.integers(),
+    What: st.sampled_from(What),
+}
+
+
+def fields_of(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Values of one kind."""
+    fields = {
+        name: OF_TYPE.get(
+            field.annotation,
+            st.datetimes(timezones=st.just(UTC))
+            if name == "asked"
+            else st.dictionaries(TEXT, JSON, max_size=3),
+        )
+        for name, field in kind.model_fields.items()
+        if name != "work"
+    }
+    return st.builds(kind, **fields)
+
+
+@given(st.one_of([fields_of(kind) for kind in KINDS]))
+def test_what_is_put_in_comes_out(work: Work) -> None:
+    """Each kind is read back as it was, whatever text it holds, and names its stage and its id."""
+    assert read_work(work.stage, work.id, json.loads(body_of(work))) == work
+
+
+@pytest.mark.parametrize("old", OLD, ids=[f"{one['stage']} {one['id']}" for one in OLD])
+def test_items_of_the_last_release_are_read(old: dict[str, Any]) -> None:
+    """They keep their stages and ids, so that the same cause still puts the same work in once."""
+    work = read_work(old["stage"], old["id"], old["body"])
+    assert (work.stage, work.id) == (old["stage"], old["id"])
+    kept = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in work.model_dump().items()
+    }
+    renamed = {"moved": "move", "why": "reason", "said": "remarks"}
+    for name, value in old["body"].items():
+        if name in kept and name != "kind":
+            assert kept[name] == value, name
+        elif name in renamed and renamed[name] in kept:
+            assert kept[renamed[name]] == value, name
+
+
+@pytest.mark.parametrize("old", OLD, ids=[f"{one['stage']} {one['id']}" for one in OLD])
+def test_items_are_written_so_that_the_last_release_reads_them_too(old: dict[str, Any]) -> None:
+    """All that an item had is there: while processes are replaced, old ones take new items."""
+    body = json.loads(body_of(read_work(old["stage"], old["id"], old["body"])))
+    asked = body.get("asked")
+    assert (
+        old["body"].items()
+        <= {**body, **({"asked": old["body"]["asked"]} if asked else {})}.items()
+    )
+    assert old["body"].get("asked") is None or datetime.fromisoformat(
+        old["body"]["asked"]
+    ) == datetime.fromisoformat(asked)
+
+
+def test_there_is_an_old_item_of_every_kind() -> None:
+    """The recorded items cover all kinds of work."""
+    assert {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD} == set(KINDS)
+
+
+def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:
+    """The marks of the last release lead to one kind each, with what the mark said."""
+    found: dict[str, Work] = {
+        one["id"]: read_work(one["stage"], one["id"], one["body"]) for one in OLD
+    }
+    for name, work in found.items():
+        match work:
+            case CloseLevel():
+                assert name.startswith("moved:")
+                assert work.corrects == (name[6:] if "update:" in name else "")
+            case CloseCard():
+                assert work.corrects == (name[8:] if "update:" in name else "")
+            case SendReminder():
+                assert (work.turn, work.nth) == ("", "now-5")
+            case TellMove():
+                assert f":{work.move}:{work.version}" in name
+            case SendNotice() | AskRequester():
+                assert work.headline
+            case SendCard():
+                assert work.person == "#C0OPS" or not work.person.startswith("#")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"kind": "poem", "approval": "ap_1", "person": "mara"},
+        {"kind": "notice", "approval": "ap_1", "person": "mara"},
+        {"work": "send_poem"},
+        {"work": "send_card", "channel": "email", "approval": "ap_1", "person": "mara", "x": 1},
+        {"work": "send_card", "channel": "slack", "approval": "ap_1", "person": "mara"},
+        {"work": "start_run", "app": "finance", "run": "run_1"},
+    ],
+)
+def test_what_makes_no_sense_at_a_stage_is_unreadable(body: dict[str, Any]) -> None:
+    """Unknown kinds and fields, missing fields, and work of another stage name the item."""
+    with pytest.raises(RecordUnreadable, match=r"items:deliver\.email odd"):
+        read_work(stages.deliver("email"), "odd", body)
+
+
+async def test_work_is_put_in_once_and_comes_out_typed(ledger: Ledger) -> None:
+    """An item of the last release and its successor are one item, under one id."""
+    work = StartRun(app="finance", run="run_1")
+    await ledger.commit(Change().send_raw(work.stage, work.id, {"run": "run_1"}))
+    await ledger.commit(Change().send(work))
+    (item,) = (await ledger.claim(work.stage)).items
+    assert item.work == work
+
+
+async def test_what_is_postponed_has_not_been_tried(ledger: Ledger) -> None:
+    """Work that only waits for its turn comes back as it was, with all its attempts."""
+    work = SendCard(channel="email", approval="ap_1", person="mara", token="secret")
+    await ledger.commit(Change().send(work))
+    (item,) = (await ledger.claim(work.stage)).items
+    await ledger.commit(Change().postpone(item, after=0))
+    (again,) = (await ledger.claim(work.stage)).items
+    assert (again.work, again.id, again.attempts) == (work, item.id, 1)

@@ -1,0 +1,218 @@
+"""Every way in leaves the same in the audit: what was decided, and what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pyotp
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from builders import CLEO, MARA, RILEY, paused
+from channels.slack.office import view_submission
+from channels.slack.workspace import TEAM
+from cli.conftest import SETTINGS as TOML
+from deciding import Desk
+from signoff.broker.api_tokens import create
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.answers import Answers
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.incoming import Answer
+from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.channels.rest.app import PATH, make_rest
+from signoff.channels.slack.handler import SlackHandler
+from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.references import Reference, short
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.slack.web import SlackWeb
+from signoff.channels.text_channel import take_text
+from signoff.cli.main import app as commands
+from signoff.core.access.api_tokens import Scope
+from signoff.core.approvals import moves
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import SignoffError
+from signoff.core.directory.people import Directory, Person
+from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk_api.answering import Answering
+from signoff.worker.adk_api.bodies import Answer as Given
+from signoff.worker.adk_api.bodies import RunRequest
+from signoff.worker.adk_api.callers import Caller
+from signoff.worker.adk_api.problems import Problem
+from visitor import ORIGIN, SETTINGS, Browser, forms_of
+
+STAFF = Directory(
+    [
+        one.model_copy(
+            update={"slack": f"{TEAM}/U0{one.id.upper()}", "addresses": {"chat": one.id}}
+        )
+        for one in (MARA, CLEO, RILEY)
+    ]
+)
+NO = "over budget"
+
+
+@dataclass
+class House:
+    """One ledger, and every door that leads to it."""
+
+    ledger: Ledger
+    desk: Desk
+    folder: Path
+    toml: Path
+
+    async def text(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer by a channel that only knows text."""
+        words = "approve" if yes else f"reject: {NO}"
+        await take_text(self.desk, "chat", who.id, f"{one.id} {words}", source="1")
+
+    async def mail(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer as the words of a mail whose author is proven."""
+        answer = Answer(Holder(one.id, who.id, "email"), "t", "1", "", Change())
+        await Answers(self.desk).take(answer, "approve" if yes else f"reject: {NO}")
+
+    async def slack(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer by a modal of Slack."""
+        web = SlackWeb(SlackSettings(bot_token=SecretStr("xoxb-none")))
+        handler = SlackHandler(self.desk, web, Identities(web, STAFF))
+        view = {
+            "callback_id": "signoff.approve" if yes else "signoff.reject",
+            "private_metadata": Reference(approval=one.id, digest=short(one.digest)).text(),
+        }
+        said = {} if yes else {"reason": {"type": "plain_text_input", "value": NO}}
+        await handler.handle(view_submission(view, said, f"U0{who.id.upper()}"))
+        await web.close()
+
+    async def page(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer on the page."""
+        factors = Factors(self.ledger, SETTINGS.secret_key)
+        otp = pyotp.parse_uri(await factors.enroll(who, by="test"))
+        app = make_gateway(self.ledger)
+        app.include_router(make_inbox_router(self.desk, SETTINGS))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as http:
+            browser = Browser(http, {who.id: otp}, SimpleNamespace(ledger=self.ledger))
+            await browser.sign_in(who)
+            path = f"/inbox/approvals/{one.id}"
+            forms = forms_of(await browser.get(path)).values()
+            csrf = next(fields["csrf"] for fields in forms if "csrf" in fields)
+            form = {"csrf": csrf, "digest": one.digest, "once": "x" * 16}
+            said = {} if yes else {"reason": NO}
+            await browser.post(f"{path}/{'approve' if yes else 'reject'}", form | said)
+
+    async def rest(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer by the REST API."""
+        scopes = frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE})
+        token, _ = await create(self.ledger, scopes=scopes, by="test", person=who.id)
+        app = make_gateway(self.ledger)
+        app.mount(PATH, make_rest(self.desk))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://gw{PATH}/") as http:
+            await http.post(
+                f"approvals/{one.id}/{'approve' if yes else 'reject'}",
+                json={"digest": one.digest} if yes else {"reason": NO},
+                headers={"Authorization": f"Bearer {token}"},
+            )
+
+    async def adk(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer by the ADK API."""
+        said = {} if yes else {"payload": {"reason": NO}}
+        given = Given(one.origin.confirmation, CONFIRMATION, {"confirmed": yes, **said})
+        about = RunRequest(
+            app_name=one.origin.app, user_id=one.origin.user, session_id=one.origin.session
+        )
+        caller = Caller("test", frozenset({"riley"}), None, who, "")
+        with suppress(Problem, SignoffError):
+            await Answering(self.desk, self.ledger).take(caller, about, [given])
+
+    async def cli(self, one: Approval, who: Person, *, yes: bool) -> None:
+        """Answer at the command line."""
+        said = [] if yes else ["--reason", NO]
+        verb = "approve" if yes else "reject"
+        line = ["--config", str(self.toml), "approvals", verb, one.id, "--as", who.id, *said]
+        await asyncio.to_thread(CliRunner().invoke, commands, line)
+
+
+Door = Callable[[House, Approval, Person, bool], Awaitable[None]]
+
+DOORS = {
+    "text": "chat",
+    "mail": "email",
+    "slack": "slack",
+    "page": "inbox",
+    "rest": "api",
+    "adk": "api",
+    "cli": "cli",
+}
+
+
+@pytest.fixture
+def house(ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path) -> House:
+    """The doors, on an empty ledger."""
+    toml = tmp_path / "signoff.toml"
+    parts = {"agents": tmp_path, "redis": redis_url, "prefix": prefix, "smtp": 1}
+    toml.write_text(TOML.format(**parts))
+    return House(ledger, Desk(ledger, STAFF), tmp_path, toml)
+
+
+async def plain(_: House, __: Approval) -> None:
+    """Leave it as it is."""
+
+
+async def decided(house: House, one: Approval) -> None:
+    """Let Cleo be faster."""
+    await house.desk.reject(one.id, CLEO, channel="cli", reason="no")
+
+
+async def claimed(house: House, one: Approval) -> None:
+    """Let Cleo reserve it."""
+    await house.desk.made(one.id, moves.Claim(), CLEO)
+
+
+async def late(house: House, one: Approval) -> None:
+    """Wait until the clock of the ledger is past the deadline."""
+    while not one.is_late(await house.ledger.now()):
+        pass
+
+
+SOON = timedelta(milliseconds=1)
+CASES: dict[str, tuple[Any, dict[str, Any], Person, bool, tuple[What, str, str]]] = {
+    "approve": (plain, {}, MARA, True, (What.APPROVED, "mara", "")),
+    "reject": (plain, {}, MARA, False, (What.REJECTED, "mara", NO)),
+    "not asked": (plain, {}, RILEY, True, (What.REFUSED_ANSWER, "riley", "")),
+    "decided": (decided, {}, MARA, True, (What.REFUSED_ANSWER, "mara", "rejected by Cleo Park")),
+    "late": (late, {"within": SOON}, MARA, False, (What.REFUSED_ANSWER, "mara", "expired at")),
+    "claimed": (claimed, {}, MARA, True, (What.REFUSED_ANSWER, "mara", "Cleo Park has claimed")),
+    "values": (plain, {"template": {"days": 0}}, MARA, True, (What.REFUSED_ANSWER, "mara", "days")),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("case", CASES)
+async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, case: str) -> None:
+    """One entry: what came of it, who wanted it, why, what they wanted, and by which channel."""
+    before, parts, who, yes, (what, by, why) = CASES[case]
+    _, (one,) = await paused(house.ledger, **parts)
+    await before(house, one)
+    known = len(await house.ledger.history(one.id))
+    await getattr(house, door)(one, who, yes=yes)
+    (event,) = (await house.ledger.history(one.id))[known:]
+    assert (event.what, event.by) == (what, by)
+    assert why in event.why
+    assert event.more["channel"] == DOORS[door]
+    if what is What.REFUSED_ANSWER:
+        assert event.more["verdict"] == ("approve" if yes else "reject")
+    else:
+        assert event.more["digest"] == one.digest

@@ -1,0 +1,75 @@
+"""A machine that only routes has no agent framework, and is told what to install for more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+AGENTS = ("google", "pydantic_monty", "asyncpg")
+
+
+def run(code: str, folder: Path, *, without: tuple[str, ...] = AGENTS) -> tuple[int, str]:
+    """Run code in a process that has some packages not; return its code and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=set(without)) + code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "signoff.cli.main",
+        "signoff.cli.composition.gateway",
+        "signoff.cli.composition.slack",
+        "signoff.cli.doctor.diagnosis",
+        "signoff.channels.tasks",
+        "signoff.channels.rest.app",
+        "signoff.client",
+        "signoff.testing",
+    ],
+)
+def test_what_routes_and_asks_needs_no_agent_framework(module: str, tmp_path: Path) -> None:
+    """The core, the broker, the channels, the gateway and the command line import without it."""
+    code, said = run(f"import {module}", tmp_path)
+    assert code == 0, said
+
+
+def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> None:
+    """A worker on a machine without the framework says so in one line."""
+    (tmp_path / "agents" / "one").mkdir(parents=True)
+    (tmp_path / "agents" / "one" / "agent.py").write_text("")
+    code, said = run(
+        "sys.argv = ['signoff', 'worker']\nfrom signoff.cli.main import main\nmain()", tmp_path
+    )
+    assert code == 1
+    assert "pip install 'signoff[adk]'" in said
+    assert "Traceback" not in said
+
+
+def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
+    """Without code of CX Agent Studio, nothing of its sandbox is needed."""
+    code, said = run(
+        "import signoff.worker.adk.runtime, signoff.worker.adk.guard",
+        tmp_path,
+        without=("pydantic_monty",),
+    )
+    assert code == 0, said
