@@ -391,3 +391,119 @@ def test_diff_of_levels(invoke: Invoke, settings_file: Path, redis_url: str, pre
         ("levels[1]", None)
     ]
     assert made["differences"][0]["new"]["ask"] == ["cleo"]
+
+
+EFFECTS = """\
+[[policies]]
+name = "never"
+when = "tool == 'wipe'"
+effect = "deny"
+reason = "Nothing is wiped here."
+[[policies]]
+name = "by night"
+when = "tool == 'scan' && now.hour < 6"
+time_zone = "Europe/Berlin"
+effect = "allow"
+at_most = "5/h"
+ask = ["mara"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "at", "said"),
+    [
+        ("wipe", "2026-11-20 12:00", "end: it is denied at once, and the agent reads the reason"),
+        ("wipe", "2026-11-20 12:00", "Nothing is wiped here."),
+        (
+            "scan",
+            "2026-11-20 05:59",
+            "end: it is allowed at once; above 5/h Mara Lind would be asked",
+        ),
+        ("scan", "2026-11-20 06:00", "now.hour is 6"),
+    ],
+)
+def test_explain_what_is_allowed_or_denied(
+    invoke: Invoke, settings_file: Path, tool: str, at: str, said: str
+) -> None:
+    """Nobody is asked, and the clock is that of the policy."""
+    settings_file.write_text(settings_file.read_text() + EFFECTS)
+    done = invoke("policy", "explain", "--tool", tool, "--user", "riley", *ZONE, "--at", at)
+    assert done.exit_code == 0, done.output
+    assert said in " ".join(done.stdout.split())
+
+
+def test_the_clock_of_a_policy_needs_a_zone(invoke: Invoke, settings_file: Path) -> None:
+    """`config check` warns where the hours would be those of UTC, and names a day that is none."""
+    rule = EFFECTS.replace('time_zone = "Europe/Berlin"\n', "")
+    settings_file.write_text(settings_file.read_text() + rule)
+    assert "counted in UTC" in invoke("config", "check").output
+    wrong = EFFECTS.replace("now.hour < 6", "now.weekday == 'Sunday'")
+    settings_file.write_text(settings_file.read_text() + wrong)
+    assert "which is no day" in invoke("config", "check").output
+
+
+LIMITS = """\
+[[people]]
+id = "nora"
+email = "nora@example.com"
+manager = "dana"
+[[people]]
+id = "dana"
+name = "Dana Ito"
+email = "dana@example.com"
+manager = "mara"
+limits = { expenses = 500 }
+[[queues]]
+name = "heads"
+members = ["mara"]
+limits = { expenses = 5000 }
+[[policies]]
+name = "trips"
+when = "tool == 'trip'"
+ask = ["requester.manager"]
+until = "limit.expenses >= args.amount"
+[[policies]]
+name = "contracts"
+when = "tool == 'sign'"
+[[policies.levels]]
+stage = "legal"
+ask = ["mara"]
+[[policies.levels]]
+stage = "gone"
+ask = ["requester.manager"]
+"""
+
+
+def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path) -> None:
+    """One row for each amount; above all limits it is the default's."""
+    settings_file.write_text(settings_file.read_text() + LIMITS)
+    call = ("policy", "explain", "--tool", "trip", "--user", "nora")
+    vary = ("--vary", "amount=400,4000,40000")
+    done = invoke(*call, *vary)
+    assert done.exit_code == 0, done.output
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()][1:]
+    assert rows == [
+        "400 trips Dana Ito approve",
+        "4000 trips Dana Ito, then Mara Lind approve",
+        "40000 default Cleo Park approve",
+    ]
+    found = json.loads(invoke(*call, *vary, "--json").stdout)
+    assert [one["policy"] for one in found] == ["trips", "trips", "default"]
+    assert invoke(*call, "--vary", "amount").exit_code == 2
+    settings_file.write_text(settings_file.read_text().replace("limit.exp", "limit.exb"))
+    assert "nobody has a limit called 'exbenses'" in invoke("config", "check").output
+
+
+def test_explain_walks_all_stages_and_a_stage_without_people_asks_the_default(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """As the router does: what is explained is not a rejection where it gets an approval."""
+    settings_file.write_text(settings_file.read_text() + LIMITS)
+    call = ("policy", "explain", "--tool", "sign", "--user", "riley")
+    done = invoke(*call, "--approve", "--json")
+    assert done.exit_code == 0, done.output
+    made = json.loads(done.stdout)
+    whats = [one["what"] for one in made["steps"]]
+    assert (made["end"], whats[-1]) == ("approve", "approved")
+    assert any("nobody of the next stage" in one.get("why", "") for one in made["steps"])
+    assert "if everybody approves" in invoke(*call, "--approve").stdout

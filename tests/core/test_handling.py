@@ -26,7 +26,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.policy import OnTimeout
+from signoff.core.policies.policy import Clock, OnTimeout
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 EVERYBODY = (MARA, CLEO, RILEY, DAN)
@@ -271,3 +271,77 @@ def test_no_sequence_of_moves_decides_or_lets_anybody_decide_who_might_not(
     assert now < approval.deadline or on_timeout is OnTimeout.STAY
     claim = approval.claim_at(now)
     assert claim is None or claim.by == decider.id
+
+
+def test_no_renewal_passes_the_end_of_a_claim() -> None:
+    """A day after the first claim it is anybody's, who renews it or not."""
+    open_still = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=9))
+    approval, _ = collaboration.claim(open_still, MARA, DIRECTORY, now=NOON, length=20 * HOUR)
+    approval, _ = collaboration.claim(
+        approval, MARA, DIRECTORY, now=NOON + 19 * HOUR, length=20 * HOUR
+    )
+    assert approval.claimed is not None
+    assert approval.claimed.until == NOON + 24 * HOUR
+    approval, _ = collaboration.claim(
+        approval, MARA, DIRECTORY, now=NOON + 23 * HOUR, length=20 * HOUR
+    )
+    with pytest.raises(Claimed):
+        approve(approval, CLEO, NOON + 24 * HOUR - timedelta.resolution)
+    assert approve(approval, CLEO, NOON + 24 * HOUR).state is State.APPROVED
+
+
+@given(st.lists(st.integers(0, 30), max_size=12), st.integers(1, 40))
+def test_nobody_keeps_a_decision_for_more_than_a_day(pauses: list[int], length: int) -> None:
+    """However often and for however long somebody claims it, as long as they hold it."""
+    approval = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=90))
+    now, first = NOON, NOON
+    approval, _ = collaboration.claim(approval, MARA, DIRECTORY, now=now, length=length * HOUR)
+    for pause in pauses:
+        now += pause * HOUR
+        if approval.claim_at(now) is None:
+            first = now
+        approval, _ = collaboration.claim(approval, MARA, DIRECTORY, now=now, length=length * HOUR)
+        assert approval.claimed is not None
+        assert now < approval.claimed.until <= first + 24 * HOUR
+
+
+def paused() -> Approval:
+    """Return an approval whose policy lets questions stop the clock: four hours, from noon."""
+    approval = asked_approval()
+    assert approval.terms is not None
+    terms = approval.terms.model_copy(update={"clock": Clock.PAUSE})
+    reminders = (NOON + HOUR, NOON + 3 * HOUR)
+    return approval.model_copy(update={"terms": terms, "reminders": reminders, "reminded": 1})
+
+
+def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
+    """Until the answer; the reminder that is to come moves too, the one that came does not."""
+    asked, _ = collaboration.ask_back(paused(), MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
+    assert asked.deadline == NOON + 8 * HOUR
+    again, _ = collaboration.ask_back(asked, CLEO, DIRECTORY, text="And when?", now=NOON + 3 * HOUR)
+    assert again.deadline == NOON + 8 * HOUR
+    answered, _ = collaboration.answer_back(
+        again, RILEY, DIRECTORY, text="That.", now=NOON + 5 * HOUR
+    )
+    assert answered.deadline == NOON + 7 * HOUR
+    assert answered.reminders == (NOON + HOUR, NOON + 6 * HOUR)
+    plain, _ = collaboration.ask_back(asked_approval(), MARA, DIRECTORY, text="Which?", now=NOON)
+    assert plain.deadline == asked_approval().deadline
+
+
+@given(st.integers(0, 239), st.integers(0, 2000))
+def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> None:
+    """The time to decide is the same; who never answers wins the level's own time at most."""
+    minute = timedelta(minutes=1)
+    asked, _ = collaboration.ask_back(
+        paused(), MARA, DIRECTORY, text="Which?", now=NOON + at * minute
+    )
+    now = NOON + (at + waited) * minute
+    assert asked.deadline == NOON + 8 * HOUR
+    if asked.is_late(now):
+        with pytest.raises(TooLate):
+            collaboration.answer_back(asked, RILEY, DIRECTORY, text="That.", now=now)
+        return
+    after, _ = collaboration.answer_back(asked, RILEY, DIRECTORY, text="That.", now=now)
+    assert after.deadline == NOON + 4 * HOUR + min(waited * minute, 4 * HOUR)
+    assert (after.paused, after.open_question) == (None, None)

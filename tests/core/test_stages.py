@@ -105,10 +105,10 @@ def test_who_has_approved_at_a_stage_has_no_say_at_the_next() -> None:
             says(board, ADA, yes=yes)
 
 
-def test_who_is_of_two_stages_is_asked_at_both_and_counts_once_at_each() -> None:
-    """Ada's yes as the manager is none of the two that the board has to give."""
+def test_who_is_asked_twice_counts_once_at_each_stage() -> None:
+    """Where the policy asks twice, Ada's yes as the manager is none of the two of the board."""
     board = level("ada", "cy", stage="board", quorum=2)
-    approval = says(asked(MANAGER, board), ADA)
+    approval = says(asked(MANAGER, board, ask_twice=True), ADA)
     assert (approval.ballot.yes, approval.ballot.awaited) == ((), ("ada", "cy"))
     approval = says(approval, ADA)
     assert approval.state is State.PENDING

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
 
 OURS: Final = frozenset(
-    {"email", "slack", "inbox", "cli", "api", "deadline", "withdrawn", "superseded"}
+    {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
 """What stands for a channel in the audit already; the word of the inbox page is worth more."""
 

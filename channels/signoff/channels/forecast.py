@@ -69,6 +69,7 @@ def timeline_of(
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
     answers: Sequence[Said] = (),
+    approving: bool = False,
 ) -> Timeline:
     """Return what happens to a call if nobody answers, by `timeline.foresee`.
 
@@ -80,6 +81,7 @@ def timeline_of(
         turns: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
         answers: What people say.
+        approving: Whether everybody who is asked approves at once.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -100,4 +102,5 @@ def timeline_of(
         turns=turns,
         grants=grants,
         answers=answers,
+        approving=approving,
     )

@@ -48,7 +48,7 @@ from signoff.channels.pipeline.port import (
     Rewriting,
 )
 from signoff.channels.pipeline.route import route_again
-from signoff.channels.pipeline.targets import address_of
+from signoff.channels.pipeline.targets import EMAIL, address_of
 from signoff.channels.words import levels, phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
@@ -363,11 +363,16 @@ def refuse(
 ) -> None:
     """Add to a change that a card can never reach a person.
 
-    When that leaves nobody who may see the question, the default is asked.
+    Whoever got no other card is asked by mail. When those who can still answer are too few, the
+    next level is asked, or the default.
     """
     after, events = deliveries.undelivered(approval, person, channel, reason, now=now)
     change.put(after, was=approval).note(events)
-    if after.state is State.PENDING and not deliveries.is_reachable(after):
+    if after.state is not State.PENDING:
+        return
+    mailed = any((one.person, one.channel) == (person, EMAIL) for one in after.asked)
+    by_mail = person in deliveries.unreached(after) and not mailed
+    if by_mail or not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
         route_again(change, after)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import structlog
 
 from signoff.broker import stages
+from signoff.broker.allowances import Allowances
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
@@ -31,18 +33,20 @@ from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.moves import Actor, RefuseBySettings, TakeEdit
+from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
-from signoff.core.policies.policy import Edits, Fallback, Policy, Terms
+from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
 from signoff.core.routing.escalation import is_due, move_on
 from signoff.core.routing.selection import (
+    UNMANNED,
     Choice,
     again,
     choose,
+    instead,
     owners_of,
 )
 
@@ -75,6 +79,8 @@ class Router:
         self._ledger = ledger
         self._decisions = Decisions(ledger, directory)
         self._grants = Grants(ledger)
+        self._allowances = Allowances(ledger)
+        self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
@@ -102,32 +108,25 @@ class Router:
         try:
             match work_of(item):
                 case RouteApproval(approval=approval_id):
-                    return await self._is_refused(item, approval_id) or await self._taken_by_grant(
+                    return await self._decided_by_policy(
                         item, approval_id
-                    )
+                    ) or await self._taken_by_grant(item, approval_id)
                 case ApproveEdit(approval=approval_id):
                     return await self._taken_by_edit(item, approval_id)
         except RecordUnreadable as error:
             log.warning("route.unreadable", item=item.id, error=str(error))
         return False
 
-    async def _is_refused(self, item: Item, approval_id: str) -> bool:
-        """Reject a call that the settings refuse, whoever could be asked about it."""
-        if self._decisions.directory.strangers:
+    async def _decided_by_policy(self, item: Item, approval_id: str) -> bool:
+        """Allow or reject a call about which the settings ask nobody; if not, people are asked."""
+        if self._decisions.directory.strangers and not self._may_decide:
             return False
         try:
-            approval = await self._ledger.approval(approval_id)
-            why = self._decisions.directory.why_refused(approval.origin.user)
-            if not why or approval.state is not State.PENDING or approval.terms is not None:
-                return False
-            move, actor = RefuseBySettings(reason=why), Actor(None)
-            extras = Extras(also=Change().ack(item))
-            (await self._decisions.take(approval.id, move, actor, extras)).approval_or_raise()
-        except (ApprovalError, LeaseLost) as error:
-            log.info("approval.not_refused", item=item.id, why=str(error))
+            done = await self._allowances.decide(approval_id, self._choose, also=Change().ack(item))
+        except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
+            log.info("approval.not_decided_by_policy", item=item.id, why=str(error))
             return isinstance(error, LeaseLost)
-        log.warning("approval.refused", approval=approval.id, why=why)
-        return True
+        return done is not None
 
     async def _taken_by_edit(self, item: Item, approval_id: str) -> bool:
         """Approve a call that its approver has written, where the policy lets that do."""
@@ -174,7 +173,7 @@ class Router:
 
     def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         """Return how a call would be asked about now, and the ids of those asked first."""
-        choice = self._choose(approval, now)
+        choice = self._asks(approval, now)
         seats = choice.start.seats if choice.start is not None else ()
         if choice.start and choice.terms.asking(choice.start.level).order is Order.SEQUENCE:
             seats = seats[:1]
@@ -204,25 +203,38 @@ class Router:
             case Remind(nth=nth):
                 return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
-                # Somebody who was asked meanwhile, by an earlier doing of this, is reachable.
-                reachable = deliveries.is_reachable(approval)
-                return change if reachable else self._ask_others(item, approval, now)
+                return self._reach(item, approval, now)
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
                 return self._ask_default(item, approval, why, now)
             case StaffStage() if approval.passed:
-                why = "nobody of the next stage can be asked"
-                return self._ask_default(item, approval, why, now)
+                return self._ask_default(item, approval, UNMANNED, now)
         return change
 
     def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Ask about what was opened, once."""
         if approval.terms is not None:
             return Change().ack(item)
-        choice, barred = self._choose(approval, now), owners_of(self._owned, approval.facts)
+        choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
         return self._ask(item, approval, choice, choice.notes, now, barred=barred)
 
-    def _choose(self, approval: Approval, now: datetime, *, default: bool = False) -> Choice:
+    def _asks(self, approval: Approval, now: datetime) -> Choice:
+        """Choose whom to ask about a call that could not be allowed at once."""
+        choice = self._choose(approval, now)
+        if choice.allowed is None:
+            return choice
+        over = f"it has allowed as many calls as it may, {choice.allowed}"
+        why = {choice.terms.policy: approval.why_not_allowed or over}
+        return self._choose(approval, now, not_allowed=why)
+
+    def _choose(
+        self,
+        approval: Approval,
+        now: datetime,
+        *,
+        default: bool = False,
+        not_allowed: Mapping[str, str] = MappingProxyType({}),
+    ) -> Choice:
         """Choose whom to ask, by the policies or by the default alone."""
         return choose(
             () if default else self._policies,
@@ -233,6 +245,7 @@ class Router:
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
             turns=self._decisions.roster.turns.known,
             second_step=approval.in_two_steps,
+            not_allowed=not_allowed,
         )
 
     def cards(self, change: Change, approval: Approval) -> tuple[Approval, tuple[Event, ...]]:
@@ -270,14 +283,26 @@ class Router:
         ]
         return ways(people, ballot.rules, self._channels)
 
+    def _reach(self, item: Item, approval: Approval, now: datetime) -> Change:
+        """Ask those by mail whom another channel has refused, or others where too few are left."""
+        if not deliveries.is_reachable(approval):
+            return self._ask_others(item, approval, now)
+        change = Change().ack(item)
+        if mails := self._not_mailed(approval, deliveries.unreached(approval)):
+            after, events = approval.asked_too(mails, now=now)
+            send_cards(change.put(after, was=approval).note(events), after, only=mails, now=now)
+            return change
+        # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+        return change if deliveries.can_be_met(approval) else self._ask_others(item, approval, now)
+
     def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask by mail, at the next level, or the default: nobody can be reached as it stands."""
-        terms = approval.terms
-        if terms is not None and (mails := self._not_mailed(approval)):
+        """Ask by mail, at the next level, or the default: too few can be reached as it stands."""
+        terms, none = approval.terms, not deliveries.is_reachable(approval)
+        if none and terms is not None and (mails := self._not_mailed(approval)):
             start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
-        why = "nobody who was asked can be reached"
+        why = "nobody who was asked can be reached" if none else self._too_few(approval)
         moved = move_on(
             approval,
             self._decisions.directory,
@@ -288,20 +313,26 @@ class Router:
         )
         if moved is not None:
             after, events = moved
+            if not none:
+                log.error("approval.too_few", approval=approval.id, why=why)
+                alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+                events = (alarm, *events)
             change = Change().put(after, was=approval).note(events).ack(item)
             return follow(change, approval, after, turns=self._decisions.roster.turns)
         choice = self._choose(approval, now, default=True)
         before = approval.approvers
         if choice.start is None or not {one.id for one in choice.people} - before:
-            why = "nobody who can be asked can be reached; the deadline will end it"
+            why = "nobody who can be asked can be reached" if none else why
+            why = f"{why}; the deadline will end it"
             log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
         # Without policies the first note only says that none of them matches.
-        notes = ("nobody who was asked can be reached; the default is asked", *choice.notes[1:])
+        notes = (f"{why}; the default is asked", *choice.notes[1:])
         fresh = choice.start.without(before).in_round(approval.round + 1)
         people = tuple(one for one in choice.people if one.id not in before)
-        choice = choice.model_copy(update={"people": people, "start": fresh})
+        update = {"people": people, "start": fresh, "stranded": choice.stranded or not none}
+        choice = choice.model_copy(update=update)
         return self._ask(item, approval, choice, notes, now)
 
     def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
@@ -311,14 +342,20 @@ class Router:
         """
         if approval.terms is None:
             return Change().ack(item)
-        choice = self._choose(approval, now, default=True)
+        choice = instead(
+            approval,
+            self._fallback,
+            self._decisions.directory,
+            now=now,
+            why=why,
+            barred=owners_of(self._owned, approval.facts),
+            turns=self._decisions.roster.turns.known,
+        )
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
-        start = choice.start.in_round(approval.round + 1)
-        choice = choice.model_copy(update={"start": start, "stranded": True})
-        return self._ask(item, approval, choice, (f"{why}; the default is asked",), now)
+        return self._ask(item, approval, choice, choice.notes, now)
 
     def _ask(
         self,
@@ -346,13 +383,24 @@ class Router:
             stranded=choice.stranded,
         )
 
-    def _not_mailed(self, approval: Approval) -> tuple[Asked, ...]:
+    def _too_few(self, approval: Approval) -> str:
+        """Say that those who can still answer cannot approve it."""
+        people = [self._decisions.directory.get(one) for one in deliveries.unreached(approval)]
+        names = ", ".join(one.shown for one in people if one is not None)
+        return (
+            f"too few can still answer: {approval.ballot.need} have to, and no card reaches {names}"
+        )
+
+    def _not_mailed(
+        self, approval: Approval, only: Collection[str] | None = None
+    ) -> tuple[Asked, ...]:
         """Return the mails that can still be sent to those whom no other channel has reached."""
         here = [one for one in approval.asked if one.turn == approval.turn]
         if here and all(one.channel == EMAIL for one in here):
             return ()
         # In the order of the policy; those who may not decide are never among them.
-        people = (self._decisions.directory.get(one) for one in approval.ballot.awaited)
+        awaited = approval.ballot.awaited if only is None else only
+        people = (self._decisions.directory.get(one) for one in awaited)
         requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_ways(here, able)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from signoff.core.directory.people import Directory
     from signoff.core.directory.queues import Turns
     from signoff.core.grants.grant import Grant
+    from signoff.core.simulation.timeline import Timeline
 
     _Present = tuple[Directory, Turns, list[Grant]]
 
@@ -55,14 +56,28 @@ def explain(
             "--live", help="Use the current absences, queue turns and grants; needs Redis."
         ),
     ] = False,
+    approve: Annotated[
+        bool,
+        typer.Option("--approve", help="What follows if everybody who is asked approves."),
+    ] = False,
+    vary: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY=VALUE,VALUE", help="One row for each value: who has to approve it."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Print who would be asked about a call, on which channel, and what follows.
 
-    It assumes that nobody answers. No approval is opened.
+    It is what happens if nobody answers, or everybody approves. No approval is opened.
     """
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
-    from signoff.cli.commands.timelines import print_timeline  # noqa: PLC0415
+    from signoff.cli.commands.timelines import (  # noqa: PLC0415
+        print_approvers,
+        print_timeline,
+        who_approves,
+    )
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.core.routing.selection import NO_TURNS  # noqa: PLC0415
 
@@ -74,14 +89,32 @@ def explain(
     start = _moment(at, place)
     nothing: _Present = (settings.everybody, NO_TURNS, [])
     directory, turns, grants = with_decisions(ctx, _present) if live else nothing
-    timeline = timeline_of(
-        settings, facts, start=start, directory=directory, turns=turns, grants=grants
-    )
+
+    def made(call: dict[str, JsonValue]) -> Timeline:
+        return timeline_of(
+            settings,
+            call,
+            start=start,
+            directory=directory,
+            turns=turns,
+            grants=grants,
+            approving=approve or bool(vary),
+        )
+
+    if vary:
+        key, values = _varied(vary)
+        rows = [(one, made(facts | {"args": given | {key: one}})) for one in values]
+        if as_json:
+            write_json([{key: one, **who_approves(line, directory)} for one, line in rows])
+        else:
+            print_approvers(key, rows, directory)
+        return
+    timeline = made(facts)
     if as_json:
         rungs = [one.model_dump(mode="json") for one in timeline.rungs]
         write_json(timeline.model_dump(mode="json") | {"levels": rungs})
     else:
-        print_timeline(timeline, directory, place)
+        print_timeline(timeline, directory, place, approving=approve)
 
 
 @app.command("test")
@@ -182,6 +215,23 @@ def _other(file: Path) -> Settings:
     return settings
 
 
+def _varied(text: str) -> tuple[str, list[JsonValue]]:
+    """Read the values that an argument shall have one after the other."""
+    key, equals, values = text.partition("=")
+    if not equals or not key.strip() or not values.strip():
+        raise typer.BadParameter(f"it takes KEY=VALUE,VALUE, not {text!r}", param_hint="--vary")
+    return key.strip(), [_read(one.strip()) for one in values.split(",")]
+
+
+def _read(text: str) -> JsonValue:
+    """Read JSON where it is JSON, text where it is not."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
 def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
     """Read arguments: JSON where it is JSON, text where it is not."""
     found: dict[str, JsonValue] = {}
@@ -201,10 +251,7 @@ def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
         if key.strip() in named:
             raise typer.BadParameter(f"{key.strip()} is given twice", param_hint="--arg")
         named.add(key.strip())
-        try:
-            found[key.strip()] = json.loads(text)
-        except ValueError:
-            found[key.strip()] = text
+        found[key.strip()] = _read(text)
     return found
 
 

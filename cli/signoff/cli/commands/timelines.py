@@ -19,6 +19,7 @@ from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
 from signoff.core.policies.matching import Verdict
+from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
@@ -33,7 +34,37 @@ _ENDS: Final = {
 }
 
 
-def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> None:
+def who_approves(timeline: Timeline, directory: Directory) -> dict[str, Any]:
+    """Return which policy rules, and who is asked one after the other until it ends."""
+    asked = [[_name(directory, person) for person in rung.people] for rung in timeline.rungs]
+    needs = [rung.need for rung in timeline.rungs]
+    return {
+        "policy": timeline.terms.policy,
+        "asked": asked,
+        "need": needs,
+        "end": timeline.end.value,
+    }
+
+
+def print_approvers(
+    key: str, rows: Sequence[tuple[JsonValue, Timeline]], directory: Directory
+) -> None:
+    """Print who has to approve a call, one row for each value of an argument."""
+    shown = table(key, "policy", "who has to approve", "end")
+    for value, timeline in rows:
+        found = who_approves(timeline, directory)
+        ways = [
+            f"{need} of {', '.join(people)}" if len(people) > need else " and ".join(people)
+            for people, need in zip(found["asked"], found["need"], strict=True)
+        ]
+        nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
+        add(shown, _value(value), found["policy"], ", then ".join(ways) or nobody, found["end"])
+    console().print(shown)
+
+
+def print_timeline(
+    timeline: Timeline, directory: Directory, zone: tzinfo, *, approving: bool = False
+) -> None:
     """Print which policy rules, and what happens when; times are shown in a zone."""
     out = console()
     facts = timeline.facts
@@ -41,7 +72,8 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
     call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
-    out.print(Text(f"\nif nobody answers ({zone})", style="bold"))
+    answers = "everybody approves" if approving else "nobody answers"
+    out.print(Text(f"\nif {answers} ({zone})", style="bold"))
     steps = table("when", "after", "what", "")
     for step in _together(timeline.steps):
         first, *rest = _lines(step, timeline, directory, zone)
@@ -52,7 +84,14 @@ def print_timeline(timeline: Timeline, directory: Directory, zone: tzinfo) -> No
             add(steps, "", "", "", line)
     out.print(steps)
     words, colour = _ENDS[timeline.end]
-    if timeline.end is End.APPROVE and not timeline.rungs:
+    if timeline.allowed is not None:
+        above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
+        words = f"it is allowed at once; above {timeline.allowed} {above} would be asked"
+    elif timeline.terms.effect is Effect.DENY:
+        words = "it is denied at once, and the agent reads the reason"
+    elif timeline.end is End.APPROVE and approving and timeline.rungs:
+        words = "it is approved"
+    elif timeline.end is End.APPROVE and not timeline.rungs:
         words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
     if len(stages := timeline.terms.stages) > 1:

@@ -65,8 +65,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     asked = [
         reference
         for rule in (*settings.policies, settings.default)
-        for ask in (rule.ask, *(level.ask for level in rule.levels))
-        for reference in ask
+        for reference in rule.references
         if reference.startswith(SLACK_GROUP)
     ]
     if not asked or not settings.slack.enabled:

@@ -20,8 +20,8 @@ from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Level
-from signoff.core.policies.policy import EmailProof, Rules
+from signoff.core.policies.levels import Asking, Group, Level
+from signoff.core.policies.policy import EmailProof, Policy, Rules
 
 Found = tuple[Loc, Fault]
 
@@ -123,7 +123,10 @@ def _policies(settings: Settings) -> Iterator[Found]:
             yield ("policies", index), _error(message, remedy)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _condition(("policies", index, "second_step"), policy.second_step)
+        yield from _clock(("policies", index), policy)
         yield from _asked(settings, ("policies", index, "ask"), policy.ask)
+        yield from _groups(settings, ("policies", index), policy.all_of)
+        yield from _until(settings, ("policies", index), policy)
         yield from _levels(settings, ("policies", index), policy.levels)
         yield from _provable(settings, ("policies", index, "email"), policy.email)
         if catch_all is None and policy.when.strip() in {"", "true"}:
@@ -134,10 +137,17 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
     if not source:
         return
     try:
-        conditions.check(source)
+        conditions.check(source, conditions.POLICY_NAMES)
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
         yield loc, _error(str(error).rstrip("."), remedy)
+
+
+def _clock(loc: Loc, policy: Policy) -> Iterator[Found]:
+    sources = (policy.when, policy.ceiling, policy.second_step)
+    if any(map(conditions.reads_clock, sources)) and "time_zone" not in policy.model_fields_set:
+        message = "it reads `now`, which is counted in UTC"
+        yield loc, _warning(message, 'Add time_zone = "Europe/Berlin", or another one.')
 
 
 def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
@@ -151,6 +161,29 @@ def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found
 def _levels(settings: Settings, loc: Loc, levels: Iterable[Level]) -> Iterator[Found]:
     for index, level in enumerate(levels):
         yield from _asked(settings, (*loc, "levels", index, "ask"), level.ask)
+        yield from _groups(settings, (*loc, "levels", index), level.all_of)
+        yield from _until(settings, (*loc, "levels", index), level)
+
+
+def _groups(settings: Settings, loc: Loc, groups: Iterable[Group]) -> Iterator[Found]:
+    for index, group in enumerate(groups):
+        yield from _asked(settings, (*loc, "all_of", index, "ask"), group.ask)
+
+
+def _until(settings: Settings, loc: Loc, asking: Asking) -> Iterator[Found]:
+    if not asking.until:
+        return
+    try:
+        conditions.check(asking.until, conditions.LIMIT_NAMES)
+    except ConditionError as error:
+        remedy = "For instance: limit.expenses >= args.amount."
+        yield (*loc, "until"), _error(str(error).rstrip("."), remedy)
+    limits = [one.limits for one in settings.people] + [one.limits for one in settings.queues]
+    known = {name for one in limits for name in one}
+    for name in conditions.limits_in(asking.until):
+        if name not in known:
+            remedy = suggest(name, known) or f"Add limits = {{ {name} = 5000 }} to [[people]]."
+            yield (*loc, "until"), _error(f"nobody has a limit called {name!r}", remedy)
 
 
 def _person(settings: Settings, loc: Loc, person: str) -> Iterator[Found]:
@@ -162,10 +195,12 @@ def _person(settings: Settings, loc: Loc, person: str) -> Iterator[Found]:
 
 def _default(settings: Settings) -> Iterator[Found]:
     yield from _asked(settings, ("default", "ask"), settings.default.ask)
+    yield from _groups(settings, ("default",), settings.default.all_of)
+    yield from _until(settings, ("default",), settings.default)
     yield from _levels(settings, ("default",), settings.default.levels)
     yield from _condition(("default", "second_step"), settings.default.second_step)
     yield from _provable(settings, ("default", "email"), settings.default.email)
-    if settings.default.ask or settings.default.levels:
+    if settings.default.references:
         return
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"
     remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'

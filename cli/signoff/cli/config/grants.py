@@ -43,13 +43,19 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
         if rule.second_step.strip() == "true":
             message = "what takes two steps is never decided by a grant"
             yield here, _warning(message, "Take one of the two out.")
-        if any(asking.quorum != 1 for asking in _askings(rule)):
+        if any(asking.quorum != 1 or asking.until for asking in _askings(rule)) or _has_groups(
+            rule
+        ):
             message = "where it takes more than one yes, a grant decides nothing"
             yield here, _warning(message, "Take it out, or let one yes do at each level.")
 
 
 def _first_asked(rule: Routing) -> tuple[str, ...]:
-    return rule.levels[0].ask if rule.levels else rule.ask
+    return rule.levels[0].references if rule.levels else rule.references
+
+
+def _has_groups(rule: Routing) -> bool:
+    return bool(rule.all_of) or any(level.all_of for level in rule.levels)
 
 
 def _askings(rule: Routing) -> Iterator[Asking]:

@@ -11,13 +11,9 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
 from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Asking, Earlier, Level, Order
+from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum
 from signoff.core.policies.policy import OnTimeout, Routing
-from signoff.core.routing.resolve import (
-    SCHEDULE,
-    SLACK_GROUP,
-    is_managers,
-)
+from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
 
 Found = tuple[Loc, Fault]
 
@@ -30,11 +26,14 @@ def check(settings: Settings) -> Iterator[Found]:
     ]
     for loc, rule in rules:
         yield from _end(loc, rule)
-        if rule.ask:
-            yield from _level(settings, loc, rule, rule.ask)
+        if rule.ask or rule.all_of:
+            yield from _level(settings, loc, rule, rule.ask, rule.all_of)
+            yield from _asked_before(loc, rule.references)
         for index, level in enumerate(rule.levels):
             here: Loc = (*loc, "levels", index)
-            yield from _level(settings, here, level.over(rule), level.ask)
+            yield from _level(settings, here, level.over(rule), level.ask, level.all_of)
+            if index == 0:
+                yield from _asked_before(here, level.references)
             yield from _channels(settings, here, level)
             if level.earlier is Earlier.STAY and index == 0:
                 message = "there is no earlier level whose people could stay"
@@ -61,19 +60,40 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         yield (*loc, "on_timeout"), _warning(message, "Such a call is rejected at the end.")
     if rule.ceiling:
         try:
-            conditions.check(rule.ceiling)
+            conditions.check(rule.ceiling, conditions.POLICY_NAMES)
         except ConditionError as error:
             remedy = "For instance: args.amount <= 200."
             yield (*loc, "ceiling"), _error(str(error).rstrip("."), remedy)
 
 
-def _level(settings: Settings, loc: Loc, rules: Asking, ask: tuple[str, ...]) -> Iterator[Found]:
-    most, people = _most(settings, ask), _people(settings, ask)
-    quorum = rules.quorum
+def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:
+    for one in references:
+        if one.startswith(ASKED):
+            message = f"{one} is the manager of those who were asked before, and this is the first"
+            yield (*loc, "ask"), _error(message, "Ask requester.manager, or move it to a level.")
+
+
+def _quorum(settings: Settings, loc: Loc, quorum: Quorum, ask: tuple[str, ...]) -> Iterator[Found]:
+    most = _most(settings, ask)
     if isinstance(quorum, int) and most is not None and quorum > most:
         message = f"it takes {quorum} yeses, and {most} can be asked at the most"
         remedy = "Ask more people, or lower the quorum: as it is, nothing is ever approved here."
         yield (*loc, "quorum"), _error(message, remedy)
+
+
+def _level(
+    settings: Settings,
+    loc: Loc,
+    rules: Asking,
+    ask: tuple[str, ...],
+    groups: tuple[Group, ...],
+) -> Iterator[Found]:
+    for index, group in enumerate(groups):
+        yield from _quorum(settings, (*loc, "all_of", index), group.quorum, group.ask)
+    if ask:
+        yield from _quorum(settings, loc, rules.quorum, ask)
+    quorum = rules.quorum
+    people = _people(settings, (*ask, *(one for group in groups for one in group.ask)))
     if rules.order is Order.SEQUENCE and quorum == 1 and rules.veto:
         message = "with a quorum of 1 whoever is asked first decides, and nobody else is ever asked"
         yield (*loc, "order"), _warning(message, 'Set quorum = "all", or order = "any".')
@@ -113,7 +133,8 @@ def _most(settings: Settings, ask: Iterable[str]) -> int | None:
     queues = {queue.name: queue for queue in settings.queues}
     for one in ask:
         queue = queues.get(one.removeprefix(QUEUE)) if one.startswith(QUEUE) else None
-        if one.startswith((SCHEDULE, SLACK_GROUP)) or (one.startswith(QUEUE) and queue is None):
+        unknown = one.startswith(QUEUE) and queue is None
+        if unknown or one.startswith((SCHEDULE, SLACK_GROUP, ASKED)):
             return None
         if queue is not None and queue.pick is Pick.EVERYONE:
             people |= {*queue.members}

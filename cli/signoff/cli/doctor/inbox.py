@@ -22,8 +22,8 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     """Look for people who may have to take a second step and cannot."""
     if not settings.inbox.url:
         return []
-    rules = [(one.second_step, one.ask) for one in settings.policies]
-    rules.append((settings.default.second_step, settings.default.ask))
+    rules = [(one.second_step, one.references) for one in settings.policies]
+    rules.append((settings.default.second_step, settings.default.references))
     needed = dict.fromkeys(person for rule, ask in rules if rule for person in ask)
     # The default is asked where a policy leaves nobody, under the second step of that policy.
     needed |= dict.fromkeys(settings.default.ask) if needed else {}

@@ -136,6 +136,7 @@ class Approval(Value):
         claimed: Who has reserved the decision; `claim_at` says whether the claim still holds.
         comments: Remarks, questions to the requester and their answers, the oldest first.
         extensions: What was added to the deadlines.
+        paused: Since when a question to the requester stops the clock of this level (UTC).
         handovers: Seats that went from one person to another, the oldest first.
         reminded_at: When somebody last had the approvers reminded by hand (UTC).
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
@@ -172,6 +173,7 @@ class Approval(Value):
     claimed: Claim | None = None
     comments: tuple[Comment, ...] = ()
     extensions: tuple[Extension, ...] = ()
+    paused: datetime | None = None
     handovers: tuple[Handover, ...] = ()
     reminded_at: datetime | None = None
     version: int = 0
@@ -321,14 +323,34 @@ class Approval(Value):
         """Whether its stage has approved it, and the next one is to be asked."""
         if self.state is not State.PENDING or self.terms is None:
             return False
-        return self.ballot.reached and any(self.terms.behind(self.level, self.round))
+        return self.ballot.reached and (not self._covered or bool(self.behind))
+
+    @property
+    def behind(self) -> tuple[tuple[int, int], ...]:
+        """The levels of which one is asked when its stage has approved."""
+        if self.terms is None:
+            return ()
+        return tuple(self.terms.behind(self.level, self.round, covered=self._covered))
+
+    @property
+    def _covered(self) -> bool:
+        """Whether the limit of somebody who has approved at this level covers the call."""
+        if self.terms is None or self.terms.chain_of(self.level) is None:
+            return True
+        yes = self.ballot.yes
+        return any(one.covers for one in self._seats if one.person in yes)
+
+    @property
+    def asked_here(self) -> tuple[str, ...]:
+        """The ids of the people whose seats those of the present level are."""
+        return tuple(dict.fromkeys(one.stands_for for one in self._seats)) or self.ballot.own
 
     @property
     def still_needed(self) -> int:
         """The least number of approvals from here on, as far as the terms say."""
         if self.terms is None:
             return 1
-        behind = self.terms.behind(self.level, self.round) if self.passed else ()
+        behind = self.behind if self.passed else ()
         return self.terms.fewest_from(next(iter(behind), (self.level, 0))[0])
 
     @property
@@ -548,10 +570,11 @@ class Approval(Value):
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
             terms = terms.model_copy(update={"at_least": at_least})
-        more: dict[str, JsonValue] = {"policy": terms.policy, "people": [one.key for one in asked]}
+        begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
+        here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
+        more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
         if terms.second_step:
             more["second_step"] = True
-        begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         if called := terms.called(begun.level):
             more["level"] = called
         approval = self._begin(begun, seats if start else (), now=now).model_copy(
@@ -606,6 +629,8 @@ class Approval(Value):
     def pass_on(self, start: Start, *, now: datetime, notes: Sequence[str] = ()) -> Moved:
         """Go on to the next stage, because this one has approved; see `escalation.pass_on`.
 
+        Approvals of earlier stages count there as well, unless the policy asks people twice.
+
         Raises:
             IllegalMove: Its stage has not approved it, or is the last.
         """
@@ -615,7 +640,32 @@ class Approval(Value):
         event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
         # Nobody of a stage that is over may answer at the next, unless they are asked there.
         seats = [one for one in self.seats if one.level != STAYS]
-        return self._begin(start, seats, now=now), (event,)
+        begun, counted = self._begin(start, seats, now=now).count_earlier(now=now)
+        return begun, (event, *counted)
+
+    def count_earlier(self, *, now: datetime) -> Moved:
+        """Count the approvals of earlier stages that people of this level have given."""
+        if self.terms is None or self.terms.ask_twice:
+            return self, ()
+        said, events, after = {one.by: one for one in self.given}, list[Event](), self
+        for person in self.ballot.own:
+            vote = said.get(person)
+            unsaid = vote is not None and not vote.decision.reason.strip()
+            if vote is None or (unsaid and self.needs_reason(Outcome.APPROVE)):
+                continue
+            place = {"level": self.level, "round": self.round, "stands_for": person}
+            votes = (*after.votes, vote.model_copy(update=place))
+            after = after.model_copy(update={"votes": votes})
+            why = "has approved it at an earlier stage, which counts here as well"
+            yes, of = len(after.ballot.yes), after.ballot.need
+            more: dict[str, JsonValue] = {"verdict": "approve", "yes": yes, "of": of}
+            events.append(self.note(What.VOTED, now=now, by=person, why=why, more=more))
+        if events and after.ballot.reached and not after.passed:
+            *others, last = after.votes
+            decision = last.decision.model_copy(update={"at": now})
+            ended, ends = self._end(Move.APPROVE, decision, votes=tuple(others))
+            return ended, (*events, *ends)
+        return after, tuple(events)
 
     def remind(self, *, now: datetime) -> Moved:
         """Remind the people whose answer is awaited; nothing changes where it is not time.
@@ -773,8 +823,13 @@ class Approval(Value):
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
-    def refuse(self, *, reason: str, now: datetime) -> Moved:
+    def refuse(self, *, reason: str, now: datetime, terms: Terms | None = None) -> Moved:
         """Reject it because the settings do, without asking anybody.
+
+        Args:
+            reason: Why; the model reads it.
+            now: The present.
+            terms: Those of the policy that denies it.
 
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
@@ -782,7 +837,36 @@ class Approval(Value):
         self._must_be_pending("be refused")
         if self.terms is not None:
             raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
-        return self._end(Move.REJECT, Decision(at=now, channel="settings", reason=reason))
+        approval, events = self._end(
+            Move.REJECT, Decision(at=now, channel="settings", reason=reason)
+        )
+        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
+
+    @property
+    def why_not_allowed(self) -> str:
+        """Why no policy can allow it without asking anybody, "" where one can."""
+        if self.kind is Kind.INPUT or missing_fields(self.template, None):
+            return "what has to be filled in is asked about"
+        return "a call that is in doubt is asked about" if self.origin.again else ""
+
+    def allow(self, terms: Terms, *, now: datetime) -> Moved:
+        """Approve it because its policy allows such calls, without asking anybody.
+
+        Args:
+            terms: Those of the policy.
+            now: The present.
+
+        Raises:
+            IllegalMove: It is not pending any more, somebody is asked already, or it cannot be
+                allowed; see `why_not_allowed`.
+        """
+        self._must_be_pending("be allowed")
+        if self.terms is not None or self.why_not_allowed:
+            why = self.why_not_allowed or "it is asked already"
+            raise IllegalMove(f"Approval {self.id} cannot be allowed: {why}.")
+        why = f"the policy {terms.policy} allows it"
+        approval, events = self._end(Move.APPROVE, Decision(at=now, channel="settings", reason=why))
+        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> Moved:
         """Take the request back, because the requester did or because the run ended.
@@ -1027,6 +1111,7 @@ class Approval(Value):
                 "reminders": start.reminders,
                 "reminded": 0,
                 "claimed": None,
+                "paused": None,
             }
         )
 
@@ -1158,6 +1243,12 @@ class Approval(Value):
         if decision.grant:
             more["grant"] = decision.grant
         return more
+
+
+def _by_policy(events: tuple[Event, ...], terms: Terms | None) -> tuple[Event, ...]:
+    """Return events with the policy that has decided."""
+    policy: dict[str, JsonValue] = {} if terms is None else {"policy": terms.policy}
+    return tuple(one.model_copy(update={"more": {**one.more, **policy}}) for one in events)
 
 
 Moved = tuple[Approval, tuple[Event, ...]]

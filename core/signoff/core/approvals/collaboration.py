@@ -28,7 +28,9 @@ from signoff.core.base.model import Value
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
+from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Seat
+from signoff.core.policies.policy import Clock
 
 CLAIM: Final = timedelta(minutes=30)
 """How long a claim holds unless the person or their queue says otherwise."""
@@ -37,6 +39,8 @@ REMIND_EVERY: Final = timedelta(hours=1)
 """The least time between two reminders, the second of which is by hand."""
 
 LONGEST_CLAIM: Final = timedelta(hours=24)
+"""How long one person keeps a decision at most, however often they renew the claim."""
+
 MOST_COMMENTS: Final = 50
 _MOST_HANDOVERS: Final = 20
 
@@ -93,7 +97,7 @@ def claim(
 ) -> Moved:
     """Reserve the decision for one of the approvers; the deadline does not move.
 
-    Claiming again restarts the claim.
+    Claiming again restarts the claim, which ends a day after it was made first.
 
     Args:
         approval: What is claimed.
@@ -113,10 +117,14 @@ def claim(
     length = _usual_claim(approval, person, directory) if length is None else length
     if length <= timedelta():
         raise MoveRefused("A claim needs a length, such as 30m.")
-    until = now + min(length, LONGEST_CLAIM)
+    held = approval.claim_at(now)
+    first = held.first if held is not None else now
+    until = min(now + length, first + LONGEST_CLAIM)
     if approval.deadline is not None and now < approval.deadline:
         until = min(until, approval.deadline)
-    after = approval.model_copy(update={"claimed": Claim(by=person.id, at=now, until=until)})
+    since = None if first == now else first
+    claimed = Claim(by=person.id, at=now, until=until, since=since)
+    after = approval.model_copy(update={"claimed": claimed})
     more: dict[str, JsonValue] = {"until": until.isoformat()}
     return after, (approval.note(What.CLAIMED, now=now, by=person.id, more=more),)
 
@@ -200,7 +208,10 @@ def can_ask_back(approval: Approval, directory: Directory) -> bool:
 def ask_back(
     approval: Approval, person: Person, directory: Directory, *, text: str, now: datetime
 ) -> Moved:
-    """Put a question to the requester: everybody may who may decide. No deadline moves.
+    """Put a question to the requester: everybody may who may decide.
+
+    With ``clock = "pause"`` the deadline and the reminders move by the time until the answer, at
+    most by the length of the level.
 
     Raises:
         DecisionRefused: The person may not decide.
@@ -212,7 +223,7 @@ def ask_back(
             f"The requester {approval.origin.user!r} is not in [[people]], so nobody can be asked. "
             "Ask them yourself, or reject with a reason."
         )
-    return _with_comment(approval, person.id, text, Sort.QUESTION, now=now)
+    return _with_comment(_paused(approval, now), person.id, text, Sort.QUESTION, now=now)
 
 
 def may_answer_back(
@@ -246,7 +257,41 @@ def answer_back(
     """
     may_answer_back(approval, person, directory, now=now)
     sort = Sort.COMMENT if approval.open_question is None else Sort.ANSWER
-    return _with_comment(approval, person.id, text, sort, now=now)
+    return _with_comment(_resumed(approval, now), person.id, text, sort, now=now)
+
+
+def _paused(approval: Approval, now: datetime) -> Approval:
+    """Stop the clock for the requester, where the policy lets a question do so."""
+    terms, most = approval.terms, _given(approval)
+    stops = terms is not None and terms.clock is Clock.PAUSE and approval.paused is None
+    return _later(approval, most).model_copy(update={"paused": now}) if stops else approval
+
+
+def _resumed(approval: Approval, now: datetime) -> Approval:
+    """Let the clock go on: the unused part of the longest pause is taken away again."""
+    if approval.paused is None:
+        return approval
+    most = _given(approval)
+    unused = min(now - approval.paused, most) - most
+    return _later(approval, unused).model_copy(update={"paused": None})
+
+
+def _later(approval: Approval, more: timedelta) -> Approval:
+    """Move the deadline, and the reminders that are still to come."""
+    come = approval.reminders[: approval.reminded]
+    left = approval.reminders[approval.reminded :]
+    update = {
+        "deadline": None if approval.deadline is None else approval.deadline + more,
+        "reminders": (*come, *(one + more for one in left)),
+    }
+    return approval.model_copy(update=update)
+
+
+def _given(approval: Approval) -> timedelta:
+    """Return the length of the present level, by the clock."""
+    ladder = approval.terms.ladder if approval.terms is not None else ()
+    at = approval.level
+    return ladder[at].within.by_the_clock if at < len(ladder) else timedelta()
 
 
 def _with_comment(approval: Approval, by: str, text: str, sort: Sort, *, now: datetime) -> Moved:
@@ -271,11 +316,7 @@ def time_to_add(approval: Approval) -> timedelta:
 
     All extensions of a level together are at most as long as the policy gave it.
     """
-    ladder = approval.terms.ladder if approval.terms is not None else ()
-    here = (approval.level, approval.round)
-    given = (
-        ladder[approval.level].within.by_the_clock if approval.level < len(ladder) else timedelta()
-    )
+    here, given = (approval.level, approval.round), _given(approval)
     added = (one.more for one in approval.extensions if (one.level, one.round) == here)
     return max(given - sum(added, timedelta()), timedelta())
 
@@ -435,7 +476,7 @@ def reassign(
     after = approval.model_copy(
         update={
             "comments": (*approval.comments, said)[-MOST_COMMENTS:],
-            "seats": _seats_after(approval, of.id, to.id),
+            "seats": _seats_after(approval, of.id, to.id, directory),
             "handovers": (*approval.handovers, step),
             "steps": tuple(one for one in approval.steps if one.by != of.id),
             "claimed": None if held and held.by == of.id else held,
@@ -445,14 +486,16 @@ def reassign(
     return after, (approval.note(What.REASSIGNED, now=now, by=who.id, why=why, more=more),)
 
 
-def _seats_after(approval: Approval, of: str, to: str) -> tuple[Seat, ...]:
+def _seats_after(approval: Approval, of: str, to: str, directory: Directory) -> tuple[Seat, ...]:
     here = (approval.level, approval.round)
     # What was routed before there were seats has none until somebody moves.
     seats = approval.seats or tuple(
         Seat(level=approval.level, round=approval.round, person=one) for one in approval.ballot.own
     )
+    until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
+    reach = covers(until, approval.facts, directory.limits(to))
     return tuple(
-        one.model_copy(update={"person": to, "instead_of": ""})
+        one.model_copy(update={"person": to, "instead_of": "", "covers": one.covers and reach})
         if one.person == of and (one.level, one.round) == here
         else one
         for one in seats

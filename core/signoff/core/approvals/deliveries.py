@@ -28,6 +28,29 @@ def is_reachable(approval: Approval) -> bool:
     )
 
 
+def unreached(approval: Approval) -> tuple[str, ...]:
+    """Return the ids of awaited approvers who got no card: every one was refused.
+
+    An out-of-office reply counts as a refusal only where the policy says so.
+    """
+    terms = approval.terms
+    moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
+    place = [one for one in approval.asked if not one.person and one.turn == approval.turn]
+    found = []
+    for person in approval.ballot.awaited:
+        cards = [*(one for one in approval.asked if one.person == person), *place]
+        if cards and all(one.problem or (moves_on and one.away) for one in cards):
+            found.append(person)
+    return tuple(found)
+
+
+def can_be_met(approval: Approval) -> bool:
+    """Say whether the people who can still answer at this level are enough to approve it."""
+    ballot = approval.ballot
+    gone = {*unreached(approval), *ballot.no}
+    return ballot.can_reach(one for one in (*ballot.own, *ballot.stay) if one not in gone)
+
+
 def delivered(
     approval: Approval,
     key: str,

@@ -365,17 +365,3 @@ class TakeEdit(Move):
         return approval.take_edit(
             actor.person, directory, channel=actor.channel, reason=self.reason, now=now
         )
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseBySettings(Move):
-    """Reject a call that the settings refuse, before anybody is asked; see `Approval.refuse`."""
-
-    name: ClassVar[str] = "refuse"
-    automatic: ClassVar[bool] = True
-    reason: str
-
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
-        """Reject it."""
-        del actor, directory
-        return approval.refuse(reason=self.reason, now=now)

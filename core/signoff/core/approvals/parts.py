@@ -180,11 +180,18 @@ class Claim(Value):
         by: The id of the person.
         at: When the claim began (UTC).
         until: When it ends, unless it is released before (UTC).
+        since: When it was claimed first (UTC), if it was renewed since.
     """
 
     by: str
     at: datetime
     until: datetime
+    since: datetime | None = None
+
+    @property
+    def first(self) -> datetime:
+        """When it was claimed first (UTC)."""
+        return self.since or self.at
 
 
 class Sort(StrEnum):

@@ -14,7 +14,7 @@ from signoff.core.base.model import Value
 from signoff.core.base.text import brief
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
-from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Seat
+from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Quorum, Seat
 from signoff.core.policies.policy import Terms
 
 _NOBODY = Asking()
@@ -53,30 +53,21 @@ class Vote(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
-    """The state of the vote at a level. Everybody counts once, with any number of seats.
+class Panel:
+    """A group that has to approve.
 
     Attributes:
-        rules: How the level asks.
-        own: The ids of the people with a seat at this level, in the order of `ask`.
-        stay: The ids of the people of earlier levels who may still answer here.
-        votes: The answers that count here, at most one from each person.
-        at_least: The least number of approvals, whatever the quorum says.
+        people: The ids of those who are in it.
+        quorum: How many of them have to approve.
     """
 
-    rules: Asking
-    own: tuple[str, ...]
-    stay: tuple[str, ...]
-    votes: tuple[Vote, ...]
-    at_least: int = 1
+    people: tuple[str, ...]
+    quorum: Quorum
 
     @property
     def need(self) -> int:
-        """How many approvals the level needs.
-
-        A quorum of two never drops to one when somebody is away.
-        """
-        people, quorum = len(self.own), self.rules.quorum
+        """How many yeses it takes."""
+        people, quorum = len(self.people), self.quorum
         match quorum:
             case "all":
                 wanted = people
@@ -87,7 +78,41 @@ class Ballot:
                 wanted = -(-people * int(quorum.removesuffix("%")) // 100)
             case _:
                 wanted = quorum
-        return max(1, wanted, self.at_least)
+        return max(1, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """The state of the vote at a level. Everybody counts once, with any number of seats.
+
+    Attributes:
+        rules: How the level asks.
+        own: The ids of the people with a seat at this level, in the order of `ask`.
+        stay: The ids of the people of earlier levels who may still answer here.
+        votes: The answers that count here, at most one from each person.
+        at_least: The least number of approvals, whatever the quorum says.
+        groups: The groups that all have to approve, where there are any. People in several groups
+            count in each; people of an earlier level count in none.
+    """
+
+    rules: Asking
+    own: tuple[str, ...]
+    stay: tuple[str, ...]
+    votes: tuple[Vote, ...]
+    at_least: int = 1
+    groups: tuple[Panel, ...] = ()
+
+    @property
+    def need(self) -> int:
+        """How many approvals the level needs; with groups, those given and those missing.
+
+        A quorum of two never drops to one when somebody is away.
+        """
+        if self.groups:
+            yes = self.yes
+            missing = (one.need - len({*yes} & {*one.people}) for one in self.groups)
+            return max(len(yes) + sum(max(one, 0) for one in missing), self.at_least)
+        return max(Panel(self.own, self.rules.quorum).need, self.at_least)
 
     @property
     def yes(self) -> tuple[str, ...]:
@@ -110,8 +135,18 @@ class Ballot:
         against = set(self.no)
         if self.rules.veto:
             return bool(against)
-        # People of an earlier level can still approve, and their no blocks nothing.
-        return len([one for one in (*self.own, *self.stay) if one not in against]) < self.need
+        return not self.can_reach(one for one in (*self.own, *self.stay) if one not in against)
+
+    def can_reach(self, people: Iterable[str]) -> bool:
+        """Say whether it would be approved if all of these said yes.
+
+        One of an earlier level may still help, and never stands in the way.
+        """
+        able = {*people}
+        if any(len(able & {*one.people}) < one.need for one in self.groups):
+            return False
+        wanted = self.at_least if self.groups else self.need
+        return len(able) >= wanted
 
     @property
     def answering(self) -> tuple[str, ...]:
@@ -204,7 +239,13 @@ def count(
     def counts(other: int) -> bool:
         return stays and terms is not None and terms.same_stage(other, level)
 
-    mine = [one.person for one in seats if (one.level, one.round) == here] or list(own)
+    ours = [one for one in seats if (one.level, one.round) == here]
+    mine = [one.person for one in ours] or list(own)
+    wanted = terms.ladder[level].all_of if terms and level < len(terms.ladder) else ()
+    groups = tuple(
+        Panel(tuple(dict.fromkeys(one.person for one in ours if at in one.groups)), group.quorum)
+        for at, group in enumerate(wanted)
+    )
     others = [one for one in seats if (one.level, one.round) != here]
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
     found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
@@ -215,4 +256,5 @@ def count(
         stay=stay,
         votes=tuple(vote for vote in found if vote.by in able),
         at_least=terms.at_least if terms is not None else 1,
+        groups=groups,
     )

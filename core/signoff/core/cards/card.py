@@ -281,7 +281,7 @@ def named(names: Sequence[str]) -> str:
 
 def progress(approval: Approval, directory: Directory) -> str:
     """Say how many of how many have approved what is pending, "" where one yes ends it."""
-    ballot, before = approval.ballot, [one.by for one in approval.given]
+    ballot, before = approval.ballot, [*dict.fromkeys(one.by for one in approval.given)]
     alone = ballot.need == 1 and not ballot.votes and not before
     if approval.state is not State.PENDING or alone:
         return ""

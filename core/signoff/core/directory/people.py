@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.directory.identity import forms, known_as, mailbox
-from signoff.core.directory.queues import Queue
+from signoff.core.directory.queues import Limits, Queue
 from signoff.core.directory.schedules import Schedule
 
 _KELVIN: Final = "\N{KELVIN SIGN}"
@@ -61,6 +61,8 @@ class Person(Value):
             library ``holidays`` knows them.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
+        limits: Up to how much the person may approve, by names of your own, for the `until` of
+            policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
             page. Approvers need no role.
     """
@@ -76,6 +78,7 @@ class Person(Value):
     hours: tuple[Hours, ...] = ()
     holidays: Holidays = ""
     away: tuple[Absence, ...] = ()
+    limits: Limits = Field(default_factory=dict)
     roles: tuple[Role, ...] = ()
 
     @field_validator("email", "aliases", mode="after")
@@ -196,6 +199,28 @@ class Directory:
         """Return the person whose id, address or alias this is."""
         found = self._ids.get(identity_key(identity))
         return self._by_id[found] if found is not None else None
+
+    def limits(self, *person_ids: str) -> dict[str, float]:
+        """Return the limits of a person, or what several people may all approve.
+
+        Members of a queue have at least its limits. Who stands in for somebody has no more than
+        either of the two.
+
+        Args:
+            person_ids: Their ids.
+        """
+        found = [self._limits_of(one) for one in person_ids]
+        names = set[str]().union(*found)
+        return {name: min(one.get(name, 0) for one in found) for name in names}
+
+    def _limits_of(self, person_id: str) -> dict[str, float]:
+        person = self.get(person_id)
+        limits = dict(person.limits) if person is not None else {}
+        for queue in self.queues.values():
+            if person_id in queue.members:
+                for name, most in queue.limits.items():
+                    limits[name] = max(most, limits.get(name, 0))
+        return limits
 
     def same(self, one: str, other: str) -> bool:
         """Say whether two identities (ids, addresses, aliases) are one person."""

@@ -21,6 +21,13 @@ Turns = Mapping[str, Mapping[str, float]]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
+Limits = dict[
+    Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+    Annotated[float, Field(ge=0)],
+]
+"""Up to how much somebody may approve, by names of one's own."""
+
+
 class Pick(StrEnum):
     """Who of a queue is asked."""
 
@@ -39,12 +46,14 @@ class Queue(Value):
         name: The queue's name in policies: ``queue:finance``.
         members: The members' ids.
         pick: Who is asked: everyone, or one available member in turn.
+        limits: Limits that every member has at least; see the `limits` of people.
         claim: How long a claim lasts.
     """
 
     name: Name
     members: tuple[str, ...] = Field(min_length=1)
     pick: Pick = Pick.EVERYONE
+    limits: Limits = Field(default_factory=dict)
     claim: Duration = timedelta(minutes=30)
 
     def in_turn(self, turns: Mapping[str, float]) -> Sequence[str]:

@@ -6,12 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
 from signoff.core.base.model import Value
+
+MANAGERS: Final = "requester.managers"
+"""In `ask`: all managers above the requester, one after the other; each has to approve."""
 
 Share = Annotated[str, Field(pattern=r"^([1-9][0-9]?|100)%$")]
 """A part of those who are asked: ``"60%"``."""
@@ -98,6 +102,9 @@ class Asking(Value):
         slack_channel: The id of a Slack channel, ``C012AB3CD``, for one common card instead of one
             to each approver.
         slack_group: The id of a Slack user group, ``S012AB3CD``, that this card mentions.
+        until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of
+            the approver: ``"limit.expenses >= args.amount"``. The managers above the person in
+            `ask` are asked one after another, until it is true of one who has approved.
     """
 
     within: SpanText = Span(timedelta(hours=24))
@@ -109,6 +116,50 @@ class Asking(Value):
     channels: tuple[str, ...] = ()
     slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
     slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
+    until: str = ""
+
+
+class Group(Value):
+    """One of several groups that are asked side by side and all have to approve.
+
+    Attributes:
+        ask: Whom to ask; see the `ask` of a level.
+        quorum: How many of them have to approve.
+    """
+
+    ask: tuple[str, ...] = Field(min_length=1)
+    quorum: Quorum = 1
+
+
+Groups = Annotated[tuple[Group, ...], Field(max_length=20)]
+
+
+def groups_fault(asking: Asking, groups: tuple[Group, ...], ask: tuple[str, ...]) -> str:
+    """Return what is wrong with groups side by side, "" for nothing."""
+    if groups and ask:
+        return "all_of stands beside ask: ask for these people in a group of their own"
+    if groups and asking.order is Order.SEQUENCE:
+        return 'all_of asks everybody at once: take order = "sequence" out'
+    if groups and "quorum" in asking.model_fields_set and asking.quorum != 1:
+        return "with all_of each group has its quorum: set it there"
+    return "with until one person is asked at a time: take all_of out" * bool(
+        groups and asking.until
+    )
+
+
+def chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
+    """Return why managers cannot be asked one after the other, "" where that works."""
+    if any(MANAGERS in group.ask for group in groups):
+        return f"{MANAGERS} are asked one after the other: take it out of all_of"
+    key = "until" if asking.until else MANAGERS if MANAGERS in ask else ""
+    if not key or not ask:
+        return ""
+    if len(ask) != 1 or ":" in ask[0] or ask[0].startswith("asked."):
+        return (
+            f"{key} goes up the managers above one person: ask for requester.manager alone, or for "
+            "the id of one person"
+        )
+    return f"with {key} one person is asked at a time: take quorum out" * (asking.quorum != 1)
 
 
 class Level(Asking):
@@ -117,17 +168,52 @@ class Level(Asking):
     Attributes:
         name: Shown on the card. The default is its number: "level 2".
         ask: The approvers: ids of people, ``requester.manager``, ``requester.manager.manager``,
-            ``queue:NAME``, ``schedule:NAME``, ``slack-group:S012AB3CD``. They are resolved when the
-            level starts.
+            ``requester.managers`` (all up to the top, as stages), ``asked.manager`` (of the people
+            asked at the level before), ``queue:NAME``, ``schedule:NAME``,
+            ``slack-group:S012AB3CD``. They are resolved when the level starts.
+        all_of: Groups that are asked side by side, in place of `ask`; each must approve. People in
+            several groups count in each.
         earlier: Whether approvers of earlier levels may still answer.
         stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
             stand together. Each stage must approve before the next one is asked.
     """
 
     name: str = Field(default="", max_length=64)
-    ask: tuple[str, ...] = Field(min_length=1)
+    all_of: Groups = ()
+    ask: tuple[str, ...] = Field(default=(), validate_default=True)
     earlier: Earlier = Earlier.LEAVE
     stage: str = Field(default="", max_length=64)
+
+    @field_validator("ask", mode="after")
+    @classmethod
+    def _somebody(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if not value and not info.data.get("all_of"):
+            raise PydanticCustomError("missing", "nobody is asked")
+        return value
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        why = groups_fault(self, self.all_of, self.ask)
+        if why := why or chain_fault(self, self.ask, self.all_of):
+            raise ValueError(why)
+        return self
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Everything in `ask`, of all groups together."""
+        return (*self.ask, *(one for group in self.all_of for one in group.ask))
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether it stands for several stages, one for each manager."""
+        return bool(self.until) or MANAGERS in self.ask
+
+    @property
+    def fewest(self) -> int:
+        """How many yeses it takes at the least, as far as that is a number."""
+        quorums = [group.quorum for group in self.all_of] or [self.quorum]
+        # Who is in several groups counts in each.
+        return max(one if isinstance(one, int) else 1 for one in quorums)
 
     def over(self, base: Asking) -> Level:
         """Return the level with what it does not say filled in from its policy."""
@@ -144,6 +230,9 @@ class Seat(Value):
         person: The id of whoever acts.
         instead_of: The id of the person for whom a delegate stands; "" for oneself.
         via: The reference in `ask` that led here: ``queue:finance``.
+        groups: In which groups of `all_of` their answer counts, by index.
+        covers: Whether their limits reach as far as the `until` of the level wants. Who stands in
+            for somebody has no more than either of the two.
     """
 
     level: int = 0
@@ -151,6 +240,8 @@ class Seat(Value):
     person: str
     instead_of: str = ""
     via: str = ""
+    groups: tuple[int, ...] = ()
+    covers: bool = True
 
     @property
     def stands_for(self) -> str:

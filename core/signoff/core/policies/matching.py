@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -13,7 +14,7 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
 from signoff.core.policies import conditions
 
-_READ: Final = re.compile(r"\b(app|agent|tool|user|args(?:\.[A-Za-z_]\w*)*)\b(?!\s*\()")
+_READ: Final = re.compile(r"\b(app|agent|tool|user|(?:args|now)(?:\.[A-Za-z_]\w*)*)\b(?!\s*\()")
 _QUOTED: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _LONGEST: Final = 60
 
@@ -58,9 +59,19 @@ class Conditional(Protocol):
         """A CEL expression, "" for every call."""
         ...
 
+    @property
+    def time_zone(self) -> str:
+        """Where the clock stands that `now` shows."""
+        ...
+
+
+def facts_at(facts: Mapping[str, JsonValue], now: datetime, time_zone: str) -> dict[str, JsonValue]:
+    """Return what the expressions of a policy see of a call: its facts, and the clock."""
+    return {**facts, "now": conditions.clock(now, time_zone)}
+
 
 def consider(
-    policies: Iterable[Conditional], facts: Mapping[str, JsonValue]
+    policies: Iterable[Conditional], facts: Mapping[str, JsonValue], now: datetime
 ) -> tuple[Considered, ...]:
     """Hold a call to policies in their order, until one matches or cannot be evaluated.
 
@@ -69,13 +80,14 @@ def consider(
     Args:
         policies: In order.
         facts: What is known of the call; see `signoff.core.policies.policy.Facts`.
+        now: The present (UTC).
 
     Returns:
         Those that were looked at; only the last can be more than a no.
     """
     found: list[Considered] = []
     for policy in policies:
-        one = _one(policy, facts)
+        one = _one(policy, facts_at(facts, now, policy.time_zone))
         found.append(one)
         if one.verdict is not Verdict.NO:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from itertools import groupby
+from itertools import chain, groupby
 from typing import ClassVar, Self
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
@@ -14,11 +14,32 @@ from pydantic_core import PydanticCustomError
 from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
+from signoff.core.directory.hours import TimeZone
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Asking, Earlier, Level
+from signoff.core.policies.allowance import RateText
+from signoff.core.policies.levels import (
+    MANAGERS,
+    Asking,
+    Earlier,
+    Groups,
+    Level,
+    chain_fault,
+    groups_fault,
+)
 
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
+
+
+class Effect(StrEnum):
+    """What a policy does with the calls that it matches."""
+
+    ASK = "ask"
+    """People are asked."""
+    ALLOW = "allow"
+    """The call runs at once, as often as `at_most` says; any further call is asked about."""
+    DENY = "deny"
+    """The call is rejected at once, and the model reads the `reason`."""
 
 
 class OnTimeout(StrEnum):
@@ -39,6 +60,15 @@ class OnOutOfOffice(StrEnum):
     """It is noted, and the answer is waited for."""
     DEFAULT = "default"
     """The person counts as not reached: when that leaves nobody, the default is asked at once."""
+
+
+class Clock(StrEnum):
+    """What becomes of the deadline while the requester is asked something."""
+
+    RUN = "run"
+    """It stays where it is."""
+    PAUSE = "pause"
+    """It moves on by the time until the answer, at most by as long as the level is."""
 
 
 class InDoubt(StrEnum):
@@ -114,9 +144,11 @@ class Rules(Asking):
     """What policies, the default and the snapshot of an approval have in common.
 
     Attributes:
+        effect: Whether people are asked, or the call is allowed or denied at once.
         on_timeout: What happens when the last level times out.
         repeat: How often the levels are repeated.
         on_out_of_office: What an approver's out-of-office reply means.
+        clock: What happens to the deadline while the requester is asked something.
         in_doubt: What happens if a worker died while the tool ran.
         edits: What happens to a call that an approver has proposed.
         resume: When a turn with several paused calls resumes.
@@ -126,11 +158,15 @@ class Rules(Asking):
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
         grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+        ask_twice: Whether people who have approved at an earlier stage are asked again at a later
+            one. Otherwise their yes counts there as well.
     """
 
+    effect: Effect = Effect.ASK
     on_timeout: OnTimeout = OnTimeout.REJECT
     repeat: int = Field(default=0, ge=0, le=10)
     on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
+    clock: Clock = Clock.RUN
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER
@@ -139,6 +175,7 @@ class Rules(Asking):
     risk: Risk = Risk.NORMAL
     valid_for: Duration | None = None
     grants: GrantRules | None = None
+    ask_twice: bool = False
 
 
 class Routing(Rules):
@@ -147,32 +184,62 @@ class Routing(Rules):
     Attributes:
         levels: Who is asked one after the other, until somebody has decided.
         ask: The approvers, if there is one level; see `ask` of a level.
+        all_of: Groups that are asked side by side, if there is one level; see `all_of` of a level.
         ceiling: A CEL expression with the names of ``when``. ``on_timeout = "approve"`` approves
             only where it is true.
         second_step: A CEL expression with the names of ``when``. Where it is true, an approval by
             mail or Slack counts only after the person confirms it on the inbox page. ``"true"``
             means always, empty means never. An expression that fails counts as true.
+        time_zone: The time zone of `now` in ``when``, ``ceiling`` and ``second_step``:
+            ``Europe/Berlin``.
     """
 
     must_ask: ClassVar[bool] = False
 
     levels: tuple[Level, ...] = Field(default=(), max_length=20)
+    all_of: Groups = ()
     ask: tuple[str, ...] = Field(default=(), validate_default=True)
     ceiling: str = ""
     second_step: str = ""
+    time_zone: TimeZone = "UTC"
 
     @field_validator("ask", mode="after")
     @classmethod
     def _one_form(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         levels = info.data.get("levels", ())
-        if value and levels:
+        if (value or info.data.get("all_of")) and levels:
             raise ValueError("it stands beside levels: ask for these people in a level")
-        if cls.must_ask and not value and not levels and "levels" in info.data:
+        if info.data.get("all_of"):
+            return value
+        asks = info.data.get("effect", Effect.ASK) is Effect.ASK
+        if cls.must_ask and asks and not value and not levels and "levels" in info.data:
             raise PydanticCustomError("missing", "nobody is asked")
         return value
 
     @model_validator(mode="after")
     def _stages_in_order(self) -> Self:
+        levels = [level.over(self) for level in self.levels]
+        faults = [groups_fault(one, one.all_of, one.ask) for one in levels]
+        faults += [chain_fault(one, one.ask, one.all_of) for one in levels]
+        if not levels and (self.ask or self.all_of):
+            faults += [
+                groups_fault(self, self.all_of, self.ask),
+                chain_fault(self, self.ask, self.all_of),
+            ]
+        if why := next(filter(None, faults), ""):
+            raise ValueError(why)
+        chains = [one for one in levels if one.is_chain]
+        stages = [one.stage for one in levels]
+        if any(stages.count(one.stage) > 1 for one in chains):
+            raise ValueError(
+                "a level that goes up the managers is a stage of its own: give each level a stage"
+            )
+        climbs = bool(chains or self.until or MANAGERS in self.ask)
+        if climbs and self.on_timeout is OnTimeout.APPROVE:
+            raise ValueError(
+                "silence approves nothing where managers are asked one after the other: set "
+                'on_timeout = "reject" or "stay"'
+            )
         names = [stage for stage, _ in groupby(level.stage for level in self.levels)]
         if len(names) > len(set(names)):
             raise ValueError("the levels of a stage stand together: move them next to each other")
@@ -183,11 +250,18 @@ class Routing(Rules):
             )
         return self
 
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Everybody who is asked, at all levels, as the settings name them."""
+        groups = (group.ask for group in self.all_of)
+        return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
+
     def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
         return Terms(
             policy=policy,
             ask=self.ask,
+            all_of=self.all_of,
             levels=tuple(level.over(self) for level in self.levels),
             under_ceiling=_under(self.ceiling, facts),
             second_step=second_step_needed(self.second_step, facts),
@@ -207,10 +281,15 @@ class Terms(Rules):
         batch: Whether a yes may be given together with others.
         at_least: How many yeses it takes in any case: the default that is asked in place of a
             policy is no easier to win over than the easiest of its levels.
+        all_of: The groups that are asked side by side, where there is one level.
+        chains: The first and the last level of those that go up the managers until a limit covers
+            the call; see `signoff.core.routing.chains`.
     """
 
     policy: str
     ask: tuple[str, ...] = ()
+    all_of: Groups = ()
+    chains: tuple[tuple[int, int], ...] = ()
     levels: tuple[Level, ...] = ()
     under_ceiling: bool = False
     second_step: bool = False
@@ -228,19 +307,18 @@ class Terms(Rules):
     def fewest_from(self, level: int) -> int:
         """Return how many yeses it takes at the least from the stage of a level on."""
         wanted = 0
-        for stage in self._stages:
-            if stage[-1] >= level:
-                quorums = [self.ladder[one].quorum for one in stage]
-                wanted += min(one if isinstance(one, int) else 1 for one in quorums)
+        for group in self._groups:
+            if group[-1] >= level:
+                wanted += min(self.ladder[one].fewest for one in group)
         return max(self.at_least, wanted, 1)
 
     @property
     def ladder(self) -> tuple[Level, ...]:
         """The levels, whichever way they are written; empty when nobody is to be asked."""
-        if self.levels or not self.ask:
+        if self.levels or not (self.ask or self.all_of):
             return self.levels
         asking = {name: getattr(self, name) for name in Asking.model_fields}
-        return (Level(ask=self.ask, **asking),)
+        return (Level(ask=self.ask, all_of=self.all_of, **asking),)
 
     def asking(self, level: int) -> Asking:
         """Return how a level asks."""
@@ -260,17 +338,34 @@ class Terms(Rules):
     def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
         """Yield the levels of the same stage that are asked when one is over, and did not approve.
 
-        Each with how often they were gone through before.
+        Each with how often they were gone through before. A manager who does not answer is
+        followed by the next one up.
         """
-        mine = next((one for one in self._stages if level <= one[-1]), [])
+        mine = next((one for one in self._groups if level <= one[-1]), [])
         yield from ((index, round_) for index in mine if index > level)
         for again in range(round_ + 1, self.repeat + 1):
             yield from ((index, again) for index in mine)
 
-    def behind(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
-        """Yield the levels of the next stage, which are asked when that of a level has approved."""
+    def behind(self, level: int, round_: int, *, covered: bool = True) -> Iterator[tuple[int, int]]:
+        """Yield the levels of the next stage, which are asked when that of a level has approved.
+
+        Args:
+            level: The index of the level.
+            round_: How often the levels have been gone through before.
+            covered: Whether the limit of whoever has approved covers the call; otherwise the next
+                managers up are asked.
+        """
+        ends = self.chain_of(level)
+        if ends is not None and not covered:
+            yield from ((index, round_) for index in range(level + 1, ends[1] + 1))
+            return
+        level = ends[1] if ends is not None else level
         if (stage := self.stage_of(level) + 1) < len(self._stages):
             yield from ((index, round_) for index in self._stages[stage])
+
+    def chain_of(self, level: int) -> tuple[int, int] | None:
+        """Return the first and last level that go up the managers together with this one."""
+        return next((one for one in self.chains if one[0] <= level <= one[1]), None)
 
     def same_stage(self, one: int, other: int) -> bool:
         """Say whether two levels are of the same stage."""
@@ -290,6 +385,18 @@ class Terms(Rules):
         return tuple(self.ladder[one[0]].stage for one in self._stages)
 
     @property
+    def _groups(self) -> list[list[int]]:
+        """The indexes of the levels of each stage; those up the managers to a limit are one."""
+        found: list[list[int]] = []
+        for stage in self._stages:
+            ends = self.chain_of(stage[0])
+            if found and ends is not None and ends[0] <= found[-1][0]:
+                found[-1] += stage
+            else:
+                found.append(stage)
+        return found
+
+    @property
     def _stages(self) -> list[list[int]]:
         """The indexes of the levels of each stage."""
         ladder = self.ladder
@@ -302,7 +409,11 @@ class Policy(Routing):
 
     Attributes:
         name: Shown on the card and in the audit log.
-        when: A CEL expression over app, agent, tool, args and user. Empty matches every call.
+        when: A CEL expression over app, agent, tool, args, user and now. Empty matches every call.
+        at_most: With ``effect = "allow"``: how many calls run without asking anybody in any period
+            of this length, ``"20/h"``. Above it the approvers of the policy are asked, or the
+            default if it names nobody.
+        reason: With ``effect = "deny"``: why; the agent reads it.
         batch: Whether these calls are harmless enough to be approved together on the inbox page.
             Not allowed with a second step or ``risk = "high"``.
     """
@@ -311,7 +422,33 @@ class Policy(Routing):
 
     name: str = Field(min_length=1, max_length=64)
     when: str = ""
+    at_most: RateText | None = None
+    reason: str = Field(default="", max_length=1000)
     batch: bool = False
+
+    @model_validator(mode="after")
+    def _one_effect(self) -> Self:
+        effect = self.effect
+        if effect is Effect.ALLOW and self.at_most is None:
+            raise ValueError(
+                'effect = "allow" needs a ceiling: add at_most = "20/h", the most calls that may '
+                "run without being asked about"
+            )
+        if effect is Effect.ALLOW and self.second_step not in {"", "false"}:
+            raise ValueError(
+                'effect = "allow" asks nobody, and second_step asks twice: take one of them out'
+            )
+        if effect is Effect.DENY and not self.reason.strip():
+            raise ValueError(
+                'effect = "deny" needs a reason, which the model reads: add reason = "…"'
+            )
+        if effect is Effect.DENY and (self.ask or self.all_of or self.levels):
+            raise ValueError('effect = "deny" asks nobody: take ask and levels out')
+        if effect is not Effect.ALLOW and self.at_most is not None:
+            raise ValueError('at_most goes with effect = "allow": set that, or take it out')
+        if effect is not Effect.DENY and self.reason:
+            raise ValueError('reason goes with effect = "deny": set that, or take it out')
+        return self
 
     @model_validator(mode="after")
     def _harmless(self) -> Self:
@@ -331,6 +468,15 @@ class Policy(Routing):
 
 class Fallback(Routing):
     """Who is asked if no policy matches, or if nobody of the policy can be asked."""
+
+    @model_validator(mode="after")
+    def _asks(self) -> Self:
+        if self.effect is not Effect.ASK:
+            raise ValueError(
+                f'the default asks people. Add a policy with effect = "{self.effect.value}" and '
+                "without `when` as the last one"
+            )
+        return self
 
     def terms(self, facts: Facts) -> Terms:
         """Return the snapshot that rules an approval; nobody is in it when none is configured."""

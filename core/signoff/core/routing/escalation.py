@@ -72,6 +72,7 @@ def move_on(
         turns=turns,
         notes=notes,
         behind=(approval.level, approval.round),
+        asked=approval.asked_here,
     )
     if start is None:
         return None
@@ -97,6 +98,11 @@ def pass_on(
         barred=approval.barred,
         turns=turns,
         notes=notes,
-        among=approval.terms.behind(approval.level, approval.round),
+        among=approval.behind,
+        asked=approval.asked_here,
     )
-    return None if start is None else approval.pass_on(start, now=now, notes=notes)
+    if start is None:
+        return None
+    after, events = approval.pass_on(start, now=now, notes=notes)
+    went = pass_on(after, directory, now=now, turns=turns)
+    return None if went is None else (went[0], (*events, *went[1]))

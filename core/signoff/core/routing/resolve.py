@@ -13,9 +13,11 @@ from pydantic import JsonValue
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE, Pick, Turns
+from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Level, Seat
 
-_ABOVE: Final = re.compile(r"requester(\.manager)+")
+ASKED: Final = "asked."
+_ABOVE: Final = re.compile(r"(requester|asked)(\.manager)+|requester\.managers")
 SCHEDULE: Final = "schedule:"
 SLACK_GROUP: Final = "slack-group:"
 
@@ -23,7 +25,7 @@ _NOBODY: Final[Turns] = {}
 
 
 def is_managers(reference: str) -> bool:
-    """Say whether a reference means somebody above the requester: ``requester.manager.manager``."""
+    """Say whether a reference means managers: ``requester.manager.manager``, ``asked.manager``."""
     return _ABOVE.fullmatch(reference) is not None
 
 
@@ -34,9 +36,11 @@ class Found(Value):
         seats: One for each who may decide, in the order of the level's `ask`; nobody has two
             for the same person.
         notes: In words: who was left out, who stands in for whom, and why.
+        meant: The ids of those whom the references mean, also where nobody acts for them.
     """
 
     seats: tuple[Seat, ...]
+    meant: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -48,6 +52,7 @@ def find(
     barred: Collection[str],
     now: datetime,
     turns: Turns = _NOBODY,
+    asked: Collection[str] = (),
 ) -> Found:
     """Find who is asked at a level that starts now.
 
@@ -62,11 +67,20 @@ def find(
         barred: Identities (ids, addresses, aliases) of those who never decide.
         now: The present, in UTC.
         turns: When the members of queues were last asked.
+        asked: The ids of those who were asked at the level before, for ``asked.manager``.
     """
-    search = _Search(directory, str(facts.get("user", "")), barred, now, turns)
+    search = _Search(directory, facts, barred, now, turns, tuple(asked), level.until)
     for reference in level.ask:
         search.look(reference)
-    return Found(seats=tuple(search.seats.values()), notes=tuple(dict.fromkeys(search.notes)))
+    for number, group in enumerate(level.all_of):
+        search.group = (number,)
+        for reference in group.ask:
+            search.look(reference)
+    return Found(
+        seats=tuple(search.seats.values()),
+        notes=tuple(dict.fromkeys(search.notes)),
+        meant=tuple(dict.fromkeys(search.meant)),
+    )
 
 
 def take(
@@ -95,18 +109,31 @@ def take(
 @dataclass
 class _Search:
     directory: Directory
-    requester: str
+    facts: Mapping[str, JsonValue]
     barred: Collection[str]
     now: datetime
     turns: Turns
+    asked: tuple[str, ...]
+    until: str
+    group: tuple[int, ...] = ()
+    meant: list[str] = field(default_factory=list)
     seats: dict[tuple[str, str], Seat] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def requester(self) -> str:
+        """The ADK user id of whoever asks."""
+        return str(self.facts.get("user", ""))
+
     def look(self, reference: str) -> None:
         """Take in whom one reference means."""
         if is_managers(reference):
-            self._take(self._manager(reference.count(".")), reference)
+            below = self.asked if reference.startswith(ASKED) else (self.requester,)
+            if not below:
+                self.notes.append(f"nobody was asked before: there is no {reference}")
+            for one in below:
+                self._take(self._manager(one, reference.count(".")), reference)
         elif reference.startswith(QUEUE):
             self._queue(reference)
         elif reference.startswith(SCHEDULE):
@@ -123,7 +150,10 @@ class _Search:
         """Give seats to those who can be asked, and say whether anybody got one."""
         found = [seat for one in people if (seat := self._seat(one, via)) is not None]
         for seat in map(self._under_one_id, found):
-            self.seats.setdefault((seat.person, seat.instead_of), seat)
+            known = self.seats.setdefault((seat.person, seat.instead_of), seat)
+            groups = tuple(dict.fromkeys((*known.groups, *self.group)))
+            both = {"groups": groups, "covers": known.covers and seat.covers}
+            self.seats[seat.person, seat.instead_of] = known.model_copy(update=both)
         return bool(found)
 
     def _under_one_id(self, seat: Seat) -> Seat:
@@ -141,6 +171,7 @@ class _Search:
 
     def _seat(self, person: Person, via: str) -> Seat | None:
         """Return the seat of a person, or of whoever stands in; None where nobody does."""
+        self.meant.append(person.id)
         if self._is_barred(person):
             self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")
             return None
@@ -164,10 +195,11 @@ class _Search:
                     f"{person.shown} is away; {acting.shown}, who stands in, may not decide this"
                 )
                 return None
+        reach = covers(self.until, self.facts, self.directory.limits(*way)) if self.until else True
         if acting is person:
-            return Seat(person=person.id, via=via)
+            return Seat(person=person.id, via=via, covers=reach)
         self.notes.append(f"{person.shown} is away; {acting.shown} stands in")
-        return Seat(person=acting.id, instead_of=person.id, via=via)
+        return Seat(person=acting.id, instead_of=person.id, via=via, covers=reach)
 
     def _is_barred(self, person: Person) -> bool:
         return any(self.directory.may_be(person, one) for one in self.barred)
@@ -188,11 +220,11 @@ class _Search:
             else:
                 yield person
 
-    def _manager(self, nth: int) -> Iterator[Person]:
-        """Yield the nth manager above the requester, of those who are not barred."""
-        person, seen = self.directory.find(self.requester), set[str]()
+    def _manager(self, below: str, nth: int) -> Iterator[Person]:
+        """Yield the nth manager above somebody, of those who are not barred."""
+        person, seen = self.directory.find(below), set[str]()
         if person is None:
-            self.notes.append(f"{self.requester or 'nobody'} is not in the directory: no manager")
+            self.notes.append(f"{below or 'nobody'} is not in the directory: no manager")
         while person is not None:
             seen.add(person.id)
             manager = self.directory.find(person.manager)

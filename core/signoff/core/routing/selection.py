@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.approval import Approval
@@ -11,12 +12,17 @@ from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.directory.working_time import after
-from signoff.core.policies.levels import Asking, Seat, Start
-from signoff.core.policies.matching import Verdict, weigh
-from signoff.core.policies.policy import Facts, Fallback, Policy, Terms
+from signoff.core.policies.allowance import RateText
+from signoff.core.policies.levels import Asking, Group, Level, Seat, Start
+from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
+from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find
 
 NO_TURNS: Final[Turns] = {}
+
+UNMANNED: Final = "nobody of the next stage can be asked"
+"""Why the default is asked in place of a stage."""
 
 
 class Choice(Value):
@@ -29,6 +35,7 @@ class Choice(Value):
         notes: In words: policies that could not be evaluated, people who were left out.
         stranded: Whether a policy matched and has nobody at any level.
         refused: Why the call is refused without asking anybody, "" where somebody is asked.
+        allowed: How many such calls run without asking anybody, None where somebody is asked.
     """
 
     terms: Terms
@@ -37,6 +44,7 @@ class Choice(Value):
     notes: tuple[str, ...] = ()
     stranded: bool = False
     refused: str = ""
+    allowed: RateText | None = None
 
 
 def choose(
@@ -49,6 +57,7 @@ def choose(
     barred: Collection[str] = (),
     turns: Turns = NO_TURNS,
     second_step: bool = False,
+    not_allowed: Mapping[str, str] = MappingProxyType({}),
 ) -> Choice:
     """Choose whom to ask about one call.
 
@@ -67,34 +76,41 @@ def choose(
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
         second_step: Whether the call takes a second step in any case, as it did before.
+        not_allowed: Policies with ``effect = "allow"`` that have to ask about this call all the
+            same, by name, and why.
     """
     if why := directory.why_refused(str(facts.get("user", ""))):
-        terms = fallback.terms(facts)
+        terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
         return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
     notes: list[str] = []
     stranded = False
-    barrier: Terms | None = None
-    chosen: Terms | None = None
-    for policy in policies:
-        verdict, problem = weigh(policy, facts)
-        if verdict is Verdict.ERROR:
-            notes.append(f"policy {policy.name}: {problem}; the default is asked")
-            barrier = policy.terms(facts)
-            break
-        if verdict is Verdict.MATCHES:
-            chosen = barrier = policy.terms(facts)
-            break
-    if chosen is not None:
-        start = first(chosen, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
-        if start is not None:
+    policy, barrier = _matching(policies, facts, now, notes)
+    chosen = barrier if policy is not None else None
+    if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
+        why_not = not_allowed.get(policy.name, "")
+        if policy.effect is Effect.DENY or not why_not:
+            return _at_once(policy, chosen)
+        notes.append(f"policy {policy.name}: {why_not}")
+        chosen = chosen.model_copy(update={"effect": Effect.ASK})
+    never = (str(facts.get("user", "")), *barred)
+    if chosen is not None and not chosen.ladder:
+        notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
+    elif chosen is not None:
+        up = climb(chosen, directory, facts, never=never, notes=notes)
+        start = (
+            first(up, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+            if up is not None
+            else None
+        )
+        if up is not None and start is not None:
             return Choice(
-                terms=chosen, start=start, people=_people(start, directory), notes=tuple(notes)
+                terms=up, start=start, people=_people(start, directory), notes=tuple(notes)
             )
         notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
         stranded = True
     elif not notes:
         notes.append("no policy matches; the default is asked")
-    terms = fallback.terms(facts)
+    terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
     if barrier is not None:
@@ -104,6 +120,7 @@ def choose(
                 "at_least": barrier.fewest,
             }
         )
+    terms = climb(terms, directory, facts, never=never, notes=notes) or terms
     start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
     if start is None:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
@@ -113,6 +130,70 @@ def choose(
         people=_people(start, directory),
         notes=tuple(dict.fromkeys(notes)),
         stranded=stranded,
+    )
+
+
+def instead(
+    approval: Approval,
+    fallback: Fallback,
+    directory: Directory,
+    *,
+    now: datetime,
+    why: str,
+    barred: Collection[str] = (),
+    turns: Turns = NO_TURNS,
+) -> Choice:
+    """Choose the default in place of people who cannot be asked about what waits already.
+
+    Args:
+        approval: What waits.
+        fallback: The default.
+        directory: The people.
+        now: The present (UTC).
+        why: Why the others cannot be asked, in words.
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+    """
+    choice = choose(
+        (),
+        fallback,
+        directory,
+        approval.facts,
+        now=now,
+        barred=(*approval.barred, *barred),
+        turns=turns,
+        second_step=approval.in_two_steps,
+    )
+    update: dict[str, object] = {"stranded": True, "notes": (f"{why}; the default is asked",)}
+    if choice.start is not None:
+        update["start"] = choice.start.in_round(approval.round + 1)
+    return choice.model_copy(update=update)
+
+
+def _matching(
+    policies: Sequence[Policy], facts: Facts, now: datetime, notes: list[str]
+) -> tuple[Policy | None, Terms | None]:
+    """Return the policy that rules a call, None for none, and its terms.
+
+    Without a policy the terms are those of one that could not be evaluated, which ends the search.
+    """
+    for policy in policies:
+        seen = facts_at(facts, now, policy.time_zone)
+        verdict, problem = weigh(policy, seen)
+        if verdict is Verdict.ERROR:
+            notes.append(f"policy {policy.name}: {problem}; the default is asked")
+            return None, policy.terms(seen)
+        if verdict is Verdict.MATCHES:
+            return policy, policy.terms(seen)
+    return None, None
+
+
+def _at_once(policy: Policy, terms: Terms) -> Choice:
+    """Return what a policy says that asks nobody."""
+    why = policy.reason.strip()
+    notes = (why,) if why else ()
+    return Choice(
+        terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
 
 
@@ -138,6 +219,7 @@ def first(
     notes: list[str],
     behind: tuple[int, int] = (-1, 0),
     among: Iterable[tuple[int, int]] | None = None,
+    asked: Sequence[str] = (),
 ) -> Start | None:
     """Return the beginning of the first level behind another one that has anybody to ask.
 
@@ -151,6 +233,7 @@ def first(
         notes: Added to: who was left out, and which levels had nobody.
         behind: The index of the level that is over, and how often the levels were gone through.
         among: The levels to look at, where they are others than those that follow `behind`.
+        asked: The ids of those who were asked at the level before.
     """
     never = (str(facts.get("user", "")), *barred)
     everybody = directory
@@ -158,7 +241,8 @@ def first(
         directory = directory.proven()
     for index, nth in terms.after(*behind) if among is None else among:
         level = terms.ladder[index]
-        found = find(level, directory, facts=facts, barred=never, now=now, turns=turns)
+        found = find(level, directory, facts=facts, barred=never, now=now, turns=turns, asked=asked)
+        asked = found.meant or asked
         notes += found.notes
         notes += _asked_all_the_same(found.seats, everybody, directory, now)
         people = [one for seat in found.seats if (one := directory.get(seat.person)) is not None]
@@ -166,12 +250,21 @@ def first(
             if called := terms.called(index):
                 notes.append(f"{called} has nobody to ask and is passed over")
             continue
-        if isinstance(level.quorum, int) and level.quorum > len(set(people)):
-            notes.append(f"it takes {level.quorum} of them, and {len(set(people))} can be asked")
+        notes += _too_few(level, found.seats)
         here = {"level": index, "round": nth}
         seats = tuple(seat.model_copy(update=here) for seat in found.seats)
         return _start(level, (index, nth), seats, people, now=now)
     return None
+
+
+def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
+    """Say where fewer can be asked than have to approve."""
+    groups = level.all_of or (Group(ask=level.ask, quorum=level.quorum),)
+    for number, group in enumerate(groups):
+        able = {one.person for one in seats if not level.all_of or number in one.groups}
+        if isinstance(group.quorum, int) and group.quorum > len(able):
+            of = "them" if not level.all_of else ", ".join(group.ask)
+            yield f"it takes {group.quorum} of {of}, and {len(able)} can be asked"
 
 
 def _asked_all_the_same(

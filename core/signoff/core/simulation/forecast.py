@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.events import What
 from signoff.core.base.model import Value
+from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Seat
 from signoff.core.policies.matching import Considered
 from signoff.core.policies.policy import Terms
@@ -128,6 +129,8 @@ class Timeline(Value):
         steps: What happens, in order.
         end: What the end means.
         end_at: When that is (UTC); None where it never ends by itself.
+        allowed: How many such calls run without asking anybody; None where people are asked.
+        above: The ids of those who are asked first about any further call.
     """
 
     facts: dict[str, JsonValue]
@@ -137,6 +140,8 @@ class Timeline(Value):
     steps: tuple[Step, ...]
     end: End
     end_at: datetime | None
+    allowed: RateText | None = None
+    above: tuple[str, ...] = ()
 
     @property
     def rungs(self) -> tuple[Rung, ...]:

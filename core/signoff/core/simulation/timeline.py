@@ -7,7 +7,7 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.parts import with_cards
+from signoff.core.approvals.parts import mark_of, with_cards
 from signoff.core.base.errors import DecisionRefused, GrantRefused, PayloadError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Turns
@@ -26,11 +26,7 @@ from signoff.core.policies.matching import consider
 from signoff.core.policies.policy import Facts, Fallback, Policy
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.resolve import take
-from signoff.core.routing.selection import (
-    NO_TURNS,
-    Choice,
-    choose,
-)
+from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
 from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Step, Timeline, Turn
 
 __all__ = ["ASKING", "End", "Rung", "Said", "Step", "Timeline", "Turn", "foresee"]
@@ -62,6 +58,7 @@ def foresee(
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
     answers: Sequence[Said] = (),
+    approving: bool = False,
 ) -> Timeline:
     """Return what happens to a call that waits from a moment on, if nobody else answers.
 
@@ -78,28 +75,49 @@ def foresee(
         turns: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
         answers: What people say; one that does not count is a step that says why.
+        approving: Whether everybody who is asked approves at once, to the end.
 
     Raises:
         NotCanonical: The arguments have no digest.
     """
     known = _turns(directory, turns)
-    choice = choose(policies, fallback, directory, facts, now=start, barred=barred, turns=known)
+
+    def chosen(not_allowed: Mapping[str, str]) -> Choice:
+        return choose(
+            policies,
+            fallback,
+            directory,
+            facts,
+            now=start,
+            barred=barred,
+            turns=known,
+            not_allowed=not_allowed,
+        )
+
+    choice = chosen({})
+    policy, at_most = choice.terms.policy, choice.allowed
+    above = chosen({policy: "it has allowed enough"}).people if at_most is not None else ()
     approval, steps = _opened(facts, start), list[Step]()
-    world = _World(directory, reach, barred, known, tuple(sorted(answers, key=lambda one: one.at)))
+    ordered = tuple(sorted(answers, key=lambda one: one.at))
+    world = _World(directory, reach, barred, known, ordered, fallback, approving)
     granted = _granted(approval, choice, directory, grants, start)
     if choice.refused:
-        granted = [approval.refuse(reason=choice.refused, now=start)]
+        granted = [approval.refuse(reason=choice.refused, now=start, terms=choice.terms)]
+    elif choice.allowed is not None:
+        granted = [approval.allow(choice.terms, now=start)]
     for after, events in granted or _moves(approval, choice, world, start):
         steps += _steps(events, approval, after)
         approval = after
     return Timeline(
         facts=dict(facts),
         start=start,
-        considered=consider(policies, facts),
+        considered=consider(policies, facts, start),
         terms=choice.terms,
         steps=tuple(steps),
         end=_END.get(approval.state, End.STAY),
         end_at=approval.decision.at if approval.decision is not None else None,
+        allowed=choice.allowed,
+        above=tuple(one.id for one in above),
     )
 
 
@@ -178,33 +196,51 @@ class _World(NamedTuple):
     barred: tuple[str, ...]
     turns: dict[str, dict[str, float]]
     answers: tuple[Said, ...] = ()
+    fallback: Fallback | None = None
+    approving: bool = False
 
 
 def _moves(
     approval: Approval, choice: Choice, world: _World, start: datetime
 ) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Route an approval, and do whatever is due until nothing is."""
-    begun = choice.start or Start(0, 0, (), start + choice.terms.within.by_the_clock)
-    rules = choice.terms.asking(begun.level)
-    people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
-    after, events = approval.ask(
-        choice.terms,
-        with_cards(approval.asked, world.reach(people, rules), begun.turn),
-        now=start,
-        notes=choice.notes,
-        start=begun,
-        barred=world.barred,
-        stranded=choice.stranded,
-    )
+    after, events = _asked(approval, choice, world, start, barred=world.barred)
     yield _taken(approval, after, world, start), events
     yield from _onward(after, world)
+
+
+def _asked(
+    approval: Approval,
+    choice: Choice,
+    world: _World,
+    now: datetime,
+    *,
+    barred: tuple[str, ...] = (),
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Put a choice into force, as the router does."""
+    begun = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
+    rules = choice.terms.asking(begun.level)
+    people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+    return approval.ask(
+        choice.terms,
+        with_cards(approval.asked, world.reach(people, rules), begun.turn),
+        now=now,
+        notes=choice.notes,
+        start=begun,
+        barred=barred,
+        stranded=choice.stranded,
+    )
 
 
 def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Do whatever becomes due, and is answered, one after the other, until nothing is."""
     left, begun = list(world.answers), approval.since or approval.opened_at
+    refused = set[str]()
     for _ in range(MOST_STEPS):
         due = approval.next_due
+        if world.approving and not left:
+            yes = next((one for one in approval.ballot.awaited if one not in refused), None)
+            left = [Said(by=yes, at=approval.since or begun)] if yes is not None else []
         if approval.state is not State.PENDING or (due is None and not left):
             return
         if due is not None and not (left and left[0].at < due):
@@ -214,6 +250,7 @@ def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple
             said = left.pop(0)
             now = max(said.at, begun)
             after, events = _answered(approval, said, world, now)
+            refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
         if after.state is State.PENDING and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=now)
@@ -236,14 +273,33 @@ def _answered(
     move = approval.approve if said.yes else approval.reject
     try:
         after, events = move(person, directory, channel="email", now=now, reason="in this case")
+        if world.approving and (step := after.step_of(person.id)) is not None:
+            mark = mark_of(step)
+            after, more = after.confirm(person, directory, channel="inbox", now=now, mark=mark)
+            events = (*events, *more)
     except (DecisionRefused, PayloadError) as error:
         why = str(error)
         return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
     went = pass_on(after, directory, now=now, turns=world.turns)
-    if went is None:
-        why = "nobody of the next stage can be asked; the default would be"
+    if went is not None:
+        return went[0], (*events, *went[1])
+    if world.fallback is None:
+        why = f"{UNMANNED}; the default would be"
         return after, (*events, after.note(What.UNROUTABLE, now=now, by="router", why=why))
-    return went[0], (*events, *went[1])
+    choice = instead(
+        after,
+        world.fallback,
+        directory,
+        now=now,
+        why=UNMANNED,
+        barred=world.barred,
+        turns=world.turns,
+    )
+    if choice.start is None:
+        event = after.note(What.UNROUTABLE, now=now, by="router", why=UNMANNED)
+        return after, (*events, event)
+    after, asked = _asked(after, choice, world, now)
+    return after, (*events, *asked)
 
 
 def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:

@@ -131,7 +131,7 @@ def _change(
                     now=now,
                 )
                 change.put(after, was=approval).note(events)
-                if not deliveries.is_reachable(after):
+                if not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
                     route_again(change, after)
                 return change
     why = f"no person wrote it: {mail.automatic}"

@@ -1,0 +1,95 @@
+"""Allowances in the ledger: how many calls each policy has let run without asking anybody."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+from pydantic import ValidationError
+
+from signoff.broker.effects import settle
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_ms
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.policies.allowance import Allowance, Rate
+from signoff.core.routing.selection import Choice
+
+log = structlog.get_logger(__name__)
+
+Choose = Callable[[Approval, datetime], Choice]
+"""Returns what the policies say about a call now."""
+
+
+def allowance_key(policy: str) -> str:
+    """Return the key of the calls that a policy has allowed."""
+    return f"allowance:{hashlib.sha256(policy.encode()).hexdigest()[:32]}"
+
+
+class Allowances:
+    """Decides calls that a policy allows or denies without asking anybody.
+
+    Args:
+        ledger: The truth.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def decide(
+        self, approval_id: str, choose: Choose, *, also: Change | None = None
+    ) -> Approval | None:
+        """Decide a call that nobody has been asked about as its policy says.
+
+        A call is counted in the commit that allows it: with any number of processes a policy
+        allows as many calls as its `at_most` says.
+
+        Args:
+            approval_id: The call.
+            choose: What the policies say about it.
+            also: What must happen in the same commit.
+
+        Returns:
+            The approval, decided; None if people are to be asked.
+        """
+
+        async def attempt() -> Approval | None:
+            was, run, now = await self._ledger.standing(approval_id)
+            if was.state is not State.PENDING or was.terms is not None:
+                return None
+            choice = choose(was, now)
+            change = Change() if also is None else also.copy()
+            if choice.refused:
+                after, events = was.refuse(reason=choice.refused, now=now, terms=choice.terms)
+            elif choice.allowed is not None and not was.why_not_allowed:
+                policy = choice.terms.policy
+                if not await self._take(change, policy, choice.allowed, to_ms(now)):
+                    log.warning("allowance.used_up", policy=policy, at_most=str(choice.allowed))
+                    return None
+                after, events = was.allow(choice.terms, now=now)
+            else:
+                return None
+            settle(change.put(after, was=was).note(events), after, run)
+            await self._ledger.commit(change)
+            log.info("approval.by_policy", approval=after.id, state=after.state.value)
+            return after
+
+        return await self._ledger.decide_again(attempt)
+
+    async def _take(self, change: Change, policy: str, rate: Rate, now_ms: int) -> bool:
+        """Add one call to the allowance of a policy in a change, if the rate allows it."""
+        key = allowance_key(policy)
+        record = await self._ledger.raw(key)
+        version, known = record or (0, "")
+        try:
+            before = Allowance.model_validate_json(known) if known else Allowance()
+        except ValidationError as error:
+            raise RecordUnreadable(key, str(error)) from error
+        after = before.take(rate, now_ms)
+        if after is None:
+            return False
+        change.put_raw(key, after.model_dump_json(), was=version, ttl=rate.period)
+        return True

@@ -1,0 +1,88 @@
+"""How many calls a policy allows without asking anybody: ``"20/h"``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Final, Self
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from signoff.core.base.durations import format_duration, parse_duration
+from signoff.core.base.model import Value
+
+_RATE: Final = re.compile(r"\s*([0-9]{1,5})\s*/\s*([0-9].*|[wdhms])\s*")
+_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A number of calls in any period of this length.
+
+    Attributes:
+        count: How many calls, from 1 to 10,000.
+        period: The length of the period; it slides, and does not begin on the hour.
+    """
+
+    count: int
+    period: timedelta
+
+    def __str__(self) -> str:
+        """Write it the way `parse_rate` reads it: ``20/h``, ``5/10m``."""
+        period = format_duration(self.period)
+        return f"{self.count}/{period[1:] if re.fullmatch('1[a-z]', period) else period}"
+
+
+def parse_rate(value: object) -> Rate:
+    """Read ``"20/h"``, ``"100/d"`` or ``"5/10m"``.
+
+    Raises:
+        ValueError: It is no rate, or a count or period that cannot be.
+    """
+    if isinstance(value, Rate):
+        return value
+    found = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r} is not a rate: write it like 20/h, 100/d or 5/10m")
+    period = parse_duration(found[2] if found[2][0].isdigit() else f"1{found[2]}")
+    count = int(found[1])
+    if not isinstance(period, timedelta) or not timedelta(seconds=1) <= period:
+        raise ValueError(f"{value!r} is for less than a second: write it like 20/h")
+    if not 1 <= count <= _MOST:
+        raise ValueError(f"{value!r} is not between 1 and {_MOST:,} calls")
+    return Rate(count, period)
+
+
+RateText = Annotated[
+    Rate,
+    BeforeValidator(parse_rate),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["20/h", "100/d", "5/10m"]}),
+]
+"""A `Rate` in settings and records, written as a text."""
+
+
+class Allowance(Value):
+    """The calls that one policy has allowed within its period.
+
+    Attributes:
+        used: When each was allowed, the oldest first: milliseconds since 1970 (UTC).
+    """
+
+    used: tuple[int, ...] = ()
+
+    def counted(self, rate: Rate, now_ms: int) -> int:
+        """Return how many calls count at this moment."""
+        return len(self._within(rate, now_ms))
+
+    def take(self, rate: Rate, now_ms: int) -> Self | None:
+        """Return the allowance with one more call; None if the rate allows no more now."""
+        within = self._within(rate, now_ms)
+        if len(within) >= rate.count:
+            return None
+        return self.model_copy(update={"used": (*within, max(now_ms, *within, 0))})
+
+    def _within(self, rate: Rate, now_ms: int) -> tuple[int, ...]:
+        since = now_ms - rate.period // timedelta(milliseconds=1)
+        return tuple(one for one in self.used if one > since)

@@ -1,0 +1,413 @@
+"""Who may say yes to how much: limits, managers one after the other, and groups side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from builders import NOON, make_approval, make_call, make_origin
+from signoff.core.approvals import collaboration
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import Escalated, GrantRefused, NotAnApprover
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Queue
+from signoff.core.grants.grant import may_grant
+from signoff.core.policies.levels import Group, Level
+from signoff.core.policies.policy import Fallback, GrantRules, Policy
+from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.selection import Choice, choose
+
+HOUR = timedelta(hours=1)
+SOON = NOON + timedelta(minutes=5)
+LIMIT = "limit.expenses >= args.amount"
+
+
+def person(name: str, manager: str = "", most: float = 0, **parts: object) -> Person:
+    """Return somebody with a limit for expenses."""
+    limits = {"expenses": most} if most else {}
+    return Person(  # type: ignore[arg-type]
+        id=name,
+        name=name.title(),
+        email=f"{name}@example.com",
+        manager=manager,
+        limits=limits,
+        **parts,
+    )
+
+
+def away(delegate: str = "") -> tuple[Absence, ...]:
+    """Return an absence of the whole of March."""
+    return (Absence(start=date(2026, 3, 1), end=date(2026, 3, 31), delegate=delegate),)
+
+
+def company(*changed: Person, queues: Iterable[Queue] = ()) -> Directory:
+    """Return Riley, whose managers may approve up to 500, 5,000 and without an end."""
+    people = [
+        person("riley", "ada"),
+        person("ada", "bo", 500),
+        person("bo", "cy", 5_000),
+        person("cy", "", float("inf")),
+        person("dee", "", 1_000),
+        person("eve"),
+    ]
+    named = {one.id: one for one in changed}
+    return Directory([named.get(one.id, one) for one in people], queues=queues)
+
+
+PEOPLE = company()
+UP = Policy(name="expenses", ask=("requester.manager",), until=LIMIT, within="1h")
+DEFAULT = Fallback(ask=("eve",))
+
+
+def chosen(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) -> Choice:
+    """Choose about an expense of Riley's."""
+    opened = make_approval(call=make_call(amount=amount))
+    return choose([policy], DEFAULT, directory, opened.facts, now=NOON)
+
+
+def asked(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) -> Approval:
+    """Return an approval that has been routed."""
+    choice = chosen(policy, amount, directory)
+    assert choice.start is not None
+    opened = make_approval(call=make_call(amount=amount), origin=make_origin(user="riley"))
+    return opened.ask(choice.terms, (), now=NOON, start=choice.start)[0]
+
+
+def says(
+    approval: Approval, name: str, *, yes: bool = True, directory: Directory = PEOPLE
+) -> Approval:
+    """Return the approval after an answer, gone on to the next stage where that is due."""
+    who = directory.get(name)
+    assert who is not None
+    move = approval.approve if yes else approval.reject
+    after, _ = move(who, directory, channel="cli", now=SOON)
+    went = pass_on(after, directory, now=SOON)
+    assert went is not None
+    return went[0]
+
+
+@pytest.mark.parametrize(
+    ("amount", "way"),
+    [(400, ["ada"]), (500, ["ada"]), (4_000, ["ada", "bo"]), (40_000, ["ada", "bo", "cy"])],
+)
+def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: list[str]) -> None:
+    """A yes of somebody below counts as their stage; the first that covers it ends it."""
+    approval = asked(UP, amount)
+    for name in way:
+        assert (approval.state, approval.ballot.own) == (State.PENDING, (name,))
+        approval = says(approval, name)
+    assert (approval.state, approval.decided_by) == (State.APPROVED, tuple(way))
+
+
+def test_a_no_on_the_way_up_ends_it() -> None:
+    """Whoever is asked may refuse, whatever their limit."""
+    assert says(says(asked(UP, 4_000), "ada"), "bo", yes=False).state is State.REJECTED
+
+
+def test_a_manager_who_does_not_answer_is_followed_by_the_next_one_up() -> None:
+    """Silence approves nothing; the last one's ends it."""
+    approval, _ = advance(asked(UP, 400), PEOPLE, now=NOON + HOUR)
+    assert approval.ballot.own == ("bo",)
+    assert says(approval, "bo").state is State.APPROVED
+    with pytest.raises(Escalated):
+        says(approval, "ada")
+    approval, _ = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
+    approval, _ = advance(approval, PEOPLE, now=NOON + 3 * HOUR)
+    assert approval.state is State.TIMED_OUT
+
+
+def test_who_stands_in_has_at_most_the_limit_of_both() -> None:
+    """Neither a delegate with a higher limit nor one with a lower approves more than either may."""
+    high = company(person("ada", "bo", 500, away=away("cy")))
+    low = company(person("bo", "cy", 5_000, away=away("dee")))
+    approval = says(asked(UP, 700, high), "cy", directory=high)
+    assert (approval.state, approval.ballot.own) == (State.PENDING, ("bo",))
+    approval = says(asked(UP, 2_000, low), "ada", directory=low)
+    assert approval.ballot.own == ("dee",)
+    approval = says(approval, "dee", directory=low)
+    assert (approval.state, approval.ballot.own) == (State.PENDING, ("cy",))
+    assert says(approval, "cy", directory=low).state is State.APPROVED
+
+
+def test_who_is_away_without_anybody_is_passed_over_on_the_way_up() -> None:
+    """The next manager is asked at once."""
+    gone = company(person("ada", "bo", 500, away=away()))
+    assert asked(UP, 400, gone).ballot.own == ("bo",)
+
+
+def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
+    """The default is asked before anybody, and it is said why; so it is without a manager."""
+    poor = company(person("cy", "", 9_000))
+    for directory, amount, why in (
+        (poor, 10_000, "nobody's limit covers this (Ada, Bo, Cy)"),
+        (company(person("riley")), 1, "nobody is above the requester"),
+    ):
+        choice = chosen(UP, amount, directory)
+        assert (choice.terms.policy, choice.stranded) == ("default", True)
+        assert any(why in note for note in choice.notes)
+    choice = chosen(UP.model_copy(update={"until": "limit.expenses >= args.sum"}))
+    assert choice.terms.policy == "default"
+
+
+def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
+    """The last one up is away by then, and who stands in has no limit: the default is asked."""
+    later = company(person("cy", "", float("inf"), away=away("eve")))
+    approval = says(says(asked(UP, 40_000), "ada", directory=later), "bo", directory=later)
+    assert approval.ballot.own == ("eve",)
+    after, _ = approval.approve(
+        Person(id="eve", email="eve@example.com"), later, channel="cli", now=SOON
+    )
+    assert (after.state, after.passed) == (State.PENDING, True)
+    assert pass_on(after, later, now=SOON) is None
+    assert after.still_needed == 1
+
+
+def test_a_place_that_is_handed_on_covers_no_more_than_the_new_holder_may() -> None:
+    """Bo hands his place to Dee, whose limit is lower: it goes on to Cy."""
+    approval, bo = says(asked(UP, 2_000), "ada"), PEOPLE.get("bo")
+    assert bo is not None
+    handed, _ = collaboration.reassign(
+        approval, bo, PEOPLE, of=bo, to=person("dee", "", 1_000), reason="you know it", now=SOON
+    )
+    assert says(handed, "dee").ballot.own == ("cy",)
+
+
+def test_members_of_a_queue_have_its_limits() -> None:
+    """The higher of the two counts."""
+    queue = Queue(name="heads", members=("ada",), limits={"expenses": 800})
+    directory = company(queues=[queue])
+    assert says(asked(UP, 800, directory), "ada", directory=directory).state is State.APPROVED
+    assert directory.limits("ada", "dee") == {"expenses": 800}
+    assert directory.limits("ada", "eve") == {"expenses": 0}
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=6),
+    st.integers(0, 60),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_nothing_is_approved_that_no_limit_covers(
+    limits: list[int], amount: int, silent: list[bool]
+) -> None:
+    """Whoever answers and whoever does not: one of those who approved covers it, or nobody did."""
+    names = [f"m{at}" for at, _ in enumerate(limits)]
+    above = [*names[1:], ""]
+    managers = [
+        person(name, boss, most) for name, boss, most in zip(names, above, limits, strict=True)
+    ]
+    directory = Directory([person("riley", "m0"), *managers, person("eve")])
+    choice = chosen(UP, amount, directory)
+    if max(limits) < amount or (not amount and not any(limits)):
+        assert choice.terms.policy == "default"
+        return
+    if choice.terms.policy == "default":
+        assert not any(most >= amount for most in limits if most)
+        return
+    approval, now = asked(UP, amount, directory), NOON
+    for _ in range(20):
+        if approval.state is not State.PENDING or approval.passed:
+            break
+        (name,) = approval.ballot.own
+        if silent[names.index(name)]:
+            now += HOUR
+            approval, _ = advance(approval, directory, now=now)
+            continue
+        who = directory.get(name)
+        assert who is not None
+        approval, _ = approval.approve(who, directory, channel="cli", now=now)
+        went = pass_on(approval, directory, now=now)
+        approval = approval if went is None else went[0]
+    if approval.state is State.APPROVED:
+        assert any(limits[names.index(one)] >= amount for one in approval.decided_by)
+        assert not silent[names.index(approval.decided_by[-1])]
+    else:
+        assert approval.passed or approval.state is State.TIMED_OUT
+
+
+def test_all_managers_up_to_the_top_as_stages() -> None:
+    """Each has to approve, whatever their limit."""
+    approval = asked(Policy(name="p", ask=("requester.managers",)))
+    assert approval.still_needed == 3
+    for name in ("ada", "bo", "cy"):
+        assert (approval.state, approval.ballot.own) == (State.PENDING, (name,))
+        approval = says(approval, name)
+    assert approval.state is State.APPROVED
+
+
+def test_the_manager_of_those_who_were_asked() -> None:
+    """Of whoever's place it was, also where a level was passed over because they are away."""
+    policy = Policy(
+        name="p",
+        levels=(
+            Level(ask=("ada",), within="1h"),
+            Level(ask=("asked.manager",), within="1h"),
+        ),
+    )
+    approval, _ = advance(asked(policy), PEOPLE, now=NOON + HOUR)
+    assert approval.ballot.own == ("bo",)
+    gone = company(person("ada", "bo", away=away()))
+    assert asked(policy, directory=gone).ballot.own == ("bo",)
+    stood_in = company(person("ada", "bo", away=away("dee")))
+    approval, _ = advance(asked(policy, directory=stood_in), stood_in, now=NOON + HOUR)
+    assert approval.ballot.own == ("bo",)
+
+
+def test_a_grant_takes_the_place_of_no_limit() -> None:
+    """One yes beforehand says nothing about how much."""
+    rules = GrantRules(who=("ada",))
+    with pytest.raises(GrantRefused, match="more than one yes"):
+        may_grant(asked(UP.model_copy(update={"grants": rules})), "ada")
+
+
+TWO = Policy(
+    name="p",
+    all_of=(Group(ask=("ada", "bo"), quorum=1), Group(ask=("bo", "cy", "dee"), quorum=2)),
+    within="1h",
+    veto=False,
+)
+
+
+def test_groups_side_by_side_each_with_its_minimum() -> None:
+    """All are asked at once; who is in both counts in each."""
+    approval = asked(TWO)
+    assert approval.ballot.own == ("ada", "bo", "cy", "dee")
+    assert approval.ballot.need == 3
+    two = says(says(approval, "cy"), "dee")
+    assert (two.state, two.ballot.need) == (State.PENDING, 3)
+    assert says(two, "ada").state is State.APPROVED
+    both = says(says(approval, "bo"), "dee")
+    assert (both.state, both.decided_by) == (State.APPROVED, ("bo", "dee"))
+
+
+def test_a_group_that_cannot_be_met_any_more_rejects() -> None:
+    """Without a veto one no is not enough where others of the group are left."""
+    one = says(asked(TWO), "dee", yes=False)
+    assert one.state is State.PENDING
+    assert says(one, "cy", yes=False).state is State.REJECTED
+
+
+@given(
+    st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=4),
+    st.data(),
+)
+def test_groups_are_met_exactly_when_each_has_its_minimum(
+    groups: list[set[str]], data: st.DataObject
+) -> None:
+    """Whoever answers, and in whatever order."""
+    quorums = [data.draw(st.integers(1, len(one))) for one in groups]
+    everybody = sorted(set().union(*groups))
+    directory = Directory([person("riley"), *map(person, everybody)])
+    policy = Policy(
+        name="p",
+        all_of=tuple(
+            Group(ask=tuple(sorted(one)), quorum=most)
+            for one, most in zip(groups, quorums, strict=True)
+        ),
+    )
+    approval, yes = asked(policy, directory=directory), set[str]()
+    for name in data.draw(st.permutations(everybody)):
+        if approval.state is not State.PENDING:
+            break
+        approval = says(approval, name, directory=directory)
+        yes.add(name)
+        met = all(len(one & yes) >= most for one, most in zip(groups, quorums, strict=True))
+        assert (approval.state is State.APPROVED) == met
+        assert approval.ballot.need >= len(approval.ballot.yes)
+    assert approval.state is State.APPROVED
+
+
+STAGES = Policy(
+    name="p",
+    levels=(
+        Level(ask=("ada", "bo"), quorum=2, stage="managers"),
+        Level(ask=("bo", "cy", "dee"), quorum=2, stage="finance"),
+        Level(ask=("bo",), stage="board"),
+    ),
+)
+
+
+def test_whoever_has_approved_is_not_asked_again() -> None:
+    """Bo's first yes counts in every later stage, and ends it where nobody else is needed."""
+    finance = says(says(asked(STAGES), "bo"), "ada")
+    assert (finance.ballot.yes, finance.ballot.awaited) == (("bo",), ("cy", "dee"))
+    done = says(finance, "cy")
+    assert (done.state, done.decided_by) == (State.APPROVED, ("ada", "cy", "bo"))
+
+
+def test_the_policy_can_ask_them_again() -> None:
+    """Each stage then wants answers of its own."""
+    twice = STAGES.model_copy(update={"ask_twice": True})
+    finance = says(says(asked(twice), "bo"), "ada")
+    assert finance.ballot.awaited == ("bo", "cy", "dee")
+    board = says(says(finance, "cy"), "dee")
+    assert (board.state, board.ballot.awaited) == (State.PENDING, ("bo",))
+
+
+def test_a_yes_without_the_reason_that_a_later_stage_wants_does_not_count_there() -> None:
+    """They are asked for it."""
+    board = Level(ask=("ada",), stage="board", reasons=("approve",))
+    policy = Policy(name="p", levels=(Level(ask=("ada",), stage="managers"), board))
+    assert says(asked(policy), "ada").ballot.awaited == ("ada",)
+
+
+def test_each_yes_that_counts_again_is_in_the_audit() -> None:
+    """With where it was given."""
+    approval = says(asked(STAGES), "bo")
+    ada = PEOPLE.get("ada")
+    assert ada is not None
+    after, _ = approval.approve(ada, PEOPLE, channel="cli", now=SOON)
+    went = pass_on(after, PEOPLE, now=SOON)
+    assert went is not None
+    assert [(one.what, one.by) for one in went[1]] == [(What.PASSED, "ada"), (What.VOTED, "bo")]
+    assert "earlier stage" in went[1][1].why
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ask": ["queue:q"], "until": LIMIT}, "above one person"),
+        ({"ask": ["ada", "bo"], "until": LIMIT}, "above one person"),
+        ({"ask": ["ada"], "until": LIMIT, "quorum": 2}, "take quorum out"),
+        ({"ask": ["requester.managers", "eve"]}, "above one person"),
+        (
+            {"ask": ["ada"], "until": LIMIT, "on_timeout": "approve", "ceiling": "true"},
+            "silence approves nothing",
+        ),
+        ({"ask": ["ada"], "all_of": [{"ask": ["bo"]}]}, "beside ask"),
+        ({"all_of": [{"ask": ["bo"]}], "order": "sequence"}, "everybody at once"),
+        ({"all_of": [{"ask": ["bo"]}], "quorum": 2}, "each group has its quorum"),
+        ({"all_of": [{"ask": ["requester.managers"]}]}, "one after the other"),
+        ({"all_of": [{"ask": []}]}, "at least 1"),
+        ({"levels": [{}]}, "nobody is asked"),
+        (
+            {"levels": [{"ask": ["requester.manager"], "until": LIMIT}, {"ask": ["eve"]}]},
+            "a stage of its own",
+        ),
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(
+    settings: dict[str, object], message: str
+) -> None:
+    """The message says what to take out."""
+    with pytest.raises(ValidationError, match=message):
+        Policy.model_validate({"name": "p", **settings})
+
+
+def test_limits_are_neither_negative_nor_nameless() -> None:
+    """An amount that is no number would let anything pass, or nothing."""
+    for limits in ({"expenses": -1}, {"expenses": float("nan")}, {"two words": 1}):
+        with pytest.raises(ValidationError):
+            Person(id="p", email="p@example.com", limits=limits)
+
+
+def test_who_is_not_on_the_way_up_has_no_say() -> None:
+    """However high their limit."""
+    with pytest.raises(NotAnApprover):
+        says(asked(UP), "cy")
