@@ -67,16 +67,16 @@ async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:
     """What is asked appears and what is decided goes, with the focus where it was."""
     tab = inbox.tab
     await tab.open(inbox.url)
-    assert "Nothing waits for you." in await tab.text()
+    assert "No requests for you." in await tab.text()
     first = await inbox.asked()
     await tab.find(f"#open-{first.id}")
-    await tab.find("#news", "1 waits for you.")
+    await tab.find("#news", "1 pending for you.")
     await tab.look(f"document.getElementById('open-{first.id}').focus()")
     second = await inbox.asked()
     await tab.find(f"#open-{second.id}")
     assert await tab.look("document.activeElement.id") == f"open-{first.id}"
     await inbox.desk.approve(second.id, MARA, channel="email")
-    await tab.find("#news", "1 waits for you.")
+    await tab.find("#news", "1 pending for you.")
     assert second.id not in await tab.look("document.getElementById('list').innerHTML")
 
 

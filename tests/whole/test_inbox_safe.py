@@ -89,7 +89,7 @@ async def test_the_first_page_is_light_however_much_waits(at: Premises) -> None:
     await at.tab.do("Network.setCacheDisabled", cacheDisabled=True)
     at.tab.told.clear()
     await at.open()
-    await at.tab.find("p", "10,000 wait for you.")
+    await at.tab.find("p", "10,000 pending for you.")
     loaded = at.tab.news("Network.loadingFinished")
     assert len(loaded) >= len(("page", "style.css", "htmx.min.js", "live.js"))
     assert sum(one["encodedDataLength"] for one in loaded) < MOST_BYTES

@@ -222,7 +222,7 @@ async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
     await at.tab.look("window.loaded = 'once'")
     await at.tab.find(f"#open-{first.id}")
     await at.office.desk.approve(first.id, CLEO, channel="email")
-    await at.tab.find("#news", "1 waits for you")
+    await at.tab.find("#news", "1 pending for you.")
     assert await at.tab.look(f"document.getElementById('open-{first.id}')") is None
     assert await at.tab.look("window.loaded") == "once"
 

@@ -88,7 +88,7 @@ async def test_a_page_that_is_only_read_follows(seat: Desk) -> None:
     approval, _ = await seat.office.ask()
     await seat.sign_in(RILEY)
     await seat.open(approval)
-    await seat.tab.find("p", "You have asked for this")
+    await seat.tab.find("p", "You requested this")
     await seat.office.desk.approve(approval.id, MARA, channel="email", reason="fine")
     await seat.tab.find("h1", "Mara Lind approved reimburse")
 
