@@ -311,7 +311,10 @@ async def test_bad_input_is_a_problem_and_changes_nothing(paused: Paused, case: 
     assert words in problem["detail"]
     if kind == "payload":
         assert set(problem) >= {"key", "read", "example"}
-    assert await paused.state() == before
+    # The audit may have a refused answer, where values do not fit; nothing else is noted.
+    approval, version, audit = await paused.state()
+    assert (approval, version) == before[:2]
+    assert before[2] <= audit <= before[2] + (kind == "payload")
 
 
 async def test_only_json_is_read(paused: Paused) -> None:

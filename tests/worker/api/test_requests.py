@@ -180,15 +180,17 @@ async def test_bad_input_is_a_problem_and_changes_nothing(
     session, call = waiting[app]
     ledger = here.plant.parts.ledger
     audit = f"{ledger.store.prefix}audit"
-    before = await ledger.session_runs(app, "user", session), await ledger.store.client.xlen(audit)
+    runs = await ledger.session_runs(app, "user", session)
+    noted = await ledger.store.client.xlen(audit)
     refused = await answer(here, app, session, {**call, **update}, response)
     problem = refused.json()
     assert (refused.status_code, problem["type"]) == (status, f"urn:signoff:problem:{kind}")
     assert words in problem["detail"]
     if kind == "payload":
         assert set(problem) >= {"key", "read", "example"}
-    after = await ledger.session_runs(app, "user", session), await ledger.store.client.xlen(audit)
-    assert after == before
+    assert await ledger.session_runs(app, "user", session) == runs
+    # The audit may have a refused answer, where values do not fit; nothing else is noted.
+    assert noted <= await ledger.store.client.xlen(audit) <= noted + (kind == "payload")
 
 
 async def test_of_eight_different_answers_at_the_same_moment_one_counts(here: Site) -> None:
