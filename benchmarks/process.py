@@ -79,6 +79,8 @@ class _Consumer(Worker):
 def bare(url: str) -> None:
     """Three tasks in a chain of sends, without anything else."""
     app = make_celery(url, name="bare")
+    # Signoff's own consumer takes doorbells alone, and these tasks are none.
+    app.conf.worker_consumer = "celery.worker.consumer:Consumer"
 
     def link(place: int) -> Callable[[str], None]:
         def task(unit: str) -> None:
