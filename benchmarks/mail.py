@@ -44,6 +44,7 @@ from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.readers import Readers
 from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.inbound.threads import subject_tag
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
 from signoff.channels.pipeline.reply_tokens import Holder, issue
 from signoff.core.approvals.approval import State
@@ -92,13 +93,13 @@ class Author:
             f"_dmarc.{self.domain}": "v=DMARC1; p=reject",
         }
 
-    def answer(self, token: str, *, date: str, signed: bool) -> bytes:
+    def answer(self, approval: str, token: str, *, date: str, signed: bool) -> bytes:
         """Return a yes above a quoted card."""
         mail = EmailMessage()
         mail["From"] = MARA.email
         mail["To"] = self.address(token)
         mail["Date"] = date
-        mail["Subject"] = "Re: Approval needed: reimburse (finance)"
+        mail["Subject"] = f"Re: Approval needed: reimburse (finance) {subject_tag(approval)}"
         mail["Message-ID"] = f"<{secrets.token_hex(8)}@{self.domain}>"
         quoted = "\n".join(f"> line {n} of the card that was sent" for n in range(40))
         mail.set_content(f"approve\nnote: fine by me\n\nOn Monday Signoff wrote:\n{quoted}\n")
@@ -161,10 +162,10 @@ class Office:
         """Store the answers and drain the intake; return the seconds to the last decision."""
         proven = side == "proven"
         date = format_datetime(await self.ledger.now())
-        for place, (_, token) in enumerate(opened):
+        for place, (approval, token) in enumerate(opened):
             if side == "bombs" and place % _EVERY == 0:
                 await store(self.ledger, self.author.bomb(token, place), sender=None, recipients=[])
-            raw = self.author.answer(token, date=date, signed=proven)
+            raw = self.author.answer(approval, token, date=date, signed=proven)
             await store(self.ledger, raw, sender=None, recipients=[])
         intake = Intake(
             self.decisions,
