@@ -21,7 +21,7 @@ from benchmarks.pending import Pile, Size, payload_bytes
 from benchmarks.process import quieten
 from benchmarks.report import Results, show
 from benchmarks.runs import NakedRuns, WholeRuns
-from signoff.broker.embedded import EmbeddedRedis
+from signoff.broker.server.embedded import EmbeddedRedis
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import psutil
 from benchmarks.fleet import Child
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import LINKS
-from signoff.broker.celery import CeleryBell, make_celery
 from signoff.broker.decisions import Decisions
+from signoff.broker.doorbells.celery import CeleryBell, make_celery
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.moves import Actor, Approve

@@ -28,10 +28,10 @@ from benchmarks.office import DIRECTORY, MARA, USER
 from benchmarks.process import quieten
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked

@@ -25,8 +25,8 @@ from benchmarks.pending import Pile
 from benchmarks.process import quieten
 from benchmarks.report import percentile
 from signoff.broker.decisions import Decisions
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router

@@ -35,10 +35,10 @@ from rich.console import Console
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from benchmarks.process import quieten
 from signoff.broker.decisions import Decisions
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import Intake

@@ -13,7 +13,7 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from benchmarks.office import APP, MESSAGE, USER
-from signoff.broker.loop import LoopThread
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.worker.adk.apps import session_service
 
 _CONFIRMATION = "adk_request_confirmation"

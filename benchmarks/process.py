@@ -21,12 +21,12 @@ from celery.apps.worker import Worker
 
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
-from signoff.broker.celery import CeleryBell, make_celery, queues
+from signoff.broker.directory.roster import Roster
+from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.loop import LoopThread
-from signoff.broker.roster import Roster
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import SendCard
 from signoff.channels import tasks as channel_tasks

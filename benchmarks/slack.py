@@ -34,14 +34,14 @@ from benchmarks.process import quieten
 from benchmarks.report import percentile
 from benchmarks.slack_burst import burst
 from signoff.broker.decisions import Decisions
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.gateway import make_gateway
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.http import PATH, make_slack_router
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.http import PATH, make_slack_router
+from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.references import APPROVE, Reference, short
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb

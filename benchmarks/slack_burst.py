@@ -18,14 +18,14 @@ from aiohttp import web
 
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from signoff.broker.decisions import Desk
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.cards import send_cards
 from signoff.channels.pipeline.deliver import Delivery
-from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.parts import Asked

@@ -28,11 +28,11 @@ from benchmarks.machine import describe
 from benchmarks.office import DEFAULT, DIRECTORY, ESCALATING, open_pause
 from benchmarks.process import quieten
 from signoff.broker import stages
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.timers.sweep import LEASE
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain

@@ -24,7 +24,7 @@ from signoff.channels.form_fields import fields
 from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.preview import message
 from signoff.channels.samples import MARA, PEOPLE, samples
-from signoff.channels.slack import blocks, views
+from signoff.channels.slack.outbound import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.words import phrases
 from signoff.core.approvals.approval import Approval

@@ -14,9 +14,9 @@ import structlog
 
 from builders import NOON, Snapshot, people
 from deciding import Desk
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.testing import VirtualClock
 

@@ -22,7 +22,7 @@ from typing import Final
 import pytest
 
 from services import missing
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 
 PASSWORD: Final = "secret"
 KEY: Final = b"a key that only the tests and their Dovecot know"

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from services import missing
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="Postfix is started by root alone")
 

@@ -21,10 +21,10 @@ from chromium import Tab, chromium
 from deciding import Desk
 from served import listening
 from signoff.broker import stages
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors

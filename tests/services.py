@@ -18,7 +18,7 @@ import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from signoff.broker.embedded import find_server, free_port
+from signoff.broker.server.embedded import find_server, free_port
 
 _PATIENCE = 300.0
 

@@ -114,15 +114,14 @@ def test_every_error_is_in_the_tree() -> None:
 
 
 def modules() -> list[ModuleType]:
-    """Import every module of core and broker."""
-    found = []
-    for package in ("core", "broker"):
-        path = str(ROOT / "core" / "signoff" / package)
-        found += [
-            importlib.import_module(f"signoff.{package}.{info.name}")
-            for info in pkgutil.iter_modules([path])
-        ]
-    return found
+    """Import every module of core and broker, in all of their rooms."""
+    return [
+        importlib.import_module(info.name)
+        for package in ("core", "broker")
+        for info in pkgutil.walk_packages(
+            [str(ROOT / "core" / "signoff" / package)], prefix=f"signoff.{package}."
+        )
+    ]
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
@@ -153,12 +152,12 @@ PUBLIC = {
     "signoff.broker.decisions": "Decisions",
     "signoff.broker.ledger.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
     "signoff.broker.ledger.store": "Clock Store",
-    "signoff.broker.celery": "CeleryBell make_celery queues",
-    "signoff.broker.embedded": "EmbeddedRedis",
+    "signoff.broker.doorbells.celery": "CeleryBell make_celery queues",
+    "signoff.broker.server.embedded": "EmbeddedRedis",
     "signoff.broker.timers.reconciler": "Reconciler",
     "signoff.broker.ledger.rebuild": "rebuild",
     "signoff.broker.ledger.audit": "entries verify",
-    "signoff.broker.health": "redis_problems",
+    "signoff.broker.server.health": "redis_problems",
     "signoff.broker.heartbeat": "alive beat",
     "signoff.testing": "ScriptedModel VirtualClock",
 }

@@ -13,11 +13,11 @@ import redis
 from celery import signals
 
 from signoff.broker import stages
-from signoff.broker.celery import make_celery, queues
+from signoff.broker.doorbells.celery import make_celery, queues
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.loop import LoopThread
 
 
 def main(broker_url: str, redis_url: str, prefix: str) -> None:

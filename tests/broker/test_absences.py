@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, asked_approval
-from signoff.broker.absences import People
+from signoff.broker.directory.absences import People
+from signoff.broker.directory.rotation import TurnKeeper
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.rotation import TurnKeeper
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
 from signoff.core.directory.hours import Absence

@@ -17,10 +17,10 @@ from celery import Celery
 
 import services
 from signoff.broker import stages
-from signoff.broker.celery import RING_EXPIRES, CeleryBell, make_celery, queues
-from signoff.broker.embedded import free_port
+from signoff.broker.doorbells.celery import RING_EXPIRES, CeleryBell, make_celery, queues
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.testing import VirtualClock
 
 RunWorker = Callable[[], AbstractContextManager[None]]

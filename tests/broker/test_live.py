@@ -113,6 +113,6 @@ async def test_a_turn_does_not_fail_because_nobody_can_be_shown_anything(
 @pytest.fixture
 def unused_tcp_port() -> int:
     """A port on which nothing listens."""
-    from signoff.broker.embedded import free_port
+    from signoff.broker.server.embedded import free_port
 
     return free_port()

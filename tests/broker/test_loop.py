@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.loop import LoopThread
+from signoff.broker.doorbells.loop import LoopThread
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from signoff.broker.private import private_folder, private_text
+from signoff.broker.server.private import private_folder, private_text
 from signoff.core.base.errors import ConfigError
 
 LOOK = """

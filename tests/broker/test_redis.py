@@ -17,12 +17,13 @@ import redis.exceptions
 from builders import CLEO, MARA, paused, people
 from deciding import Desk
 from services import plain_redis
-from signoff.broker import health, heartbeat
-from signoff.broker.embedded import EmbeddedRedis, find_server, free_port, running_url
+from signoff.broker import heartbeat
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, translated
+from signoff.broker.server import health
+from signoff.broker.server.embedded import EmbeddedRedis, find_server, free_port, running_url
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
@@ -309,6 +310,6 @@ def test_starting_and_stopping_twice(server: EmbeddedRedis) -> None:
 def test_without_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to install, or what to set."""
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr("signoff.broker.embedded.find_spec", lambda _: None)
+    monkeypatch.setattr("signoff.broker.server.embedded.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="apt-get install redis-server"):
         find_server()

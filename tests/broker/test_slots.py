@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.slots import Limit, Slots, Wish
+from signoff.broker.limits.slots import Limit, Slots, Wish
 from signoff.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.throttle import Rule, Throttle
+from signoff.broker.limits.throttle import Rule, Throttle
 
 SOON = Rule("tries:soon", 3, timedelta(minutes=15))
 LATER = Rule("tries:later", 5, timedelta(days=1))

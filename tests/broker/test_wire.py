@@ -12,9 +12,9 @@ import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.pipeline import Wire
 from signoff.broker.ledger.redis_types import Commands
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 
 
 @pytest.fixture(scope="module")

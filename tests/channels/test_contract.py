@@ -15,7 +15,7 @@ from channels.town import Town, example, serving, town
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Retry
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.cards.card import card

@@ -32,8 +32,8 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.rest.app import PATH, make_rest
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb

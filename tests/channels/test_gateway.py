@@ -13,9 +13,9 @@ from fastapi import FastAPI
 
 from builders import paused
 from services import plain_redis
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import Listener, make_gateway
 from signoff.testing import VirtualClock
 

@@ -10,8 +10,8 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.test_who_wrote_it import answer, intake_of, take
-from signoff.broker.absences import People
 from signoff.broker.api_tokens import create
+from signoff.broker.directory.absences import People
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.core.access.api_tokens import Scope

@@ -7,11 +7,11 @@ import pytest
 from builders import MARA
 from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.celery import make_celery
-from signoff.broker.embedded import free_port
+from signoff.broker.doorbells.celery import make_celery
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.loop import LoopThread
+from signoff.broker.server.embedded import free_port
 from signoff.channels.tasks import Services, drains, make_router, register
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy

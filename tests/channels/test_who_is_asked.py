@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from builders import CLEO, MARA, RILEY
-from signoff.broker.absences import People
+from signoff.broker.directory.absences import People
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import NotAnApprover
 from signoff.core.directory.hours import Absence

@@ -13,7 +13,7 @@ from builders import CLEO, MARA, NOON, ask, make_approval, people
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
-from signoff.channels.slack import blocks
+from signoff.channels.slack.outbound import blocks
 from signoff.channels.text_channel import text_of
 from signoff.channels.words import phrases
 from signoff.core.approvals import collaboration, moves

@@ -225,7 +225,7 @@ def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
 
 def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
     """What ADK calls every request for input says nothing to a person."""
-    from signoff.cli.commands import show
+    from signoff.cli.commands.approvals import show
 
     call = waiting.call.model_copy(update={"args": {"message": "Which account?\nSay."}})
     asked = waiting.model_copy(update={"kind": Kind.INPUT, "call": call})
@@ -250,7 +250,7 @@ def test_the_words_of_an_agent_are_shown_as_text(waiting: Approval) -> None:
     """What hides or turns text around is written out."""
     from rich.console import Console
 
-    from signoff.cli.commands import show
+    from signoff.cli.commands.approvals import show
 
     out = Console(record=True, width=200)
     show.print_approval(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.cli.composition.credentials import WITHHELD, gets, own_content, own_environment
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.composition.supervisor import Supervisor

@@ -16,10 +16,10 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
-from signoff.broker.embedded import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
 from signoff.cli.doctor.diagnosis import diagnose

@@ -11,7 +11,7 @@ import pytest
 from dovecot import PASSWORD, Dovecot, dovecot
 from issuer import issuer
 from lmtp import deliver
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import _paths, diagnose

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from cli.conftest import SETTINGS
-from signoff.broker.celery import make_celery
-from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.broker.submit import submit
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Child, Supervisor

@@ -108,7 +108,7 @@ def test_watching_looks_until_it_is_interrupted(
         if len(looks) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("signoff.cli.commands.queue.asyncio.sleep", interrupted)
+    monkeypatch.setattr("signoff.cli.commands.people.queue.asyncio.sleep", interrupted)
     result = invoke("queue", "show", "finance", "--watch", "--json")
     lines = [json.loads(line) for line in result.output.splitlines() if line.startswith("[")]
     assert [[one["id"] for one in line] for line in lines] == [[queued.id], [queued.id]]

@@ -22,8 +22,8 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.rest.app import PATH, make_rest
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.http import make_slack_router
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.http import make_slack_router
 from signoff.channels.slack.settings import SlackSettings
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.worker.adk_api.router import make_adk_router

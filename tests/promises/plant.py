@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
 
-from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings

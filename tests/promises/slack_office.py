@@ -19,7 +19,7 @@ from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
 from promises.plant import MANAGER, Plant, plant
 from signoff.broker import stages
 from signoff.broker.submit import submit
-from signoff.channels.slack.http import PATH
+from signoff.channels.slack.inbound.http import PATH
 from signoff.core.approvals.approval import Approval
 
 Json = dict[str, Any]

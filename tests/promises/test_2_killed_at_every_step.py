@@ -16,11 +16,11 @@ import pytest
 
 from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.parts import Asked
 from signoff.core.approvals.run import Run, RunState

@@ -14,8 +14,8 @@ import pytest
 
 from promises.plant import MANAGER, plant
 from signoff.broker import stages
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger import audit
+from signoff.broker.server.embedded import free_port
 from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What

@@ -16,8 +16,8 @@ import pytest
 from channels.slack.office import click_on, view_submission
 from promises.plant import MANAGER
 from promises.slack_office import HERE, MARA_AT, SlackOffice, slack_office
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.follow import follow
+from signoff.broker.server.embedded import free_port
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What

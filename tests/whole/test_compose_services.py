@@ -15,10 +15,10 @@ import yaml
 
 from deciding import Desk
 from services import missing
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox

@@ -13,9 +13,9 @@ from builders import MARA, paused
 from chromium import Tab, chromium
 from deciding import Desk
 from served import listening
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router

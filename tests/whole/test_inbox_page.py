@@ -18,8 +18,8 @@ from chromium import Tab, chromium
 from deciding import Desk
 from served import listening
 from signoff.broker import stages
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.gateway import make_gateway

@@ -11,10 +11,10 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from deciding import Desk
 from signoff.broker import stages
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory

@@ -10,7 +10,7 @@ from typing import Any
 from signoff.channels.email.outbound.render import html, plain_text, render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
-from signoff.channels.slack import blocks
+from signoff.channels.slack.outbound import blocks
 from signoff.core.approvals.approval import Approval
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory

@@ -11,8 +11,8 @@ from celery import Celery
 
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.loop import LoopThread
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.inbound.intake import Intake, Read, SentLines, read_here
 from signoff.channels.email.inbound.limits import Limits

@@ -14,29 +14,23 @@ from typing import Annotated
 
 import typer
 
-from signoff.broker.private import PRIVATE_UMASK
+from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     api,
-    approvals,
     audit,
-    card,
     config,
     doctor,
-    grants,
-    inbox,
-    mail,
-    mailbox,
-    people,
     policy,
-    queue,
     runs,
     serve,
     slack,
     tail,
-    tokens,
     webhooks,
 )
+from signoff.cli.commands.approvals import approvals, card, grants
+from signoff.cli.commands.mail import mail, mailbox
+from signoff.cli.commands.people import inbox, people, queue, tokens
 from signoff.cli.commands.session import Session
 from signoff.cli.terminal import say
 

@@ -21,11 +21,11 @@ from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
 from signoff.broker import stages
-from signoff.broker.celery import queues
+from signoff.broker.doorbells.celery import queues
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.loop import LoopThread
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen

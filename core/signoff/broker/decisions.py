@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import structlog
 from pydantic import JsonValue
 
-from signoff.broker.absences import People
+from signoff.broker.directory.absences import People
+from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger, Standing
-from signoff.broker.roster import Roster
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from signoff.broker.directory.rotation import TurnKeeper
 from signoff.broker.ledger.change import Change
-from signoff.broker.rotation import TurnKeeper
 from signoff.broker.work import (
     AskLevel,
     CloseCard,

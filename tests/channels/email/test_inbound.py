@@ -10,10 +10,10 @@ import aiosmtplib
 import pytest
 
 from channels.conftest import write_certificate
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key
 from signoff.channels.email.settings import EmailSettings, InboundSettings

@@ -9,7 +9,7 @@ import aiosmtplib.errors
 import pytest
 from pydantic import SecretStr
 
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.pipeline.reply_tokens import new_token

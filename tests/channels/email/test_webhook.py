@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from services import missing
 from signoff.broker import stages
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proven
 from signoff.channels.email.inbound.stored import load

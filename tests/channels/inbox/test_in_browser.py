@@ -15,7 +15,7 @@ from builders import CLEO, MARA, RILEY
 from channels.inbox.crowd import CROWD, PLAIN
 from chromium import Tab, chromium
 from served import listening
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router

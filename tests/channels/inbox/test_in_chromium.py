@@ -17,7 +17,7 @@ from builders import MARA
 from chromium import Tab, chromium
 from npm import packages
 from served import listening
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.link_mails import LinkMails

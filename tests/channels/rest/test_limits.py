@@ -10,7 +10,7 @@ import pytest
 
 from channels.rest.conftest import Office
 from deciding import Desk
-from signoff.broker import throttle
+from signoff.broker.limits import throttle
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest import auth
 from signoff.channels.rest.app import PATH, make_rest

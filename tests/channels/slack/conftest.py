@@ -11,8 +11,8 @@ from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.directory.people import Directory

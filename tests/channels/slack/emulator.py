@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 import npm
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.channels.slack.web import SCOPES
 
 PACKAGE = Path(__file__).parent / "emulate" / "package.json"

@@ -18,9 +18,9 @@ from signoff.broker.work import RouteApproval
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
-from signoff.channels.slack.channel import SlackChannel
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.directory.people import Directory, Person

@@ -18,11 +18,11 @@ from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
 from deciding import Desk
 from signoff.broker.ledger import audit
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.http import PATH
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.http import PATH
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.inbound.payloads import read_payload
 from signoff.channels.slack.manifest import manifest
-from signoff.channels.slack.payloads import read_payload
 from signoff.channels.slack.references import AWAY, REQUESTS
 from signoff.channels.slack.settings import SlackSettings
 from signoff.core.approvals.events import Event, What

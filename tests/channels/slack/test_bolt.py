@@ -16,7 +16,7 @@ from slack_sdk.signature import Clock, SignatureVerifier
 from channels.slack.office import Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
-from signoff.channels.slack.http import PATH
+from signoff.channels.slack.inbound.http import PATH
 from signoff.channels.slack.references import APPROVE, DETAILS, OPEN, REJECT
 from signoff.channels.slack.settings import SlackSettings
 

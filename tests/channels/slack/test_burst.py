@@ -15,9 +15,9 @@ from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.outbox import LEASE
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
-from signoff.channels.slack import blocks
-from signoff.channels.slack.channel import SlackChannel
-from signoff.channels.slack.views import notice_view
+from signoff.channels.slack.outbound import blocks
+from signoff.channels.slack.outbound.channel import SlackChannel
+from signoff.channels.slack.outbound.views import notice_view
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory

@@ -17,7 +17,7 @@ from channels.slack.limits import faults_of, units
 from signoff.channels.form_fields import fields
 from signoff.channels.pipeline.port import Kind as Message_
 from signoff.channels.pipeline.port import Message
-from signoff.channels.slack import blocks, views
+from signoff.channels.slack.outbound import blocks, views
 from signoff.channels.slack.references import Reference, short
 from signoff.channels.slack.text import clip, escape, pieces
 from signoff.core.approvals.approval import Approval, Kind

@@ -12,7 +12,7 @@ from channels.slack.workspace import Workspace
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import ReportResult
 from signoff.channels.pipeline.port import Delivered, Kind, Message
-from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import SlackDeferred, SlackRefused

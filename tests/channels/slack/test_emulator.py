@@ -12,7 +12,7 @@ import pytest
 from builders import make_approval, people
 from channels.slack.emulator import BOT, OWNER, PEOPLE, POOR, Emulator, emulator
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
-from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb

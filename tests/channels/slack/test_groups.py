@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from channels.slack.conftest import CLEO_AT, MARA_AT
 from signoff.channels.slack.groups import GroupKeeper
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.identity import Identities
 from signoff.core.policies.levels import Level
 from signoff.core.routing.resolve import find
 

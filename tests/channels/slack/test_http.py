@@ -17,9 +17,9 @@ from channels.slack.workspace import SECRET
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.http import PATH, make_slack_router
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.http import PATH, make_slack_router
+from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.settings import SlackSettings
 from signoff.core.approvals.approval import State
 

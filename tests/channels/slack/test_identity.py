@@ -7,8 +7,8 @@ import pytest
 from builders import CLEO, MARA
 from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM, Workspace
-from signoff.channels.slack.identity import Identities
-from signoff.channels.slack.payloads import Actor, Submission, read_payload
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.inbound.payloads import Actor, Submission, read_payload
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.base.errors import SlackDeferred
 from signoff.core.directory.people import Directory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signoff.channels.slack.payloads import Actor, Click, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import Actor, Click, Submission, read_payload
 from signoff.channels.slack.references import Receipt
 from signoff.core.base.errors import SlackPayloadUnreadable
 

@@ -14,7 +14,7 @@ from builders import NOON
 from signoff.channels.form_fields import fields
 from signoff.channels.preview import message
 from signoff.channels.samples import PEOPLE, samples
-from signoff.channels.slack import blocks, views
+from signoff.channels.slack.outbound import blocks, views
 from signoff.channels.slack.references import Reference
 from signoff.core.cards.card import card
 

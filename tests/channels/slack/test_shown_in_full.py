@@ -16,9 +16,9 @@ from channels.slack.test_cards import TEMPLATES, TEXT, VALUES, dumped, message
 from signoff.broker.ledger.change import Change
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.slack import blocks, views
+from signoff.channels.slack.outbound import blocks, views
+from signoff.channels.slack.outbound.rows import extent, is_whole
 from signoff.channels.slack.references import Reference, short
-from signoff.channels.slack.rows import extent, is_whole
 from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What

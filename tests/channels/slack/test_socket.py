@@ -12,10 +12,10 @@ from channels.slack.workspace import Workspace
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.channels.slack.handler import SlackHandler
-from signoff.channels.slack.identity import Identities
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.inbound.socket import SocketListener
 from signoff.channels.slack.settings import SlackSettings
-from signoff.channels.slack.socket import SocketListener
 from signoff.core.approvals.approval import State
 
 

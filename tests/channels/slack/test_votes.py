@@ -12,7 +12,7 @@ from channels.slack.office import CLEO_AT, MARA_AT, Office
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Kind, Message, Result
-from signoff.channels.slack.channel import SlackChannel
+from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.directory.people import Person

@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request
 
 from deciding import Desk
 from services import missing
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from signoff.broker import snapshots, stages
+from signoff.broker import stages
+from signoff.broker.suspended import snapshots
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.history import confirmations

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from signoff.broker import snapshots, stages
+from signoff.broker import stages
+from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState

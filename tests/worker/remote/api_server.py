@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 
 _PATIENCE = 300.0
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from deciding import Desk
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.worker.adk_remote.runtime import RemoteRuntime
 from signoff.worker.adk_remote.settings import RemoteApp

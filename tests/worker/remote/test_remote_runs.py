@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from signoff.broker import stages
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import RunState

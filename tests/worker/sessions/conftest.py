@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deciding import Desk
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from services import missing
-from signoff.broker.embedded import free_port
+from signoff.broker.server.embedded import free_port
 
 
 class Postgres:

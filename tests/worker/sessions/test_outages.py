@@ -8,7 +8,7 @@ import pytest
 import redis.asyncio
 
 from signoff.broker import stages
-from signoff.broker.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import ConfigError
 from signoff.worker.adk.apps import session_service

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Celery
 
 from signoff.broker import stages
-from signoff.broker.loop import LoopThread
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.worker.executor import Crew
 
 

@@ -9,12 +9,12 @@ from types import MappingProxyType
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.allowances import Allowances
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.limits.allowances import Allowances
 from signoff.broker.work import (
     ApproveEdit,
     AskLevel,

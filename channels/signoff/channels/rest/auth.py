@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.api_tokens import holder
 from signoff.broker.decisions import Decisions
-from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.rest.problems import problem_of
 from signoff.channels.web.problems import Problem, read_body
 from signoff.core.access import api_tokens

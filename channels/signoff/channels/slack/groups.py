@@ -11,10 +11,10 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.groups import keep_groups
+from signoff.broker.directory.groups import keep_groups
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.slack.identity import Identities
-from signoff.channels.slack.payloads import Actor
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.inbound.payloads import Actor
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.base.errors import LedgerError, SlackError
 

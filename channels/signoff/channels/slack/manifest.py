@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from signoff.channels.slack.http import PATH
+from signoff.channels.slack.inbound.http import PATH
 from signoff.channels.slack.references import AWAY, REQUESTS
 from signoff.channels.slack.web import SCOPES
 

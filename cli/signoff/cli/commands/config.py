@@ -76,7 +76,7 @@ def show(ctx: typer.Context, *, as_json: Json = False) -> None:
 def _write(faults: list[Fault]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
-    from signoff.cli.commands.show import console  # noqa: PLC0415
+    from signoff.cli.commands.approvals.show import console  # noqa: PLC0415
 
     out = console()
     for fault in faults:

@@ -35,7 +35,7 @@ def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
 def _write(findings: list[Finding]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
-    from signoff.cli.commands.show import console  # noqa: PLC0415
+    from signoff.cli.commands.approvals.show import console  # noqa: PLC0415
 
     marks = {"good": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "bold red")}
     out = console()

@@ -73,7 +73,7 @@ def explain(
     It is what happens if nobody answers, or everybody approves. No approval is opened.
     """
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
-    from signoff.cli.commands.timelines import (  # noqa: PLC0415
+    from signoff.cli.commands.approvals.timelines import (  # noqa: PLC0415
         print_approvers,
         print_timeline,
         who_approves,
@@ -179,8 +179,8 @@ def diff(
     """
 
     async def work(decisions: Decisions) -> bool:
-        from signoff.broker.absences import People  # noqa: PLC0415
-        from signoff.cli.commands.timelines import diff_json, print_diff  # noqa: PLC0415
+        from signoff.broker.directory.absences import People  # noqa: PLC0415
+        from signoff.cli.commands.approvals.timelines import diff_json, print_diff  # noqa: PLC0415
         from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
 
         pending = await decisions.ledger.pending()

@@ -86,7 +86,7 @@ def list_(
     if as_json:
         write_json([one.model_dump(mode="json") for one in found])
     elif found:
-        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
         shows.console().print(shows.runs_table(found))
     else:
@@ -103,7 +103,7 @@ def show(
     """Show a run: its state and its timeline."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.cli.commands import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
         found = await decisions.ledger.run(run_id)
         events = await decisions.ledger.history(run_id)

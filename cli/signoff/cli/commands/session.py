@@ -80,7 +80,7 @@ async def _with_decisions(
 
     bell = None
     if rings:
-        from signoff.broker.celery import CeleryBell, make_celery  # noqa: PLC0415
+        from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)

@@ -24,7 +24,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     async def work(decisions: Decisions) -> None:
         from signoff.broker import stages  # noqa: PLC0415
         from signoff.channels.webhooks.dead import letters  # noqa: PLC0415
-        from signoff.cli.commands import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
         backlog = await decisions.ledger.backlog()
         rows = []

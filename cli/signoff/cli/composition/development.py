@@ -15,9 +15,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from signoff.broker.embedded import EmbeddedRedis
-from signoff.broker.private import private_folder
-from signoff.cli.commands.mailbox import folder_of
+from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.broker.server.private import private_folder
+from signoff.cli.commands.mail.mailbox import folder_of
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.composition.supervisor import ChildDied, Echo, NotReady, Supervisor, tether
 from signoff.cli.config.check import require

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from celery import Celery
 
-from signoff.broker.celery import CeleryBell, make_celery
 from signoff.broker.decisions import Decisions
+from signoff.broker.doorbells.celery import CeleryBell, make_celery
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.config.settings import Settings

@@ -48,7 +48,7 @@ def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sendin
     if not settings.slack.enabled:
         return Sending(added, _nothing)
     # Only those who use it have the client in memory.
-    from signoff.channels.slack.channel import SlackChannel  # noqa: PLC0415
+    from signoff.channels.slack.outbound.channel import SlackChannel  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
@@ -71,7 +71,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     if not asked or not settings.slack.enabled:
         return None
     from signoff.channels.slack.groups import GroupKeeper  # noqa: PLC0415
-    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.inbound.identity import Identities  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
@@ -85,10 +85,10 @@ def slack_ways(parts: Parts) -> Taking:
     settings = parts.settings.slack
     if not settings.enabled:
         return Taking([], [], _nothing)
-    from signoff.channels.slack.handler import SlackHandler  # noqa: PLC0415
-    from signoff.channels.slack.http import make_slack_router  # noqa: PLC0415
-    from signoff.channels.slack.identity import Identities  # noqa: PLC0415
-    from signoff.channels.slack.socket import SocketListener  # noqa: PLC0415
+    from signoff.channels.slack.inbound.handler import SlackHandler  # noqa: PLC0415
+    from signoff.channels.slack.inbound.http import make_slack_router  # noqa: PLC0415
+    from signoff.channels.slack.inbound.identity import Identities  # noqa: PLC0415
+    from signoff.channels.slack.inbound.socket import SocketListener  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings)

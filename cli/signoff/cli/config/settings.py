@@ -18,7 +18,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from signoff.broker.embedded import running_url
+from signoff.broker.server.embedded import running_url
 from signoff.channels.custom import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings

@@ -28,9 +28,9 @@ from rich.rule import Rule
 from rich.table import Table
 
 from signoff.broker.decisions import Decisions
-from signoff.broker.embedded import EmbeddedRedis, free_port
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.broker.submit import submit
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from signoff.broker.celery import make_celery
-from signoff.broker.health import redis_problems
+from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.health import redis_problems
 from signoff.broker.timers.lag import Lag, lag
 from signoff.broker.timers.poison import stuck
 from signoff.channels.custom import added_channels

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from rich.text import Text
 
-from signoff.cli.commands.show import console
+from signoff.cli.commands.approvals.show import console
 from signoff.cli.policy_cases.results import Result
 
 Results = Mapping[Path, Sequence[Result]]

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import structlog
 
+from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards, moved
 from signoff.broker.ledger.change import Change
-from signoff.broker.roster import Roster
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.routing.escalation import advance, is_due

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
-from signoff.broker.roster import Roster
 from signoff.broker.timers.lag import lag
 from signoff.broker.timers.sweep import LEASE, Sweep
 from signoff.core.base.errors import LedgerError

@@ -9,9 +9,9 @@ from typing import Final
 
 import structlog
 
+from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.change import Change
-from signoff.broker.roster import Roster
 from signoff.broker.timers.due import Due
 from signoff.broker.timers.poison import note_failures
 from signoff.core.approvals.approval import Approval

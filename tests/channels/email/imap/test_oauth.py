@@ -12,8 +12,8 @@ import pytest
 from channels.email.imap.conftest import Box, Log, Reading
 from dovecot import PASSWORD
 from issuer import Issuer, issuer
-from signoff.broker.embedded import free_port
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.embedded import free_port
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.core.base.errors import MailboxError, MailboxRefused, MailboxUnavailable

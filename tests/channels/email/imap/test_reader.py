@@ -10,9 +10,9 @@ import pytest
 
 from channels.email.imap.conftest import MAIL, Box, Log, Reading
 from dovecot import Dovecot, dovecot
-from signoff.broker.embedded import EmbeddedRedis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.email.imap.cursor import cursor_key, lease_key
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.inbound.stored import StoredMail, load

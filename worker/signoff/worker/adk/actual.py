@@ -15,8 +15,8 @@ from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
-from signoff.broker import arguments, snapshots
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.suspended import arguments, snapshots
 from signoff.core.approvals.parts import Kind
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.history import Confirmation, Invocation, original_call

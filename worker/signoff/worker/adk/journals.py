@@ -23,8 +23,8 @@ from google.adk.events.event import Event
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from signoff.broker.journals import Journal, name_of
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.suspended.journals import Journal, name_of
 from signoff.core.approvals.run import Run
 from signoff.worker.port import Fence
 

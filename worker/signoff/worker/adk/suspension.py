@@ -18,8 +18,8 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
-from signoff.broker import snapshots
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
 from signoff.core.payloads.digest import digest

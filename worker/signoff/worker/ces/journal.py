@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.adk.agents.context import Context
 
-from signoff.broker import journals
+from signoff.broker.suspended import journals
 from signoff.core.base.errors import ToolInDoubt
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.journals import Journals, first_id, own_events

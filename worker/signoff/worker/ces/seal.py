@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.adk.agents.context import Context
 from pydantic import SecretStr
 
-from signoff.broker.private import private_folder
+from signoff.broker.server.private import private_folder
 from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.throttle import Rule, Throttle
+from signoff.broker.limits.throttle import Rule, Throttle
 from signoff.channels.email.settings import LimitSettings
 
 SPAN: Final = timedelta(hours=1)

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
-from signoff.broker.throttle import Throttle
+from signoff.broker.limits.throttle import Throttle
 from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey

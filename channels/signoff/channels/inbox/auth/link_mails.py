@@ -11,7 +11,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.throttle import Rule, Throttle, hashed
+from signoff.broker.limits.throttle import Rule, Throttle, hashed
 from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.links import LASTS, make_link
 from signoff.channels.inbox.auth.sessions import How

@@ -17,7 +17,7 @@ from typing import Final
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts, limited

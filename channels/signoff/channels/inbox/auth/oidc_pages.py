@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from signoff.broker.decisions import Decisions
-from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visit, Visits, go, peer_of
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of

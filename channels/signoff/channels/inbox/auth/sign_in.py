@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.throttle import Rule, Throttle, hashed, network_of
+from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.core.directory.people import (
     Directory,

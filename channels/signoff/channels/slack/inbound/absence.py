@@ -1,0 +1,151 @@
+"""Being away, said in Slack: a global shortcut opens a modal, and the modal sets the absence.
+
+https://docs.slack.dev/interactivity/implementing-shortcuts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import date, datetime
+from typing import Final
+
+import structlog
+from slack_sdk.models.views import View
+
+from signoff.broker.decisions import Decisions
+from signoff.channels.absence import absence_words
+from signoff.channels.slack.inbound.acks import (
+    ASK_OPERATOR,
+    LATER,
+    STRANGER,
+    Ack,
+    guard,
+    guarded,
+    instead,
+    source_of,
+)
+from signoff.channels.slack.inbound.payloads import Actor, Submission
+from signoff.channels.slack.inbound.submitted import Misfilled, errors_at, given
+from signoff.channels.slack.outbound import views
+from signoff.channels.slack.outbound.channel import NAME
+from signoff.core.base.errors import AbsenceRefused, LedgerError
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+Who = Callable[[Actor], Awaitable[Person | None]]
+
+_END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
+
+
+class SlackLeavings:
+    """Takes in that somebody is away, or back.
+
+    Args:
+        decisions: The ledger and the people.
+        who: Finds the person behind a user of Slack; None for a stranger.
+    """
+
+    def __init__(self, decisions: Decisions, who: Who) -> None:
+        self._decisions = decisions
+        self._who = who
+
+    async def view(self, actor: Actor) -> View:
+        """Return the modal for whoever has chosen the shortcut.
+
+        Raises:
+            SlackDeferred: Nobody can say who it was just now.
+            LedgerError: Nobody can say whether they are away.
+        """
+        person = await self._who(actor)
+        if person is None:
+            return views.notice_view(STRANGER, ASK_OPERATOR)
+        now = await self._decisions.ledger.now()
+        directory = await self._decisions.people.directory()
+        absence = (directory.get(person.id) or person).absence(now)
+        known = absence_words(absence, directory, end=_END).headline if absence else ""
+        return views.away_view(person.day(now), f"{known}." if known else "")
+
+    async def take(self, submission: Submission) -> Ack:
+        """Note what the modal says; the answer says what was noted, or what is wrong, and where.
+
+        Raises:
+            SlackDeferred: Nobody can say just now who it was, or who stands in; nothing was done.
+            LedgerError: It could not be seen whether it was taken before; nothing was done.
+        """
+        person = await self._who(submission.actor)
+        if person is None:
+            return instead(views.notice_view(STRANGER, ASK_OPERATOR))
+        source = source_of(submission.actor, submission.view)
+        if await self._seen(source):
+            return None
+        try:
+            absence = await self._noted(submission, person, source)
+        except Misfilled as problem:
+            return errors_at({problem.block: problem})
+        except LedgerError as error:
+            if await self._seen(source):
+                # The same submission came twice at once, and the other one was first.
+                return None
+            log.warning("slack.not_recorded", person=person.id, problem=str(error))
+            return errors_at({views.LAST_DAY: LATER})
+        log.info("answer.absence", person=person.id, channel=NAME, back=absence is None)
+        words = absence_words(absence, self._decisions.directory, end=_END)
+        return instead(views.notice_view(words.headline, words.text, title="Noted"))
+
+    async def _noted(self, submission: Submission, person: Person, source: str) -> Absence | None:
+        """Return the absence that was set, None for somebody who is back.
+
+        Raises:
+            Misfilled: It cannot be; nothing was done.
+        """
+        actor, people = submission.actor, self._decisions.people
+        more = {"channel": NAME, "user": actor.user, "team": actor.team}
+        also = guarded(source)
+        if given(submission, views.BACK, "selected_options"):
+            try:
+                await people.come_back(person, by=person.id, more=more, also=also)
+            except AbsenceRefused as error:
+                raise Misfilled(views.BACK, str(error)) from error
+            return None
+        today = person.day(await self._decisions.ledger.now())
+        start = _day(submission, views.FIRST_DAY)
+        end = _day(submission, views.LAST_DAY)
+        if end < start:
+            text = f"It would end on {end}, before it begins on {start}."
+            raise Misfilled(views.LAST_DAY, text)
+        delegate = await self._delegate(given(submission, views.STANDS_IN, "selected_user"))
+        absence = Absence(start=start, end=end, delegate=delegate)
+        try:
+            return await people.leave(person, absence, by=person.id, more=more, also=also)
+        except AbsenceRefused as error:
+            # What else can be wrong with days that are in order is who stands in.
+            at = views.LAST_DAY if end < today or not delegate else views.STANDS_IN
+            raise Misfilled(at, str(error)) from error
+
+    async def _delegate(self, user: object) -> str:
+        if not isinstance(user, str) or not user:
+            return ""
+        # Whose team it is, Slack says; the modal has the id alone.
+        found = await self._who(Actor(user, ""))
+        if found is None:
+            raise Misfilled(
+                views.STANDS_IN,
+                "Signoff does not know this person. Choose somebody who is asked, too, or ask your "
+                "operator to add them to the directory.",
+            )
+        return found.id
+
+    async def _seen(self, source: str) -> bool:
+        return await self._decisions.ledger.raw(guard(source)) is not None
+
+
+def _day(submission: Submission, block: str) -> date:
+    text = given(submission, block, "selected_date")
+    if not isinstance(text, str) or not text:
+        raise Misfilled(block, "Choose a day.")
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day has no zone
+    except ValueError as error:
+        raise Misfilled(block, "This is no day: choose one like 2026-12-24.") from error

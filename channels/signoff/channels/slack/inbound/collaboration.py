@@ -1,0 +1,201 @@
+"""Moves in Slack that decide nothing, by modals: comment, reassign, extend, withdraw, answer.
+
+Who may is judged when the modal is opened, and again when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from slack_sdk.models.views import View
+
+from signoff.broker.decisions import Decisions, Taken
+from signoff.broker.ledger.ledger import Standing
+from signoff.broker.ledger.listing import requests
+from signoff.channels.answers import Answers
+from signoff.channels.incoming import Answer
+from signoff.channels.slack.inbound.acks import ASK_OPERATOR, LATER, STRANGER, Ack, told_instead
+from signoff.channels.slack.inbound.payloads import Actor, Submission
+from signoff.channels.slack.inbound.submitted import Misfilled, errors_at, given, text_in
+from signoff.channels.slack.outbound import views
+from signoff.channels.slack.references import (
+    ANSWER,
+    COMMENT,
+    EXTEND,
+    REASSIGN,
+    WITHDRAW,
+    Reference,
+)
+from signoff.core.approvals import collaboration, moves
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Move
+from signoff.core.base.durations import format_duration, parse_duration
+from signoff.core.base.errors import ApprovalError, LedgerError, MoveRefused
+from signoff.core.cards.card import awaited_by, card, shown
+from signoff.core.directory.people import Person
+
+log = structlog.get_logger(__name__)
+
+Who = Callable[[Actor], Awaitable[Person | None]]
+
+MODALS: Final = frozenset({ANSWER, COMMENT, REASSIGN, EXTEND, WITHDRAW})
+"""The modals that are taken here, and the clicks that open them."""
+
+_LOOKED_AT: Final = 200
+"""Requests, the newest first; what waits for longer than so many others is not shown."""
+
+_AT: Final = {REASSIGN: views.TO, EXTEND: views.LENGTH}
+"""Where it is said that a move is not possible; elsewhere at the words."""
+
+
+class SlackMenu:
+    """Takes the moves that decide nothing.
+
+    Args:
+        decisions: The ledger and the people.
+        answers: Makes the moves.
+        who: Finds the person behind a user of Slack; None for a stranger.
+    """
+
+    def __init__(self, decisions: Decisions, answers: Answers, who: Who) -> None:
+        self._decisions = decisions
+        self._answers = answers
+        self._who = who
+
+    async def requests(self, actor: Actor) -> View:
+        """Return the modal that shows somebody what they have asked for and is not decided.
+
+        Raises:
+            SlackDeferred: Nobody can say who it was just now.
+            LedgerError: Nobody can say what they have asked for.
+        """
+        person = await self._who(actor)
+        if person is None:
+            return views.notice_view(STRANGER, ASK_OPERATOR)
+        found = await requests(self._decisions.ledger, person, limit=_LOOKED_AT)
+        waiting = [one for _, one in found if one is not None and one.state is State.PENDING]
+        directory = self._decisions.directory
+        return views.requests_view(
+            [
+                (card(one, directory), awaited_by(one, directory))
+                for one in waiting[: views.MOST_REQUESTS]
+            ],
+            more=len(waiting) > views.MOST_REQUESTS,
+        )
+
+    def view(self, action: str, seen: Standing, person: Person, about: Reference) -> View:
+        """Return the modal that a move needs.
+
+        Raises:
+            DecisionRefused: The person may not.
+        """
+        approval = seen.approval
+        self._judge(action, approval, person, seen.now)
+        shape = card(approval, self._decisions.directory)
+        if action == COMMENT:
+            return views.comment_view(shape, about)
+        if action == REASSIGN:
+            return views.reassign_view(shape, about)
+        if action == EXTEND:
+            return views.extend_view(
+                shape, about, format_duration(collaboration.time_to_add(approval))
+            )
+        if action == WITHDRAW:
+            return views.withdraw_view(shape, about)
+        question = approval.open_question
+        return views.answer_view(shape, about, shown(question.text) if question else "")
+
+    async def take(
+        self, submission: Submission, seen: Standing, person: Person, answer: Answer
+    ) -> Ack:
+        """Make the move of a modal, or return what is wrong with it, at its blocks.
+
+        Raises:
+            DecisionRefused: The person may not, or may not any more; nothing was done.
+        """
+        action = submission.callback
+        self._judge(action, seen.approval, person, seen.now)
+        at = _AT.get(action, views.REASON)
+        try:
+            move = await self._move(submission, person)
+            outcome = await self._answers.make(answer, person, move, ends=_is_final, seen=seen)
+        except Misfilled as problem:
+            return errors_at({problem.block: problem})
+        except LedgerError as error:
+            log.warning("slack.not_recorded", approval=seen.approval.id, problem=str(error))
+            return errors_at({at: LATER})
+        if isinstance(outcome, Taken):
+            return None
+        if not _is_final(outcome.error):
+            return errors_at({at: outcome.error})
+        return told_instead(outcome, person, self._decisions.directory)
+
+    def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
+        """Refuse whoever may not do this.
+
+        Raises:
+            DecisionRefused: The person may not.
+        """
+        directory = self._decisions.directory
+        if action == COMMENT:
+            collaboration.may_comment(approval, person, directory)
+        elif action == REASSIGN:
+            collaboration.may_reassign(approval, person, directory, of=person, now=now)
+        elif action == EXTEND:
+            collaboration.may_extend(approval, person, directory, now=now)
+        elif action == WITHDRAW:
+            approval.may_withdraw(person, directory)
+        else:
+            collaboration.may_answer_back(approval, person, directory, now=now)
+
+    async def _move(self, submission: Submission, person: Person) -> Move:
+        """Return the move that a modal wants.
+
+        Raises:
+            Misfilled: It does not say it.
+        """
+        text = text_in(submission, views.REASON)
+        if submission.callback == WITHDRAW:
+            return moves.Withdraw(reason=text)
+        if submission.callback == ANSWER:
+            return moves.AnswerBack(text=text)
+        if not text:
+            raise Misfilled(views.REASON, "There are no words in it.")
+        if submission.callback == COMMENT:
+            return moves.Comment(text=text)
+        if submission.callback == EXTEND:
+            return moves.Extend(reason=text, by=_length(submission))
+        user = given(submission, views.TO, "selected_user")
+        # Whose team it is, Slack says; the modal has the id alone.
+        found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
+        if found is None:
+            raise Misfilled(
+                views.TO,
+                "Signoff does not know this person. Choose somebody else, or ask your operator to "
+                "add them to the directory.",
+            )
+        return moves.Reassign(of=person, to=found, reason=text)
+
+
+def _is_final(error: ApprovalError) -> bool:
+    """Say whether a modal is closed over a refusal; a move can be corrected and sent again."""
+    return not isinstance(error, MoveRefused)
+
+
+def _length(submission: Submission) -> timedelta:
+    """Return how much more time is wanted.
+
+    Raises:
+        Misfilled: It is no duration.
+    """
+    text = text_in(submission, views.LENGTH)
+    try:
+        length = parse_duration(text)
+    except ValueError as error:
+        raise Misfilled(views.LENGTH, "Write it like 30m, 4h or 1d.") from error
+    if not isinstance(length, timedelta) or length <= timedelta():
+        raise Misfilled(views.LENGTH, "Write it like 30m, 4h or 1d.")
+    return length

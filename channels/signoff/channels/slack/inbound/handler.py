@@ -1,0 +1,444 @@
+"""What a click or a submitted modal does: the same for Socket Mode and for HTTP.
+
+A decision is committed before Slack gets its acknowledgement: what is not acknowledged was not
+done, and what is acknowledged is in the ledger. Only the answer to the person, and the rewriting of
+the cards, come after it, from the outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from slack_sdk.models.blocks import SectionBlock
+from slack_sdk.models.views import View
+
+from signoff.broker.decisions import Decisions, Refused, Taken
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Standing
+from signoff.channels.answers import Answers, actor_of
+from signoff.channels.form_fields import Field, PayloadErrors, fields
+from signoff.channels.incoming import Answer, Notice, answer_back
+from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.channels.slack.form import fits
+from signoff.channels.slack.inbound.absence import SlackLeavings
+from signoff.channels.slack.inbound.acks import (
+    LATER,
+    Ack,
+    guard,
+    guarded,
+    instead,
+    source_of,
+    told_instead,
+)
+from signoff.channels.slack.inbound.collaboration import MODALS, SlackMenu
+from signoff.channels.slack.inbound.identity import Identities
+from signoff.channels.slack.inbound.payloads import Actor, Click, Shortcut, Submission, read_payload
+from signoff.channels.slack.inbound.submitted import (
+    errors_at,
+    errors_of,
+    first_block,
+    move_in,
+)
+from signoff.channels.slack.outbound import views
+from signoff.channels.slack.outbound.channel import NAME
+from signoff.channels.slack.outbound.rows import is_whole
+from signoff.channels.slack.references import (
+    ANSWER,
+    APPROVE,
+    ASK,
+    AWAY,
+    CLAIM,
+    DETAILS,
+    MENU,
+    MORE,
+    REJECT,
+    RELEASE,
+    REMIND,
+    REQUESTS,
+    REVOKE,
+    Receipt,
+    Reference,
+    read_receipt,
+    read_reference,
+)
+from signoff.channels.slack.text import escape, plain
+from signoff.channels.slack.web import SlackWeb
+from signoff.channels.words import phrases
+from signoff.channels.words.phrases import About
+from signoff.core.approvals import deliveries, moves
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import (
+    ApprovalError,
+    ApprovalNotFound,
+    DecisionRefused,
+    GrantRefused,
+    LedgerError,
+    NotAnApprover,
+    NotShownInFull,
+    PayloadError,
+    ReasonNeeded,
+    SlackDeferred,
+    SlackError,
+    SlackPayloadUnreadable,
+    SlackRefused,
+)
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Outcome
+
+log = structlog.get_logger(__name__)
+
+_TRIGGER: Final = 2.5
+"""Seconds: a trigger is good for three."""
+
+_AT_ONCE: Final = {CLAIM: moves.Claim(), RELEASE: moves.Release()}
+_MENU: Final = frozenset({ANSWER, *MENU})
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_AT_ONCE, *_MENU})
+_PREFIX: Final = "signoff."
+
+_NOT_OURS: Final = "This request is not known here."
+_NOT_OPENED: Final = "Slack did not open the form. Choose it again."
+_USED: Final = "exchanged_trigger_id"
+"""What Slack says of a trigger that has opened a modal: it is good for one."""
+
+_OVER: Final = frozenset({_USED, "expired_trigger_id", "trigger_expired", "invalid_trigger_id"})
+"""Trying again with the same trigger is of no use."""
+
+Show = Callable[[str, View], Awaitable[None]]
+"""Opens a modal."""
+
+
+class SlackHandler:
+    """Takes what people press and submit.
+
+    Args:
+        decisions: Makes the moves.
+        web: Opens modals, and tells people what no approval is there for.
+        identities: Finds the person behind a user of Slack.
+    """
+
+    def __init__(self, decisions: Decisions, web: SlackWeb, identities: Identities) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._answers = Answers(decisions)
+        self._web = web
+        self._identities = identities
+        self._leavings = SlackLeavings(decisions, self._who)
+        self._menu = SlackMenu(decisions, self._answers, self._who)
+
+    async def handle(self, payload: Mapping[str, Any]) -> Ack:
+        """Do what a payload says, and return what to acknowledge it with.
+
+        Raises:
+            SlackPayloadUnreadable: It is not what Slack documents; nothing was done.
+            SlackDeferred: Nobody can say who it was just now; nothing was done.
+            LedgerError: It could not be committed; nothing was done.
+        """
+        match read_payload(dict(payload)):
+            case Click() as click:
+                await self._clicked(click)
+                return None
+            case Shortcut() as shortcut:
+                await self._chosen(shortcut)
+                return None
+            case Submission(callback=callback) as submission if callback == AWAY:
+                return await self._leavings.take(submission)
+            case Submission() as submission:
+                return await self._submitted(submission)
+        return None
+
+    async def _chosen(self, shortcut: Shortcut) -> None:
+        if shortcut.callback == AWAY:
+            view = await self._leavings.view(shortcut.actor)
+        elif shortcut.callback == REQUESTS:
+            view = await self._menu.requests(shortcut.actor)
+        else:
+            log.info("slack.not_ours", shortcut=shortcut.callback[:80])
+            return
+        try:
+            await self._open(shortcut, view)
+        except SlackError as error:
+            log.warning("slack.no_modal", problem=str(error))
+            await self._say_directly(shortcut.actor, _NOT_OPENED)
+
+    async def _clicked(self, click: Click) -> None:
+        if click.action not in _OURS:
+            log.info("slack.not_ours", action=click.action[:80])
+            return
+        reference = read_reference(click.value)
+        if reference is None or (click.about and click.about != reference.approval):
+            raise SlackPayloadUnreadable(
+                "The button's value is not one of ours, or of another message. Nothing was done."
+            )
+        try:
+            seen = await self._ledger.standing(reference.approval)
+        except ApprovalNotFound:
+            await self._whisper(click, _NOT_OURS)
+            return
+        approval = seen.approval
+        person = await self._who(click.actor)
+        answer = self._answer(click.actor, reference, person, click.message, click.at)
+        if await self._seen(answer):
+            return
+        if click.message is not None:
+            await self._reconcile(approval, reference, click.message)
+        if not reference.is_of(approval.digest):
+            raise SlackPayloadUnreadable(
+                f"The card does not show the call of approval {approval.id}. Nothing was done."
+            )
+        try:
+            await self._act(click, seen, reference, person, answer)
+        except DecisionRefused as error:
+            wanted = click.action.removeprefix(_PREFIX)
+            await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
+        except SlackError as error:
+            # The trigger was too old, or Slack is away: the card can be pressed again.
+            log.warning("slack.no_modal", approval=approval.id, problem=str(error))
+            words = phrases.not_opened(approval)
+            change = answer.also.copy()
+            answer_back(change, answer, Notice(answer.holder.person, About.NOT_OPENED, words))
+            await self._ledger.commit(change)
+
+    async def _act(
+        self,
+        click: Click,
+        seen: Standing,
+        reference: Reference,
+        person: Person | None,
+        answer: Answer,
+    ) -> None:
+        """Decide, or open the modal that the decision needs.
+
+        Raises:
+            DecisionRefused: The person may not decide.
+        """
+        approval, directory = seen.approval, self._decisions.directory
+        if person is None:
+            raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
+        about = reference
+        if click.message is not None:
+            about = reference.model_copy(update={"copy_of": str(click.message)})
+        if click.action == REVOKE:
+            await self._answers.revoke(answer, person, seen=seen)
+            return
+        if click.action == REMIND:
+            await self._answers.make(answer, person, moves.Remind(), seen=seen)
+            return
+        if click.action in _MENU:
+            await self._open(click, self._menu.view(click.action, seen, person, about))
+            return
+        approval.may_decide(person, directory, now=seen.now)
+        shown = card(approval, directory)
+        wanted, offered = fields(approval), person.id in shown.beforehand.who
+        if click.action == APPROVE:
+            _must_fit(approval, person, wanted)
+        if click.action in _AT_ONCE:
+            await self._answers.make(answer, person, _AT_ONCE[click.action], seen=seen)
+        elif click.action == ASK:
+            await self._open(click, views.ask_view(shown, about))
+        elif click.action == DETAILS:
+            await self._open(click, views.details_view(shown))
+        elif click.action == REJECT:
+            await self._open(click, views.reject_view(shown, about))
+        elif not is_whole(shown) or wanted or offered or approval.needs_reason(Outcome.APPROVE):
+            # What is folded on the card is shown before it is approved.
+            view = views.approve_view(shown, about, wanted, may_grant=offered)
+            await self._open(click, view)
+        else:
+            await self._answers.make(answer, person, moves.Approve(), seen=seen)
+
+    async def _submitted(self, submission: Submission) -> Ack:
+        if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
+            return None
+        reference = read_reference(submission.metadata)
+        if reference is None:
+            raise SlackPayloadUnreadable("The modal's metadata is not ours. Nothing was done.")
+        try:
+            seen = await self._ledger.standing(reference.approval)
+        except ApprovalNotFound:
+            return instead(views.notice_view(_NOT_OURS, ""))
+        person = await self._who(submission.actor)
+        where = read_receipt(reference.copy_of)
+        answer = self._answer(submission.actor, reference, person, where, submission.view)
+        if await self._seen(answer):
+            return None
+        try:
+            known = _known(person, seen.approval, reference)
+            if submission.callback in MODALS:
+                return await self._menu.take(submission, seen, known, answer)
+            return await self._filled_in(submission, seen, known, answer)
+        except DecisionRefused as error:
+            wanted = submission.callback.removeprefix(_PREFIX)
+            await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
+            return told_instead(Refused(seen.approval, error), person, self._decisions.directory)
+
+    async def _filled_in(
+        self, submission: Submission, seen: Standing, person: Person, answer: Answer
+    ) -> Ack:
+        """Decide as a modal says, or return what is wrong with it, at its fields.
+
+        Raises:
+            DecisionRefused: The person may not decide, or may not any more.
+        """
+        approval, directory = seen.approval, self._decisions.directory
+        approval.may_decide(person, directory, now=seen.now)
+        if submission.callback == APPROVE:
+            _must_fit(approval, person, fields(approval))
+        try:
+            outcome = await self._answers.make(
+                answer, person, move_in(submission, approval), ends=_is_final, seen=seen
+            )
+        except PayloadErrors as error:
+            await self._decisions.refuse(
+                approval.id, error.first, actor_of(answer, person), wanted=moves.Approve.name
+            )
+            return errors_of(approval, error.problems)
+        except LedgerError as error:
+            log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
+            return errors_at({first_block(approval): LATER})
+        return None if isinstance(outcome, Taken) else _shown(outcome, person, directory)
+
+    async def _who(self, actor: Actor) -> Person | None:
+        """Return who it was.
+
+        Raises:
+            SlackDeferred: Slack has to be asked and did not answer as fast as it wants answers.
+        """
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                return await self._identities.who(actor)
+        except TimeoutError as error:
+            raise SlackDeferred("Slack did not say in time who pressed it.") from error
+
+    def _answer(
+        self,
+        actor: Actor,
+        reference: Reference,
+        person: Person | None,
+        where: Receipt | None,
+        nonce: str,
+    ) -> Answer:
+        """Return who answers what, and where they are told what came of it."""
+        source = source_of(actor, nonce)
+        return Answer(
+            holder=Holder(reference.approval, person.id if person else "", NAME),
+            token="",
+            source=source,
+            reply_to="",
+            also=guarded(source),
+            to=f"{where.channel}/{actor.user}" if where is not None else actor.user,
+            more={"user": actor.user, "team": actor.team},
+        )
+
+    async def _seen(self, answer: Answer) -> bool:
+        """Say whether this very click was taken before: an envelope can come twice."""
+        return await self._ledger.raw(guard(answer.source)) is not None
+
+    async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
+        """Take up a card that we did not know we had sent: Slack says that it is there."""
+        key = reference.to
+
+        async def attempt() -> None:
+            was = await self._ledger.approval(approval.id)
+            found, events = deliveries.found_copy(
+                was, key, NAME, str(receipt), now=await self._ledger.now()
+            )
+            if events:
+                await self._ledger.commit(Change().put(found, was=was).note(events))
+
+        if deliveries.found_copy(approval, key, NAME, str(receipt), now=approval.opened_at)[1]:
+            await self._ledger.decide_again(attempt)
+
+    async def _whisper(self, click: Click, text: str) -> None:
+        """Tell whoever pressed a card of which the ledger knows nothing."""
+        view = views.notice_view(text, "It may be from another installation, or long over.")
+        try:
+            await self._open(click, view)
+        except SlackError as error:
+            log.warning("slack.no_modal", problem=str(error))
+            await self._say_directly(click.actor, text)
+
+    async def _say_directly(self, actor: Actor, text: str) -> None:
+        """Tell somebody in a direct message what no approval is there for."""
+        said = [SectionBlock(text=plain(text))]
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                await self._web.post(await self._web.direct(actor.user), escape(text), said)
+        except (SlackError, TimeoutError) as error:
+            log.warning("slack.not_told", user=actor.user, problem=str(error))
+
+    async def _open(self, click: Click | Shortcut, view: View) -> None:
+        """Open a modal; what fails for any reason is tried once more while the trigger is good.
+
+        Raises:
+            SlackError: It did not open.
+        """
+        on_top = isinstance(click, Click) and click.in_modal
+        show = self._web.push_view if on_top else self._web.open_view
+        try:
+            async with asyncio.timeout(_TRIGGER):
+                try:
+                    await show(click.trigger, view)
+                except SlackError as error:
+                    if isinstance(error, SlackRefused) and error.code in _OVER:
+                        raise
+                    log.info("slack.modal_tried_again", problem=str(error))
+                    await self._show_again(show, click.trigger, view)
+        except TimeoutError as error:
+            raise SlackDeferred("Slack did not open the modal in time.") from error
+
+    @staticmethod
+    async def _show_again(show: Show, trigger: str, view: View) -> None:
+        try:
+            await show(trigger, view)
+        except SlackRefused as error:
+            # The first call was answered with an error, and has opened it all the same.
+            if error.code != _USED:
+                raise
+
+
+def _is_final(error: ApprovalError) -> bool:
+    """Say whether a modal is closed over a refusal; what is wrong with a field can be corrected."""
+    return not isinstance(error, PayloadError | GrantRefused)
+
+
+def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
+    """Return why a modal was refused: at its fields, or in its place."""
+    match refused.error:
+        case GrantRefused() as error:
+            return errors_at({views.SPAN: error})
+        case ReasonNeeded() as error:
+            return errors_at({views.REASON: error})
+        case PayloadError() as error:
+            return errors_of(refused.approval, {error.key: error})
+    return told_instead(refused, person, directory)
+
+
+def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
+    """Refuse a yes to what Slack cannot show all of.
+
+    Raises:
+        NotShownInFull: Neither the card nor the modal does.
+    """
+    if approval.in_two_steps:
+        return
+    approval.may_approve_by(person.id, NAME)
+    if not fits(wanted):
+        raise NotShownInFull(
+            f"The form of {approval.call.name}() does not fit into Slack. Fill it in on its page. "
+            "A no counts here as well."
+        )
+
+
+def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
+    """Return whoever has sent a modal about this very call.
+
+    Raises:
+        NotAnApprover: It is a stranger, or the modal is about another call.
+    """
+    if person is None or not reference.is_of(approval.digest):
+        raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")
+    return person

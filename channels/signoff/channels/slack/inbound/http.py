@@ -1,0 +1,89 @@
+"""Clicks by HTTP: Slack posts them, signed.
+
+https://docs.slack.dev/authentication/verifying-requests-from-slack
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from slack_sdk.signature import SignatureVerifier
+
+from signoff.channels.slack.inbound.handler import SlackHandler
+from signoff.channels.slack.settings import SlackSettings
+from signoff.channels.web.problems import Problem, read_body
+from signoff.core.base.errors import LedgerError, SlackDeferred, SlackPayloadUnreadable
+
+log = structlog.get_logger(__name__)
+
+PATH: Final = "/slack/interactions"
+LARGEST: Final = 1 << 20
+
+
+def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> APIRouter:
+    """Return the route to which Slack posts what people press; none without a signing secret.
+
+    ``POST /slack/interactions`` answers 200 when what was pressed is in the ledger, and 503 when it
+    could not get there: Slack then shows the person that it did not work.
+    """
+    router = APIRouter()
+    secret = settings.signing_secret.get_secret_value()
+    if not secret:
+        return router
+    verifier = SignatureVerifier(secret)
+
+    async def interactions(request: Request) -> Response:
+        try:
+            body = await read_body(request, LARGEST)
+            ack = await handler.handle(_payload(verifier, request, body))
+        except Problem as problem:
+            log.info("slack.refused", kind=problem.kind, peer=_peer(request))
+            return problem.response()
+        except SlackPayloadUnreadable as error:
+            return Problem(422, "invalid", "The payload is not taken", str(error)).response()
+        except (LedgerError, SlackDeferred) as error:
+            log.warning("slack.not_recorded", problem=str(error))
+            words = "Nothing was recorded: press it again."
+            return Problem(503, "unavailable", "Signoff cannot record it now", words).response()
+        return Response(status_code=200) if ack is None else JSONResponse(ack)
+
+    router.add_api_route(PATH, interactions, methods=["POST"], include_in_schema=False)
+    return router
+
+
+def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict[str, Any]:
+    """Return what was pressed.
+
+    Raises:
+        Problem: Slack has not signed it, or not within five minutes, or it is no payload.
+    """
+    headers = {name: request.headers.get(name, "") for name in _SIGNED}
+    try:
+        genuine = verifier.is_valid_request(body, headers)
+    except (ValueError, TypeError, OverflowError):
+        # The SDK reads the timestamp as a number, the body as UTF-8 and the signature as ASCII.
+        genuine = False
+    if not genuine:
+        words = "X-Slack-Signature does not fit the body, or its timestamp is over 5 minutes away."
+        raise Problem(401, "not-signed", "The request is not signed by Slack", words)
+    try:
+        (text,) = parse_qs(body.decode(), max_num_fields=10)["payload"]
+        payload = json.loads(text)
+    except (ValueError, KeyError, RecursionError) as error:
+        words = "A form with one field, payload, is wanted, and JSON in it."
+        raise Problem(422, "invalid", "The body is no interaction of Slack's", words) from error
+    if not isinstance(payload, dict):
+        raise Problem(422, "invalid", "The payload is no object", "A JSON object is wanted.")
+    return payload
+
+
+_SIGNED: Final = ("x-slack-signature", "x-slack-request-timestamp")
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client else ""

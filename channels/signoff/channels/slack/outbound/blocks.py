@@ -1,0 +1,339 @@
+"""A message as Block Kit: the card, what it becomes when it is over, and notices.
+
+Pure: no I/O. Every text of an agent or a person is plain text, so that none of it is a mention, a
+link, an emoji or bold; mrkdwn has moments and words of ours alone. Every block keeps to Slack's
+limits (https://docs.slack.dev/reference/block-kit/blocks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    ConfirmObject,
+    ContextBlock,
+    DividerBlock,
+    HeaderBlock,
+    LinkButtonElement,
+    Option,
+    OverflowMenuElement,
+    SectionBlock,
+    TextObject,
+)
+
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.slack.outbound.rows import (
+    NAME,
+    NO_ARGUMENTS,
+    extent,
+    is_whole,
+    rows_of,
+    without_arguments,
+)
+from signoff.channels.slack.references import (
+    ANSWER,
+    APPROVE,
+    ASK,
+    CARD,
+    CLAIM,
+    COMMENT,
+    DETAILS,
+    EXTEND,
+    MORE,
+    OPEN,
+    REASSIGN,
+    REJECT,
+    RELEASE,
+    REMIND,
+    REVOKE,
+    WITHDRAW,
+    Reference,
+    choice,
+    short,
+)
+from signoff.channels.slack.text import (
+    BUTTON,
+    HEADER,
+    SECTION,
+    date,
+    escape,
+    markup,
+    pieces,
+    plain,
+    units,
+)
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.approvals.parts import Shown
+from signoff.core.cards.card import Card, one_line, unbroken
+
+_SUMMARY: Final = 300
+_LINE: Final = 500
+_ID: Final = 64
+_HINT: Final = 600
+_MOST_COMMENTS: Final = 5
+_MOST_PIECES: Final = 2
+"""Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
+
+Json = dict[str, Any]
+"""What slack-sdk sends: JSON of Slack's own making."""
+
+
+def card_message(message: Message) -> tuple[str, list[Block]]:
+    """Return the text and the blocks of a card, as they are posted."""
+    group = "" if "@" in message.address else place_and_group(message.address)[1]
+    mention = f"<!subteam^{escape(group, _ID)}> " if group else ""
+    return mention + summary(message), card_blocks(message, inbox=message.link, group=group)
+
+
+def place_and_group(address: str) -> tuple[str, str]:
+    """Return the conversation of an address, and the user group to mention there."""
+    place, _, group = address.partition("+")
+    return place, group
+
+
+def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[Block]:
+    """Return the blocks of an open card.
+
+    Args:
+        message: What is asked, of whom.
+        inbox: The address of its page, "" where there is no inbox page.
+        group: The id of a user group to mention, "" for none.
+    """
+    card = message.card
+    mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
+    buttons = _buttons(card, to=message.person, inbox=inbox)
+    head = _head(card, open_still=True)
+    return [*mention, *head, *_missing(card, inbox), buttons, _marks(card)]
+
+
+def outcome_blocks(message: Message) -> list[Block]:
+    """Return the blocks of a card that is over: what was asked, what came of it, no buttons."""
+    mark = "✅" if message.good else "▪️"
+    return [
+        *_head(message.card, open_still=False),
+        DividerBlock(),
+        SectionBlock(text=plain(f"{mark} {one_line(message.headline)}", _SUMMARY)),
+        *_paragraphs(message.text),
+        _marks(message.card),
+    ]
+
+
+def notice_blocks(message: Message) -> list[Block]:
+    """Return the blocks of an answer to what a person did, or of what the agent did with it."""
+    elements: list[ButtonElement | LinkButtonElement] = []
+    if message.kind is Kind.QUESTION:
+        value = _reference(message.card, message.person).text()
+        elements += [
+            ButtonElement(text=plain(text, BUTTON), action_id=action, value=value, style=style)
+            for text, action, style in (
+                ("Answer…", ANSWER, "primary"),
+                ("Remind", REMIND, None),
+                ("Withdraw…", WITHDRAW, None),
+            )
+        ]
+    if message.offers == "revoke":
+        elements.append(_revoke(message))
+    if message.link:
+        elements.append(_page(message.link))
+    return [
+        SectionBlock(text=plain(one_line(message.headline), _SUMMARY)),
+        *_paragraphs(message.text),
+        *([ActionsBlock(elements=elements)] if elements else []),
+    ]
+
+
+def summary(message: Message) -> str:
+    """Return the one line for notifications and screen readers, escaped."""
+    open_still = message.kind in {Kind.CARD, Kind.UPDATE}
+    line = message.card.title if open_still else message.headline
+    return escape(one_line(line), _SUMMARY)
+
+
+def metadata(message: Message) -> Json:
+    """Return the metadata by which a card is found again (message metadata of the Web API)."""
+    payload = {"approval": message.card.approval, "to": message.person}
+    if message.turn:
+        payload["turn"] = message.turn
+    return {"event_type": CARD, "event_payload": payload}
+
+
+def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
+    whole = is_whole(card)
+    yield HeaderBlock(text=plain(card.title, HEADER))
+    yield SectionBlock(fields=_who(card, open_still=open_still))
+    if card.warnings:
+        said = "\n".join(f"⚠️ {one}" for one in card.warnings)
+        yield SectionBlock(text=plain(said, _LINE * 2))
+    if card.hint:
+        yield SectionBlock(text=plain(card.hint, SECTION if whole else _HINT), expand=whole or None)
+    if without_arguments(card):
+        yield SectionBlock(text=plain(NO_ARGUMENTS))
+    yield from rows_of(card, whole=whole)
+    if open_still:
+        yield from _standing(card)
+    yield from _said(card)
+    if open_still and card.fields:
+        names = ", ".join(row.name for row in card.fields)
+        yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
+
+
+def _missing(card: Card, inbox: str) -> Iterator[Block]:
+    """Say where a yes is possible, where the card does not show all of the call."""
+    if is_whole(card):
+        return
+    if extent(card) is Shown.COMPLETE:
+        yield ContextBlock(
+            elements=[plain(f"Some of it is folded. {_more(card)} shows all of it.")]
+        )
+    elif not card.in_two_steps:
+        where = "on its page" if inbox else f"with `signoff approvals show {card.approval}`"
+        text = f"Slack cannot show the whole request. Read it {where} and approve it there."
+        yield SectionBlock(text=plain(f"⚠️ {text} You can reject it here."))
+
+
+def _standing(card: Card) -> Iterator[Block]:
+    """Yield why it is here, who has answered, and who is asked still."""
+    lines = [
+        card.escalated,
+        card.progress,
+        f"Still asked: {card.awaited}" if card.awaited else "",
+        "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
+    ]
+    if said := "\n".join(plain(line, _LINE).text for line in lines if line):
+        yield SectionBlock(text=plain(said))
+
+
+def _said(card: Card) -> Iterator[Block]:
+    """Yield what was said about it last, and who has claimed it."""
+    for one in card.comments[-_MOST_COMMENTS:]:
+        who, at = plain(one.who, NAME), markup(date(one.at))
+        yield ContextBlock(elements=[who, at, plain(one.text, SECTION)])
+    if card.claimed and card.claimed_until is not None:
+        who = plain(f"Claimed by {card.claimed}", NAME)
+        yield ContextBlock(elements=[who, markup(f"until {date(card.claimed_until)}")])
+
+
+def _who(card: Card, *, open_still: bool) -> list[TextObject]:
+    """Return who asks, and until when: what has to be seen before anything is pressed."""
+    said: list[TextObject] = [plain(f"Requested by {card.requester}", _SUMMARY)]
+    if open_still and card.deadline is not None:
+        said.append(markup(f"Answer until *{date(card.deadline)}*"))
+    if open_still and card.level:
+        said.append(plain(f"Level {card.level}", _SUMMARY))
+    return said
+
+
+def _marks(card: Card) -> ContextBlock:
+    """Return what nobody needs in order to answer, in small print."""
+    policy = [f"policy {card.policy}"] if card.policy else []
+    about = [f"app {card.app}", *policy, card.approval, f"digest {short(card.digest)}"]
+    return ContextBlock(elements=[plain(" · ".join(about), _LINE)])
+
+
+def _page(address: str) -> LinkButtonElement:
+    return LinkButtonElement(text=plain("Open page", BUTTON), url=address, action_id=OPEN)
+
+
+def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
+    reference = _reference(card, to)
+    value = reference.text()
+    no = "Decline" if card.kind is Asks.INPUT else "Reject"
+    elements: list[ButtonElement | LinkButtonElement | OverflowMenuElement] = []
+    approves_at_once = is_whole(card) and not (card.fields or card.optional)
+    confirm = _confirm(card) if card.risky and approves_at_once else None
+    # A yes that is confirmed on the page is given where all of it is shown.
+    if extent(card) is Shown.COMPLETE or card.in_two_steps:
+        elements.append(
+            ButtonElement(
+                text=plain(_more(card), BUTTON),
+                action_id=APPROVE,
+                value=value,
+                style="primary",
+                confirm=confirm,
+            )
+        )
+    elements.append(
+        ButtonElement(text=plain(no, BUTTON), action_id=REJECT, value=value, style="danger")
+    )
+    more = [("Details", DETAILS)]
+    if card.asks_back:
+        more.append(("Ask…", ASK))
+    if card.claims:
+        more.append(("Release", RELEASE) if card.claimed else ("Claim", CLAIM))
+    elements += [
+        ButtonElement(text=plain(text, BUTTON), action_id=action, value=value)
+        for text, action in more
+    ]
+    if inbox:
+        page = _page(inbox)
+        elements.append(page)
+    elements.append(_menu(card, reference))
+    return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
+
+
+def _more(card: Card) -> str:
+    """Return what the button says that approves, or shows what is to be approved."""
+    if card.kind is Asks.INPUT:
+        return "Answer"
+    return "Approve" if is_whole(card) else "Approve…"
+
+
+def _reference(card: Card, to: str) -> Reference:
+    return Reference(approval=card.approval, digest=short(card.digest), to=to)
+
+
+def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
+    """Return what is wanted less often; who may is judged when it is chosen. Slack takes five."""
+    in_a_place = reference.to.startswith("#")
+    options = [("Comment…", COMMENT), ("Reassign…", REASSIGN)]
+    if card.extends:
+        options.append(("Extend…", EXTEND))
+    if in_a_place or card.awaited:
+        options.append(("Remind", REMIND))
+    if in_a_place:
+        # There the requester may see the card, too.
+        options.append(("Withdraw…", WITHDRAW))
+    return OverflowMenuElement(
+        action_id=MORE,
+        options=[
+            Option(value=choice(action, reference), text=plain(text)) for text, action in options
+        ],
+    )
+
+
+def _confirm(card: Card) -> ConfirmObject:
+    shown = ", ".join(f"{row.name} = {unbroken(row.value)}" for row in card.rows)
+    text = f"{card.tool} will run with {shown}" if shown else f"{card.tool} will run"
+    if units(text) > _SUMMARY:
+        text = "It will run exactly as it is shown."
+    return ConfirmObject(
+        title=plain("Are you sure?", 100),
+        text=plain(text, _SUMMARY),
+        confirm=plain("Approve", 30),
+        deny=plain("Cancel", 30),
+        style="danger",
+    )
+
+
+def _revoke(message: Message) -> ButtonElement:
+    confirm = ConfirmObject(
+        title=plain("Are you sure?", 100),
+        text=plain("You are asked about the next call like it again.", 300),
+        confirm=plain("Revoke", 30),
+        deny=plain("Cancel", 30),
+        style="danger",
+    )
+    value = _reference(message.card, message.person).text()
+    text = plain("Revoke", BUTTON)
+    return ButtonElement(text=text, action_id=REVOKE, value=value, style="danger", confirm=confirm)
+
+
+def _paragraphs(text: str) -> Iterator[Block]:
+    """Yield a text in as few blocks as hold it; what is too long for a message ends in "…"."""
+    whole = "\n\n".join(filter(None, (part.strip() for part in text.split("\n\n"))))
+    for piece in pieces(whole, SECTION, _MOST_PIECES):
+        yield SectionBlock(text=plain(piece.strip()))

@@ -1,0 +1,259 @@
+"""The Slack channel: cards and notices as messages, cards rewritten once they are over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.slack.outbound import blocks
+from signoff.channels.slack.outbound.conversations import Conversations
+from signoff.channels.slack.outbound.pace import POST, UPDATE, WHISPER, Call, Pace
+from signoff.channels.slack.outbound.rows import extent
+from signoff.channels.slack.references import Receipt, read_receipt
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.approvals.parts import Shown
+from signoff.core.base.errors import LedgerError, LedgerUnavailable, SlackDeferred, SlackRefused
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+NAME: Final = "slack"
+
+_CONVERSATIONS: Final = frozenset("CGD")
+"""What the ids of conversations begin with."""
+
+_AT_ONCE: Final = 8
+_LOOK_BACK: Final = timedelta(days=2)
+_CLOCKS_DIFFER: Final = timedelta(hours=1)
+"""Slack's clock stamps the messages, and the ledger's says when to look."""
+
+_NO_WORD: Final = 1.0
+"""Seconds to wait where Slack limits us and does not say for how long."""
+
+_LEDGER_AWAY: Final = 5.0
+_GONE: Final = frozenset(
+    {"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"}
+    | {"channel_not_found", "is_archived", "thread_not_found"}
+)
+"""Our copy is not there any more, or nobody can change it: nothing is wrong with the decision."""
+
+
+class SlackChannel:
+    """Delivers by the Web API. The receipt is where the message stands.
+
+    Args:
+        web: The Web API.
+        ledger: Shares with all processes how fast Slack may be called, and what was looked up;
+            without one, Slack itself says when it is too much.
+        app: Which app it is: another one has other conversations.
+    """
+
+    name = NAME
+    rewrites = True
+
+    def __init__(self, web: SlackWeb, ledger: Ledger | None = None, *, app: str = "") -> None:
+        self._web = web
+        self._pace = Pace(ledger) if ledger is not None else None
+        self._conversations = Conversations(web, app=app, ledger=ledger)
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Deliver a batch, several at once; see `Channel`.
+
+        What Slack's limits leave no slot for is put off, the latest deadlines first.
+        """
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def limited(step: Callable[[], Awaitable[T]], of: Message) -> T | Result:
+            async with gate:
+                return await self._translated(step, of)
+
+        calls = await asyncio.gather(
+            *(limited(partial(self._call_for, message), message) for message in messages)
+        )
+        places = [at for at, call in enumerate(calls) if isinstance(call, Call)]
+        wishes = [
+            (messages[at].id, call, messages[at].card.deadline)
+            for at, call in enumerate(calls)
+            if isinstance(call, Call)
+        ]
+        waits = dict(zip(places, await self._waits(wishes), strict=True))
+
+        async def one(message: Message, call: Call | Result, wait: float | None) -> Result:
+            if not isinstance(call, Call):
+                return call
+            if wait:
+                problem = f"It waits for its turn: {call.method}."
+                return Retry(wait, problem, counted=False, unsure=message.unsure)
+            return await limited(partial(self._delivered, message, call), message)
+
+        return list(
+            await asyncio.gather(
+                *(one(message, calls[at], waits.get(at)) for at, message in enumerate(messages))
+            )
+        )
+
+    async def _waits(self, wishes: Sequence[tuple[str, Call, datetime | None]]) -> list[float]:
+        if self._pace is None:
+            return [0.0] * len(wishes)
+        try:
+            return await self._pace.take(wishes)
+        except LedgerUnavailable as error:
+            log.warning("slack.pace_unknown", problem=str(error))
+            return [_LEDGER_AWAY] * len(wishes)
+
+    async def _translated(self, step: Callable[[], Awaitable[T]], message: Message) -> T | Result:
+        """Do something; what goes wrong is a result."""
+        try:
+            return await step()
+        except SlackDeferred as error:
+            after = error.after or (_NO_WORD if error.limited else 0)
+            unsure = message.unsure or error.unsure
+            return Retry(after, str(error), counted=not error.limited, unsure=unsure)
+        except SlackRefused as error:
+            return Refused(str(error))
+        except LedgerError as error:
+            return Retry(_LEDGER_AWAY, str(error), counted=False, unsure=message.unsure)
+        except Exception as error:
+            log.exception("slack.not_delivered", message=message.id)
+            return Retry(0, f"{type(error).__name__}: {error}")
+
+    async def _call_for(self, message: Message) -> Call | Result:
+        """Return the call that delivers a message; or what came of it, where none is needed."""
+        if message.kind is Kind.CARD:
+            return Call(POST, await self._conversation(message.address))
+        thread = read_receipt(message.thread)
+        if message.kind in {Kind.OUTCOME, Kind.UPDATE}:
+            return Call(UPDATE) if thread else Delivered(message.thread)
+        if _whispered(message):
+            return Call(WHISPER)
+        return Call(POST, thread.channel if thread else await self._conversation(message.address))
+
+    async def _delivered(self, message: Message, call: Call) -> Result:
+        try:
+            match call.method:
+                case "chat.update":
+                    return await self._rewritten(message)
+                case "chat.postEphemeral":
+                    return await self._told_in_place(message)
+            if message.kind is Kind.CARD:
+                return await self._card(message, call.channel)
+            return await self._notice(message, call.channel)
+        except SlackDeferred as error:
+            if error.limited and self._pace is not None and error.after:
+                await self._pace.rest(call, error.after)
+            raise
+        except SlackRefused as error:
+            if error.code == "channel_not_found" and await self._conversations.forget(
+                _place(message.address)
+            ):
+                raise SlackDeferred(f"{error} It is looked up anew.") from error
+            raise
+
+    async def _card(self, message: Message, channel: str) -> Result:
+        metadata = blocks.metadata(message)
+        looked = False
+        if message.unsure:
+            there, looked = await self._posted_before(channel, message)
+            if there is not None:
+                log.info("slack.reconciled", message=message.id)
+                return Delivered(str(there), copy="reconciled", shown=extent(message.card))
+        text, shown = blocks.card_message(message)
+        try:
+            receipt = await self._web.post(channel, text, shown, metadata=metadata)
+        except SlackDeferred as error:
+            if looked and not error.unsure and not error.limited:
+                # What was unsure is known by now: nothing stands there.
+                return Retry(error.after, str(error), unsure=False)
+            raise
+        return Delivered(str(receipt), shown=extent(message.card))
+
+    async def _posted_before(self, channel: str, message: Message) -> tuple[Receipt | None, bool]:
+        """Look whether an earlier attempt, whose answer was lost, has posted the card.
+
+        Returns:
+            Where it stands, None for nowhere; and whether all of the time was looked through.
+        """
+        payload = blocks.metadata(message)["event_payload"]
+        since, until = message.at - _LOOK_BACK, message.at + _CLOCKS_DIFFER
+        try:
+            await self._ready("conversations.history")
+            return await self._web.find_card(
+                channel, payload, since=since.timestamp(), until=until.timestamp()
+            )
+        except SlackRefused as error:
+            # Without the scope for it a second card is possible; whoever presses it reconciles it.
+            log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
+            return None, False
+
+    async def _rewritten(self, message: Message) -> Result:
+        text, shown = blocks.summary(message), blocks.outcome_blocks(message)
+        if message.kind is Kind.UPDATE:
+            text, shown = blocks.card_message(message)
+        first = read_receipt(message.thread)
+        if first is None:
+            return Delivered(message.thread)
+        lost = ""
+        for receipt in (first, *filter(None, map(read_receipt, message.copies))):
+            try:
+                await self._web.update(receipt, text, shown, blocks.metadata(message))
+            except SlackRefused as error:
+                if error.code not in _GONE:
+                    raise
+                log.info("slack.copy_lost", message=message.id, receipt=str(receipt))
+                lost = "lost" if receipt == first else lost
+        shown_now = extent(message.card) if message.kind is Kind.UPDATE else Shown.UNKNOWN
+        return Delivered(message.thread, copy=lost or "updated", shown=shown_now)
+
+    async def _told_in_place(self, message: Message) -> Result:
+        """Tell one user in the conversation where they pressed something."""
+        channel, _, user = message.address.partition("/")
+        said, text = blocks.notice_blocks(message), blocks.summary(message)
+        try:
+            return Delivered(f"{channel}/{await self._web.whisper(channel, user, text, said)}")
+        except SlackRefused as error:
+            # Whoever has left the conversation meanwhile still gets an answer.
+            log.info("slack.told_directly", message=message.id, problem=str(error))
+            return Delivered(str(await self._web.post(await self._conversation(user), text, said)))
+
+    async def _notice(self, message: Message, channel: str) -> Result:
+        thread = read_receipt(message.thread)
+        said, text = blocks.notice_blocks(message), blocks.summary(message)
+        receipt = await self._web.post(channel, text, said, thread=thread.ts if thread else "")
+        return Delivered(str(receipt))
+
+    async def _conversation(self, address: str) -> str:
+        """Return the conversation of an address: an id, or the address of somebody's mail."""
+        place = _place(address)
+        if place[:1] in _CONVERSATIONS and "@" not in place:
+            return place
+        return await self._conversations.of(place, self._ready)
+
+    async def _ready(self, method: str) -> None:
+        """Take a slot for a look-up.
+
+        Raises:
+            SlackDeferred: There is none.
+        """
+        wish = (method, Call(method), None)
+        if self._pace is not None and (wait := (await self._pace.take([wish]))[0]):
+            problem = f"It waits for its turn: {method}."
+            raise SlackDeferred(problem, after=wait, limited=True)
+
+
+def _place(address: str) -> str:
+    """Return the part of an address that says where, without a group that is mentioned there."""
+    return address if "@" in address else blocks.place_and_group(address)[0]
+
+
+def _whispered(message: Message) -> bool:
+    """Say whether it is an answer that one user sees in a conversation: ``C0OPS/U0CLEO``."""
+    channel, _, user = message.address.partition("/")
+    return bool(user) and channel[:1] in _CONVERSATIONS and "@" not in user

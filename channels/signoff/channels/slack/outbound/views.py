@@ -1,0 +1,313 @@
+"""The modals: what to fill in to approve, the reason of a rejection, everything in full.
+
+Pure: no I/O. https://docs.slack.dev/reference/views/modal-views
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
+
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    CheckboxesElement,
+    ContextBlock,
+    DatePickerElement,
+    InputBlock,
+    Option,
+    PlainTextInputElement,
+    SectionBlock,
+    StaticSelectElement,
+    UserSelectElement,
+)
+from slack_sdk.models.views import View
+
+from signoff.channels.form_fields import Field
+from signoff.channels.slack.form import VALUE, inputs
+from signoff.channels.slack.outbound.rows import (
+    MOST_IN_MODAL,
+    NO_ARGUMENTS,
+    rows_in_full,
+    without_arguments,
+)
+from signoff.channels.slack.references import (
+    ANSWER,
+    APPROVE,
+    ASK,
+    AWAY,
+    COMMENT,
+    DETAILS,
+    EXTEND,
+    REASSIGN,
+    REJECT,
+    REMIND,
+    WITHDRAW,
+    Reference,
+    short,
+)
+from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, pieces, plain
+from signoff.channels.slack.text import date as in_their_zone
+from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.text import LONGEST_REASON
+from signoff.core.cards.card import Card, one_line
+
+REASON: Final = "reason"
+"""The block id of the reason."""
+
+SPAN: Final = "span"
+"""The block id of how long calls like it are approved, too."""
+
+TO: Final = "to"
+"""The block id of whom something is handed on to."""
+
+LENGTH: Final = "length"
+"""The block id of how much time is wanted."""
+
+FIRST_DAY: Final = "first"
+LAST_DAY: Final = "last"
+STANDS_IN: Final = "delegate"
+BACK: Final = "back"
+"""The block ids of what is said about being away; the last one's only option has its name, too."""
+
+MOST_REQUESTS: Final = 20
+"""Requests in one modal, of three blocks each."""
+
+_ABOUT_WHOM: Final = 500
+_ABOUT: Final = 4
+_MOST_PIECES: Final = 20
+
+
+def approve_view(
+    card: Card, reference: Reference, wanted: Sequence[Field], *, may_grant: bool = False
+) -> View:
+    """Return the modal in which a person fills in what the approval needs.
+
+    Args:
+        card: What is asked.
+        reference: Kept in the modal.
+        wanted: The fields to fill.
+        may_grant: Whether the person may approve calls like it, too.
+    """
+    answers = card.kind is Asks.INPUT
+    form: list[Block] = list(inputs(wanted))
+    if not answers:
+        form.append(_reason("Reason (the agent reads it)", optional=True))
+    if may_grant:
+        form.append(_spans(card))
+    room = MOST_IN_MODAL - len(form) - _ABOUT
+    title = "Answer" if answers else "Approve"
+    return _modal(
+        APPROVE, title, "Send" if answers else "Approve", reference, [*_about(card, room), *form]
+    )
+
+
+def reject_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes the reason of a rejection."""
+    label = "Why? The agent reads it and can propose something else."
+    no = "Decline" if card.kind is Asks.INPUT else "Reject"
+    blocks = [_title(card), _reason(label, optional=True)]
+    return _modal(REJECT, no, no, reference, blocks)
+
+
+def ask_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes a question to the requester."""
+    label = f"What do you want to know from {card.requester}?"
+    form = _reason(label, optional=False)
+    return _modal(ASK, "Ask", "Send", reference, [_title(card), form])
+
+
+def comment_view(card: Card, reference: Reference) -> View:
+    """Return the modal that takes a comment."""
+    form = _reason("What do you want to say? All who see the card read it.", optional=False)
+    return _modal(COMMENT, "Comment", "Send", reference, [_title(card), form])
+
+
+def reassign_view(card: Card, reference: Reference) -> View:
+    """Return the modal in which a person gives their place to somebody else."""
+    to = InputBlock(
+        block_id=TO,
+        label=plain("Who decides instead of you?"),
+        hint=plain("They get a card of their own, and your answer does not count any more."),
+        element=UserSelectElement(action_id=VALUE),
+    )
+    form = [_title(card), to, _reason("Why? It stands on the card.", optional=False)]
+    return _modal(REASSIGN, "Reassign", "Reassign", reference, form)
+
+
+def extend_view(card: Card, reference: Reference, most: str) -> View:
+    """Return the modal that takes how much time is wanted; `most` is written as people read it."""
+    length = InputBlock(
+        block_id=LENGTH,
+        label=plain("How much more time?"),
+        hint=plain(f"Such as 30m, 4h or 1d; {most} at most."),
+        element=PlainTextInputElement(action_id=VALUE, max_length=40),
+    )
+    form = [_title(card), length, _reason("Why? Whoever waits can read it.", optional=False)]
+    return _modal(EXTEND, "Extend", "Extend", reference, form)
+
+
+def withdraw_view(card: Card, reference: Reference) -> View:
+    """Return the modal in which the requester takes the question back."""
+    form = [_title(card), _reason("Why? The agent reads it.", optional=True)]
+    return _modal(WITHDRAW, "Withdraw", "Withdraw", reference, form)
+
+
+def answer_view(card: Card, reference: Reference, question: str) -> View:
+    """Return the modal in which the requester answers; `question` is "" where none is open."""
+    asked = [SectionBlock(text=plain(question, SECTION))] if question else []
+    form = _reason("Your answer stands on the card, and decides nothing.", optional=False)
+    return _modal(ANSWER, "Answer", "Send", reference, [_title(card), *asked, form])
+
+
+def details_view(card: Card) -> View:
+    """Return the modal that shows everything, as far as a modal holds it."""
+    marks = f"{card.approval}\ndigest {card.digest}"
+    blocks = [*_about(card, MOST_IN_MODAL - 2), ContextBlock(elements=[plain(marks)])]
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain("Details", MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=blocks,
+    )
+
+
+def away_view(today: date, away: str = "") -> View:
+    """Return the modal in which a person says to be away.
+
+    Args:
+        today: Where the person works.
+        away: What is known of their being away now, "" where they are here.
+    """
+    first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
+    last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
+    # Whoever says to be back has no last day to name.
+    form: list[Block] = [
+        InputBlock(block_id=FIRST_DAY, label=plain("First day"), element=first),
+        InputBlock(block_id=LAST_DAY, label=plain("Last day"), element=last, optional=bool(away)),
+        InputBlock(
+            block_id=STANDS_IN,
+            label=plain("Who stands in"),
+            hint=plain("They decide what is asked of you. Leave it empty for nobody."),
+            element=stands_in,
+            optional=True,
+        ),
+    ]
+    if away:
+        back = Option(value=BACK, text=plain("I am back: end it, and leave out the rest"))
+        tick = CheckboxesElement(action_id=VALUE, options=[back])
+        label = plain("Or")
+        form.append(InputBlock(block_id=BACK, label=label, element=tick, optional=True))
+        form.insert(0, SectionBlock(text=plain(away, SECTION)))
+    return View(
+        type="modal",
+        callback_id=AWAY,
+        title=plain("Away", MODAL_TITLE),
+        submit=plain("Save", MODAL_TITLE),
+        close=plain("Cancel", MODAL_TITLE),
+        blocks=form,
+    )
+
+
+def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) -> View:
+    """Return the modal that shows a person what they have asked for and is not decided.
+
+    Args:
+        waiting: Cards, each with whose answer is waited for; `MOST_REQUESTS` at most.
+        more: Whether there are others.
+    """
+    blocks: list[Block] = []
+    for card, awaited in waiting[:MOST_REQUESTS]:
+        reference = Reference(approval=card.approval, digest=short(card.digest)).text()
+        whom = plain(f"Waits for {awaited or 'nobody can be asked yet'}", _ABOUT_WHOM)
+        until = [markup(f"Answer until *{in_their_zone(card.deadline)}*")] if card.deadline else []
+        blocks += [
+            SectionBlock(text=plain(card.title, SECTION)),
+            ContextBlock(elements=[whom, *until]),
+            ActionsBlock(
+                elements=[
+                    ButtonElement(text=plain("Remind"), action_id=REMIND, value=reference),
+                    ButtonElement(text=plain("Withdraw…"), action_id=WITHDRAW, value=reference),
+                ]
+            ),
+        ]
+    if not blocks:
+        blocks.append(SectionBlock(text=plain("Nothing that you have asked for waits.")))
+    if more:
+        blocks.append(ContextBlock(elements=[plain("… and more that are older")]))
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain("What you asked for", MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=blocks,
+    )
+
+
+def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> View:
+    """Return the modal that says what came of a submission."""
+    said = [SectionBlock(text=plain(one_line(headline), SECTION))]
+    said += [SectionBlock(text=plain(part)) for part in pieces(text.strip(), SECTION, _MOST_PIECES)]
+    return View(
+        type="modal",
+        callback_id=DETAILS,
+        title=plain(title, MODAL_TITLE),
+        close=plain("Close", MODAL_TITLE),
+        blocks=said,
+    )
+
+
+def _modal(
+    callback: str, title: str, submit: str, reference: Reference, blocks: Sequence[Block]
+) -> View:
+    return View(
+        type="modal",
+        callback_id=callback,
+        title=plain(title, MODAL_TITLE),
+        submit=plain(submit, MODAL_TITLE),
+        close=plain("Cancel", MODAL_TITLE),
+        private_metadata=reference.text(),
+        blocks=blocks,
+    )
+
+
+def _title(card: Card) -> SectionBlock:
+    return SectionBlock(text=plain(card.title, SECTION))
+
+
+def _about(card: Card, room: int) -> list[Block]:
+    """Return what is asked, in so many blocks at most, and one for the title."""
+    head: list[Block] = [_title(card)]
+    if card.warnings:
+        head.append(SectionBlock(text=plain("\n".join(f"⚠️ {one}" for one in card.warnings))))
+    if card.hint:
+        head.append(SectionBlock(text=plain(card.hint, SECTION), expand=True))
+    if not card.rows:
+        none = SectionBlock(text=plain(NO_ARGUMENTS))
+        return [*head, none] if without_arguments(card) else head
+    return [*head, *rows_in_full(card.rows, most=max(room - len(head), 3))]
+
+
+def _spans(card: Card) -> InputBlock:
+    return InputBlock(
+        block_id=SPAN,
+        label=plain("Approve calls like it, too, for"),
+        hint=plain(card.beforehand.terms, SECTION),
+        optional=True,
+        element=StaticSelectElement(
+            action_id=VALUE,
+            options=[Option(value=one, text=plain(one)) for one in card.beforehand.spans],
+        ),
+    )
+
+
+def _reason(label: str, *, optional: bool) -> InputBlock:
+    return InputBlock(
+        block_id=REASON,
+        label=plain(label),
+        optional=optional,
+        element=PlainTextInputElement(action_id=VALUE, multiline=True, max_length=LONGEST_REASON),
+    )

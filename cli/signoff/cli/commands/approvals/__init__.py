@@ -1,0 +1,1 @@
+"""Commands about approvals: list, show, decide, review, grants."""

@@ -1,0 +1,347 @@
+"""`signoff approvals`: what waits, and answering it from the command line."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.approvals import moves, review
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.terminal import say
+from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from signoff.broker.decisions import Decisions
+    from signoff.broker.ledger.listing import Place
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Person
+
+app = typer.Typer(no_args_is_help=True, help="Approvals: list, decide, claim, reassign, ask.")
+
+ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
+As = Annotated[
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
+]
+Reason = Annotated[str, typer.Option(help="The reason. The agent gets the reason of a rejection.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
+    mine: Annotated[
+        str, typer.Option(metavar="PERSON", help="Only those that wait for this person.")
+    ] = "",
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            help="Only those with all these words in id, tool, app, requester, hint or arguments.",
+        ),
+    ] = "",
+    state: Annotated[
+        Standing | None,
+        typer.Option(
+            help="Only those in this state; `free`, `claimed` and `question` are pending."
+        ),
+    ] = None,
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of this queue.")] = "",
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of this tool.")] = "",
+    agent: Annotated[
+        str, typer.Option("--app", metavar="APP", help="Only those of this app.")
+    ] = "",
+    person: Annotated[
+        str,
+        typer.Option(
+            metavar="PERSON",
+            help="Only those that this person requested, is asked about or has decided.",
+        ),
+    ] = "",
+    due: Annotated[
+        Due | None, typer.Option(help="Only those whose level is overdue or ends within this time.")
+    ] = None,
+    sort: Annotated[
+        Sort | None, typer.Option(help="The order; `due` is only for pending ones.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    after: Annotated[
+        str, typer.Option(metavar="PLACE", help="Go on behind a place that the last page named.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List pending approvals, the next due first; with --all or --state the newest first."""
+    if everything and mine:
+        raise typer.BadParameter("--all and --mine exclude each other")
+    usual = Sort.NEWEST if everything or state is not None else Sort.OLDEST if mine else Sort.DUE
+    order, start = sort or usual, _place(after)
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
+        from signoff.core.approvals.search import Search  # noqa: PLC0415
+
+        wanted = Search(
+            q=search,
+            state=state if everything or state is not None else Standing.PENDING,
+            queue=queue.removeprefix("queue:"),
+            tool=tool,
+            app=agent,
+            person=person,
+            due=due,
+        )
+        # Who is away by now, and whose turn it is, says on whom it waits.
+        await decisions.roster.refresh()
+        ledger, directory = decisions.ledger, decisions.directory
+        now = await ledger.now()
+        of = person_of(directory, mine).id if mine else ""
+        index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
+
+        async def listed(
+            before: listing.Place | None, most: int
+        ) -> list[tuple[listing.Place, Approval | None]]:
+            return await listing.approvals(
+                ledger, index=index, before=before, limit=most, rising=rising
+            )
+
+        def keep(one: Approval) -> bool:
+            return (not of or of in one.approvers) and wanted.fits(one, directory, now)
+
+        async def more(then: Place) -> bool:
+            rest = await listing.part(listed, keep, before=then, limit=1, most=sys.maxsize)
+            return bool(rest.found)
+
+        found = await listing.part(listed, keep, before=start, limit=limit, most=sys.maxsize)
+        _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
+        then = found.then
+        if then is not None and await more(then):
+            ((count, _),) = await ledger.store.extents([index])
+            plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
+            of_all = f" of {count:,}" if plain else ""
+            # A list for a machine stays a list.
+            say(
+                f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
+                f"--after {then.cursor}",
+                err=True,
+            )
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
+    """Show an approval: the card, the approvers and the timeline."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich and the domain
+
+        approval = await decisions.ledger.approval(approval_id)
+        events = await decisions.ledger.history(approval_id)
+        if as_json:
+            write_json(shows.as_json(approval, events))
+        else:
+            shows.print_approval(shows.console(), approval, decisions.directory, events)
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def approve(
+    ctx: typer.Context,
+    approval_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="One or more ids.")],
+    *,
+    person: As,
+    reason: Reason = "",
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A value for the tool; can be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Approve as an approver.
+
+    Several approvals are decided separately; one refusal does not block the rest.
+    """
+    entries, ids = _entries(value or ()), list(dict.fromkeys(approval_ids))
+    if entries and len(ids) > 1:
+        raise typer.BadParameter("--value is for one approval: give its id alone")
+
+    async def work(decisions: Decisions) -> list[SignoffError]:
+        who = person_of(decisions.directory, person)
+        if len(ids) == 1:
+            done = await _approved(decisions, ids[0], who, reason, entries)
+            _write_outcome(decisions, done, as_json=as_json)
+            return []
+        return await _approved_each(decisions, ids, who, reason, as_json=as_json)
+
+    if with_decisions(ctx, work, rings=True):
+        raise typer.Exit(1)
+
+
+async def _approved(
+    decisions: Decisions, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
+) -> Approval:
+    from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415 -- the domain
+    from signoff.core.payloads.payload import parse_values  # noqa: PLC0415
+
+    actor = Actor(who, moves.CHANNEL)
+    values: dict[str, JsonValue] | None = None
+    try:
+        if entries:
+            template = (await decisions.ledger.approval(approval_id)).template
+            try:
+                values = parse_values(template, entries)
+            except PayloadError as error:
+                await decisions.refuse(approval_id, error, actor, wanted=Approve.name)
+                raise
+        move = Approve(values=values, reason=reason)
+        return (await decisions.take(approval_id, move, actor)).approval_or_raise()
+    except PayloadError as error:
+        raise _with_example(error) from error
+
+
+async def _approved_each(
+    decisions: Decisions, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
+) -> list[SignoffError]:
+    """Approve one after the other, say what became of each, and return what was refused."""
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+    refused, written = list[SignoffError](), list[dict[str, Any]]()
+    for approval_id in ids:
+        try:
+            done = await _approved(decisions, approval_id, who, reason, {})
+        except ApprovalError as error:
+            refused.append(error)
+            written.append({"id": approval_id, "error": str(error)})
+            if not as_json:
+                say(f"{approval_id}: not approved. {error}", err=True)
+            continue
+        written.append(shows.as_json(done))
+        if not as_json:
+            _write_outcome(decisions, done, as_json=False)
+    if as_json:
+        write_json(written)
+    return refused
+
+
+@app.command()
+def reject(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    reason: Reason = "",
+    as_json: Json = False,
+) -> None:
+    """Reject as an approver."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Reject  # noqa: PLC0415 -- the domain
+
+        actor = moves.actor_of(decisions.directory, person)
+        outcome = await decisions.take(approval_id, Reject(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
+
+
+@app.command()
+def withdraw(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    reason: Annotated[str, typer.Option(help="The reason.")],
+    person: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The requester. Without it you withdraw it as the operator.",
+        ),
+    ] = "",
+    by: Annotated[str, typer.Option(help="Who withdraws it, for the audit log.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Withdraw a request. The agent is told that the call was not approved."""
+    if person and by:
+        raise typer.BadParameter("--as and --by exclude each other")
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.moves import Withdraw  # noqa: PLC0415 -- the domain
+
+        actor = moves.actor_of(decisions.directory, person, by=by)
+        outcome = await decisions.take(approval_id, Withdraw(reason=reason), actor)
+        _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
+
+    with_decisions(ctx, work, rings=True)
+
+
+moves.register(app)
+app.command()(review.review)
+
+
+def _place(cursor: str) -> Place | None:
+    from signoff.broker.ledger.listing import Place as Known  # noqa: PLC0415
+
+    if not cursor:
+        return None
+    try:
+        return Known.of(cursor)
+    except ValueError as error:
+        text = f"{cursor!r} is no place; take what stands below the last page"
+        raise typer.BadParameter(text, param_hint="--after") from error
+
+
+def _entries(values: Sequence[str]) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    for one in values:
+        key, equals, text = one.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"--value takes KEY=VALUE, not {one!r}")
+        if key.strip() in entries:
+            raise typer.BadParameter(f"--value {key.strip()} is given twice")
+        entries[key.strip()] = text
+    return entries
+
+
+def _with_example(error: PayloadError) -> PayloadError:
+    """Add how the value is given here; the example is in the words of a mail."""
+    key, colon, text = error.example.partition(": ")
+    hint = f" Here: --value {shlex.quote(f'{key}={text}')}" if colon else ""
+    return PayloadError(f"{error}{hint}", key=error.key, read=error.read, example=error.example)
+
+
+def _write_list(
+    decisions: Decisions, found: Sequence[Approval], now: object, *, as_json: bool
+) -> None:
+    from datetime import datetime  # noqa: PLC0415
+
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+    if as_json:
+        write_json([shows.as_json(one) for one in found])
+    elif isinstance(now, datetime):
+        turns = decisions.roster.turns.known
+        shows.console().print(shows.approvals_table(found, decisions.directory, now, turns=turns))
+    else:
+        say("No pending approvals.")
+
+
+def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.core.cards.card import progress  # noqa: PLC0415
+
+    if as_json:
+        write_json(shows.as_json(done))
+    else:
+        # An answer that has not ended it was recorded all the same.
+        so_far = progress(done, decisions.directory)
+        said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
+        say(f"{done.id}: {said}.")

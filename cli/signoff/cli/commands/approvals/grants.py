@@ -1,0 +1,226 @@
+"""`signoff grants`: approving calls like one beforehand, and taking that back."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.approvals.moves import CHANNEL, length_of
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Directory
+    from signoff.core.grants.grant import Grant
+
+app = typer.Typer(no_args_is_help=True, help='"Approve this and calls like it for 4 hours".')
+
+GrantId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The id: gr_ and 16 letters, or the approval it came from."),
+]
+
+
+@app.command()
+def give(
+    ctx: typer.Context,
+    approval_id: Annotated[
+        str, typer.Argument(metavar="APPROVAL", help="The approval. A pending one is approved.")
+    ],
+    *,
+    length: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 4h, 1d.")
+    ],
+    uses: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many further calls. The default is the policy's maximum."),
+    ] = None,
+    person: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="PERSON",
+            help="The giver. The default is the person who approved the call.",
+        ),
+    ] = "",
+    limit: Annotated[
+        str, typer.Option(metavar="CEL", help="A narrower limit: 'args.amount <= 100'.")
+    ] = "",
+    reason: Annotated[str, typer.Option(help="Why.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Approve a call, and similar calls for a while."""
+    span = length_of(length)
+
+    async def work(decisions: Decisions) -> Grant:
+        from signoff.core.approvals.moves import Actor  # noqa: PLC0415 -- the domain
+        from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415
+
+        who = person or _approver(await decisions.ledger.approval(approval_id))
+        move = GiveGrant(span=span, uses=uses, limit=limit, reason=reason)
+        actor = Actor(person_of(decisions.directory, who), CHANNEL)
+        return (await decisions.take(approval_id, move, actor)).grant_or_raise()
+
+    done = with_decisions(ctx, work, rings=True)
+    if as_json:
+        write_json(done.model_dump(mode="json"))
+        return
+    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- rich
+
+    say(
+        f"{done.id}: {_covers(done)}, {done.uses} times until {moment(done.expires_at)}.\n"
+        f"`signoff grants revoke {done.id} --reason …` takes it back."
+    )
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List grants, the latest first."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.grants import Grants  # noqa: PLC0415
+
+        now = await decisions.ledger.now()
+        given = await Grants(decisions.ledger).all()
+        found = [one for one in given if everything or one.state(now) == "open"][:limit]
+        if as_json:
+            write_json([_json(one, now) for one in found])
+        elif found:
+            _print_list(found, decisions.directory, now)
+        else:
+            say("There are no grants." if everything else "There are no open grants.")
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> None:
+    """Show a grant: what it covers, and what it has decided."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.grants import Grants  # noqa: PLC0415
+
+        grants = Grants(decisions.ledger)
+        grant = await grants.get(grant_id)
+        used = await grants.uses(grant)
+        now = await decisions.ledger.now()
+        if as_json:
+            uses = [
+                {"approval": one.id, "run": one.origin.run, "args": one.call.args} for one in used
+            ]
+            write_json({**_json(grant, now), "decided": uses})
+        else:
+            _print(grant, used, decisions.directory, now)
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context,
+    grant_id: GrantId,
+    *,
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Revoke a grant at once."""
+    who = by or f"{getpass.getuser()} (cli)"
+
+    async def work(decisions: Decisions) -> Grant:
+        from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415 -- the domain
+        from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+
+        actor = Actor(Operator(name=who), CHANNEL)
+        return (await decisions.revoke(grant_id, reason, actor)).grant_or_raise()
+
+    done = with_decisions(ctx, work)
+    if as_json:
+        write_json(done.model_dump(mode="json"))
+    else:
+        say(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
+
+
+def _approver(approval: Approval) -> str:
+    by = approval.decision.by if approval.decision is not None else ""
+    if not by:
+        raise typer.BadParameter(
+            f"nobody has approved {approval.id} yet; say who does", param_hint="--as"
+        )
+    return by
+
+
+def _covers(grant: Grant) -> str:
+    """Say which calls it covers, in one line."""
+    from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
+
+    scope = grant.scope
+    fixed = [f"{one_line(name)}={one_line(shown(scope.args[name]))}" for name in scope.args]
+    varied = [f"any {one_line(name)}" for name in scope.vary]
+    limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
+    return f"{one_line(scope.tool)}({', '.join([*fixed, *varied])}){limits}"
+
+
+def _json(grant: Grant, now: datetime) -> dict[str, Any]:
+    return {**grant.model_dump(mode="json"), "state": grant.state(now)}
+
+
+def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+
+    made = shows.table("id", "state", "by", "covers", "requester", "used", "until")
+    for one in found:
+        person = directory.get(one.by)
+        used = f"{one.used} of {one.uses}"
+        who = (person.shown if person else one.by, _covers(one), one.scope.user)
+        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at))
+    shows.console().print(made)
+
+
+def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+
+    person, scope = directory.get(grant.by), grant.scope
+    revoked = f"{shows.moment(grant.revoked_at)} by {grant.revoked_by}: {grant.revoked_why}"
+    facts = {
+        "id": grant.id,
+        "state": grant.state(now),
+        "covers": _covers(grant),
+        "of": f"{scope.app} ({scope.agent})" if scope.agent else scope.app,
+        "requester": scope.user,
+        "policy": scope.policy,
+        "given by": f"{person.shown if person else grant.by}, by {grant.channel}",
+        "reason": grant.reason,
+        "given": shows.moment(grant.at),
+        "until": shows.moment(grant.expires_at),
+        "used": f"{grant.used} of {grant.uses}",
+        "came from": grant.approval,
+        "revoked": revoked if grant.revoked_at else "",
+    }
+    made = shows.table("", "")
+    made.show_header = False
+    for name, value in facts.items():
+        if value:
+            shows.add(made, name, value)
+    out = shows.console()
+    out.print(made)
+    uses = shows.table("approval", "time (UTC)", "run", "call")
+    for one in used:
+        at = one.decision.at if one.decision else None
+        call = ", ".join(f"{name}={value}" for name, value in one.call.args.items())
+        shows.add(uses, one.id, shows.moment(at), one.origin.run, f"{one.call.name}({call})")
+    if uses.row_count:
+        out.print("\ndecided", style="bold")
+        out.print(uses)

@@ -1,0 +1,276 @@
+"""`signoff approvals claim`, `ask`, `extend` …: what people do short of deciding."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.moves import Actor, Move
+    from signoff.core.directory.people import Directory
+
+CHANNEL: Final = "cli"
+
+ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text; quote it.")]
+As = Annotated[
+    str,
+    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
+]
+MaybeAs = Annotated[
+    str,
+    typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
+]
+Reason = Annotated[str, typer.Option(help="Why.")]
+
+
+def length_of(text: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        typer.BadParameter: It is no duration, or one of working time.
+    """
+    from signoff.core.base.durations import parse_span  # noqa: PLC0415
+
+    try:
+        span = parse_span(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if span.business:
+        raise typer.BadParameter("this is time by the clock: leave out `business`")
+    return span.length
+
+
+def claim(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    length: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            help="How long: 30m, at most a day. The default is the queue's.",
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Reserve the decision for one approver for a while."""
+    span = length_of(length) if length else None
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
+
+        return moves.Claim(length=span), actor_of(decisions.directory, person)
+
+    def said(done: Approval, directory: Directory) -> str:
+        from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
+
+        if done.claimed is None:
+            return "released"
+        by = directory.get(done.claimed.by)
+        name = by.shown if by else done.claimed.by
+        return f"claimed by {name} until {moment(done.claimed.until)}"
+
+    _make(ctx, approval_id, want, said, as_json=as_json)
+
+
+def release(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: MaybeAs = "",
+    reason: Reason = "",
+    as_json: Json = False,
+) -> None:
+    """Release a claim, so that all approvers can decide again."""
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.Release(reason=reason), actor_of(decisions.directory, person)
+
+    _make(ctx, approval_id, want, lambda _, __: "released", as_json=as_json)
+
+
+def reassign(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    to: Annotated[str, typer.Option(metavar="PERSON", help="The new approver.")],
+    reason: Reason,
+    of: Annotated[
+        str, typer.Option("--from", metavar="PERSON", help="Whose seat. The default is --as.")
+    ] = "",
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Reassign an approver's seat to another person, who gets a card."""
+    if not of and not person:
+        raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        directory = decisions.directory
+        move = moves.Reassign(
+            of=person_of(directory, of or person), to=person_of(directory, to), reason=reason
+        )
+        return move, actor_of(directory, person)
+
+    def said(done: Approval, directory: Directory) -> str:
+        who = directory.get(done.handovers[-1].to)
+        return f"{who.shown if who else done.handovers[-1].to} decides it now"
+
+    _make(ctx, approval_id, want, said, as_json=as_json)
+
+
+def remind(
+    ctx: typer.Context, approval_id: ApprovalId, *, person: MaybeAs = "", as_json: Json = False
+) -> None:
+    """Remind approvers who have not answered, at most once an hour."""
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.Remind(), actor_of(decisions.directory, person)
+
+    def said(done: Approval, directory: Directory) -> str:
+        found = (directory.get(one) for one in done.ballot.awaited)
+        names = ", ".join(one.shown for one in found if one is not None)
+        return f"{names} will be reminded"
+
+    _make(ctx, approval_id, want, said, as_json=as_json)
+
+
+def ask(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    text: Text,
+    *,
+    person: As,
+    as_json: Json = False,
+) -> None:
+    """Ask the requester a question. The answer appears on the card."""
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.AskBack(text=text), actor_of(decisions.directory, person)
+
+    def said(done: Approval, directory: Directory) -> str:
+        requester = directory.find(done.origin.user)
+        return f"{requester.shown if requester else done.origin.user} is asked"
+
+    _make(ctx, approval_id, want, said, as_json=as_json)
+
+
+def comment(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    text: Text,
+    *,
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Comment on the card. The requester's comment answers an open question."""
+
+    def want(decisions: Decisions, seen: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+        from signoff.core.directory.people import Person  # noqa: PLC0415
+
+        actor = actor_of(decisions.directory, person)
+        if isinstance(actor.who, Person) and seen.is_requester(actor.who, decisions.directory):
+            return moves.AnswerBack(text=text), actor
+        return moves.Comment(text=text), actor
+
+    _make(ctx, approval_id, want, lambda _, __: "the comment stands on the card", as_json=as_json)
+
+
+def extend(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    by: Annotated[str, typer.Option(metavar="DURATION", help="By how much: 30m, 4h, 1d.")],
+    reason: Reason,
+    person: MaybeAs = "",
+    as_json: Json = False,
+) -> None:
+    """Extend the deadline, by at most the level's original length."""
+    span = length_of(by)
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.Extend(by=span, reason=reason), actor_of(decisions.directory, person)
+
+    def said(done: Approval, _: Directory) -> str:
+        from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
+
+        return f"open until {moment(done.deadline)}"
+
+    _make(ctx, approval_id, want, said, as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``signoff approvals``."""
+    for one in (claim, release, reassign, remind, ask, comment, extend):
+        app.command()(one)
+
+
+def operator() -> str:
+    """Return what stands in the audit for whoever sits at the terminal."""
+    return f"{getpass.getuser()} (cli)"
+
+
+def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
+    """Return who makes a move at the terminal.
+
+    Args:
+        directory: The people.
+        person: As whom; "" for whoever sits there, who runs Signoff.
+        by: What stands in the audit instead of the name of whoever sits there.
+
+    Raises:
+        ConfigError: There is nobody of this name.
+    """
+    from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
+    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+
+    if person:
+        # As somebody else, it is not better known who moves than by an account.
+        return Actor(person_of(directory, person), CHANNEL)
+    return Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
+
+
+def _make(
+    ctx: typer.Context,
+    approval_id: str,
+    want: Callable[[Decisions, Approval], tuple[Move, Actor]],
+    said: Callable[[Approval, Directory], str],
+    *,
+    as_json: bool,
+) -> None:
+    async def work(decisions: Decisions) -> None:
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+        seen = await decisions.ledger.approval(approval_id)
+        outcome = await decisions.take(approval_id, *want(decisions, seen))
+        done = outcome.approval_or_raise()
+        if as_json:
+            write_json(shows.as_json(done))
+        else:
+            say(f"{done.id}: {said(done, decisions.directory)}.")
+
+    with_decisions(ctx, work, rings=True)

@@ -1,0 +1,115 @@
+"""`signoff approvals review`: many harmless calls, each in full, and one yes to exactly these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.approvals.moves import CHANNEL
+from signoff.cli.commands.session import person_of, with_decisions
+from signoff.cli.terminal import say
+from signoff.core.approvals.search_terms import Standing
+from signoff.core.base.errors import ApprovalError
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.directory.people import Person
+
+MOST = 50
+"""What is approved at once: more than that nobody reads."""
+
+
+def review(
+    ctx: typer.Context,
+    *,
+    person: Annotated[
+        str,
+        typer.Option("--as", metavar="PERSON", help="Who answers: an id or address in [[people]]."),
+    ],
+    search: Annotated[str, typer.Option(metavar="WORDS", help="As in `approvals list`.")] = "",
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only those of a queue.")] = "",
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of a tool.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The most to show.")] = MOST,
+) -> None:
+    """Show what waits for a person and may be approved with others, and approve exactly these.
+
+    A policy says so with `batch = true`. Each is shown in full, and each is decided by itself. To
+    approve them, type how many there are.
+    """
+
+    async def work(decisions: Decisions) -> bool:
+        who = person_of(decisions.directory, person)
+        seen = await _waiting(decisions, who, search=search, queue=queue, tool=tool, limit=limit)
+        if not seen:
+            say("Nothing that waits for you may be approved with others.")
+            return False
+        _show(decisions, seen)
+        said = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
+        if said.strip() != str(len(seen)):
+            say("Nothing was decided.")
+            return True
+        return await _approved(decisions, seen, who)
+
+    if with_decisions(ctx, work, rings=True):
+        raise typer.Exit(1)
+
+
+async def _waiting(
+    decisions: Decisions, person: Person, *, search: str, queue: str, tool: str, limit: int
+) -> list[Approval]:
+    """Return what a person may approve with others now, the oldest first."""
+    from signoff.core.approvals.search import Search  # noqa: PLC0415 -- the domain
+
+    wanted = Search(q=search, state=Standing.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
+    await decisions.roster.refresh()
+    now = await decisions.ledger.now()
+    found: list[Approval] = []
+    for one in await decisions.ledger.inbox(person.id):
+        if not one.batchable or not wanted.fits(one, decisions.directory, now):
+            continue
+        try:
+            one.may_decide(person, decisions.directory, now=now)
+        except ApprovalError:
+            continue
+        found.append(one)
+    return found[:limit]
+
+
+def _show(decisions: Decisions, seen: list[Approval]) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.core.cards.card import card  # noqa: PLC0415
+
+    out = shows.console()
+    for number, one in enumerate(seen, start=1):
+        shape = card(one, decisions.directory)
+        head = f"{number} of {len(seen)}  {shape.title}"
+        out.print(Text(head, style="bold"), Text(one.id, style="dim"))
+        rows = shows.table("", "")
+        rows.show_header = False
+        for row in shape.rows:
+            rows.add_row(Text(row.name, style="dim"), Text(row.value))
+        for warning in shape.warnings:
+            rows.add_row(Text("⚠"), Text(warning, style="bold yellow"))
+        rows.add_row(Text("digest", style="dim"), Text(one.digest))
+        out.print(rows)
+
+
+async def _approved(decisions: Decisions, seen: list[Approval], person: Person) -> bool:
+    """Approve one after the other, and return whether one of them was refused."""
+    from signoff.broker.decisions import Refused  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415
+
+    refused = False
+    for one in seen:
+        outcome = await decisions.take(one.id, Approve(together=True), Actor(person, CHANNEL))
+        if isinstance(outcome, Refused):
+            refused = True
+            say(f"{one.id}: not approved. {outcome.error}", err=True)
+        else:
+            done = outcome.approval
+            say(f"{done.id}: {done.outcome(decisions.directory)}.")
+    return refused

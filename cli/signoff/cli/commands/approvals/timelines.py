@@ -1,0 +1,262 @@
+"""How timelines and changes of terms look at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Any, Final
+
+from pydantic import JsonValue
+from rich.console import Console
+from rich.text import Text
+
+from signoff.cli.commands.approvals.show import add, console, some, table
+from signoff.cli.policy_cases.diff import Changed
+from signoff.core.approvals.events import What
+from signoff.core.base.durations import coarse, format_duration
+from signoff.core.cards.card import one_line
+from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Order
+from signoff.core.policies.matching import Verdict
+from signoff.core.policies.policy import Effect
+from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
+
+_SIGNS: Final = {
+    Verdict.MATCHES: ("✓", "green"),
+    Verdict.NO: ("·", "dim"),
+    Verdict.ERROR: ("✗", "red"),
+}
+_ENDS: Final = {
+    End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
+    End.STAY: ("it stays open until somebody answers", "yellow"),
+    End.APPROVE: ("it is approved, under the ceiling of its policy", "green"),
+}
+
+
+def who_approves(timeline: Timeline, directory: Directory) -> dict[str, Any]:
+    """Return which policy rules, and who is asked one after the other until it ends."""
+    asked = [[_name(directory, person) for person in rung.people] for rung in timeline.rungs]
+    needs = [rung.need for rung in timeline.rungs]
+    return {
+        "policy": timeline.terms.policy,
+        "asked": asked,
+        "need": needs,
+        "end": timeline.end.value,
+    }
+
+
+def print_approvers(
+    key: str, rows: Sequence[tuple[JsonValue, Timeline]], directory: Directory
+) -> None:
+    """Print who has to approve a call, one row for each value of an argument."""
+    shown = table(key, "policy", "who has to approve", "end")
+    for value, timeline in rows:
+        found = who_approves(timeline, directory)
+        ways = [
+            f"{need} of {', '.join(people)}" if len(people) > need else " and ".join(people)
+            for people, need in zip(found["asked"], found["need"], strict=True)
+        ]
+        nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
+        add(shown, _value(value), found["policy"], ", then ".join(ways) or nobody, found["end"])
+    console().print(shown)
+
+
+def print_timeline(
+    timeline: Timeline, directory: Directory, zone: tzinfo, *, approving: bool = False
+) -> None:
+    """Print which policy rules, and what happens when; times are shown in a zone."""
+    out = console()
+    facts = timeline.facts
+    args = facts["args"] if isinstance(facts["args"], dict) else {}
+    call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
+    out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
+    _print_policies(out, timeline)
+    answers = "everybody approves" if approving else "nobody answers"
+    out.print(Text(f"\nif {answers} ({zone})", style="bold"))
+    steps = table("when", "after", "what", "")
+    for step in _together(timeline.steps):
+        first, *rest = _lines(step, timeline, directory, zone)
+        after = step.at - timeline.start
+        what = step.what.value.replace("_", " ")
+        add(steps, at_zone(step.at, zone), f"+{coarse(after)}" if after else "", what, first)
+        for line in rest:
+            add(steps, "", "", "", line)
+    out.print(steps)
+    words, colour = _ENDS[timeline.end]
+    if timeline.allowed is not None:
+        above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
+        words = f"it is allowed at once; above {timeline.allowed} {above} would be asked"
+    elif timeline.terms.effect is Effect.DENY:
+        words = "it is denied at once, and the agent reads the reason"
+    elif timeline.end is End.APPROVE and approving and timeline.rungs:
+        words = "it is approved"
+    elif timeline.end is End.APPROVE and not timeline.rungs:
+        words = "a grant approves it at once, and nobody is asked"
+    out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
+    if len(stages := timeline.terms.stages) > 1:
+        say = f"{', then '.join(stages)}; each has to approve before the next is asked"
+        out.print(Text("stages: ", style="bold"), Text(one_line(say)), sep="")
+    if grants := timeline.terms.grants:
+        who = ", ".join(_name(directory, one) for one in grants.who)
+        longest = format_duration(grants.longest)
+        may = f"{who} may approve up to {grants.most} calls like it for up to {longest}"
+        out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
+
+
+def at_zone(moment: datetime, zone: tzinfo) -> str:
+    """Write a moment as clocks of a zone show it, with the day of the week and its offset."""
+    here = moment.astimezone(zone)
+    seconds = ":%S" if here.second else ""
+    return here.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
+
+
+def _from(timeline: Timeline, directory: Directory) -> str:
+    user, app, agent = (str(timeline.facts[key]) for key in ("user", "app", "agent"))
+    place = f"{app}/{agent}" if agent else app
+    who = directory.find(user) if user else None
+    parts = [f"of {place}" if place else "", f"asked for by {who.shown if who else user or '?'}"]
+    return " ".join(part for part in parts if part)
+
+
+def _print_policies(out: Console, timeline: Timeline) -> None:
+    out.print(Text("\npolicies", style="bold"))
+    rows = table("", "name", "when", "here")
+    rows.show_header = False
+    for one in timeline.considered:
+        sign, colour = _SIGNS[one.verdict]
+        when = one.when or "every call"
+        add(rows, Text(sign, style=colour), Text(one.policy, style=colour), when, one.why)
+    if not timeline.considered or timeline.considered[-1].policy != timeline.terms.policy:
+        add(rows, Text("✓", style="green"), Text(timeline.terms.policy, style="green"), "", "")
+    out.print(rows)
+
+
+def _together(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps, with the cards of a level at its beginning."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        here = (step.at, step.level, step.round)
+        began = last is not None and last.what is What.ESCALATED
+        if step.what is What.ASKED and last and began and here == (last.at, last.level, last.round):
+            found[-1] = last.model_copy(update={"asked": step.asked})
+        else:
+            found.append(step)
+    return found
+
+
+def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -> list[str]:
+    """Say what happens at a step: one line for each card, and one for each remark."""
+    lines = []
+    if step.what in ASKING:
+        lines.append(_level(step, timeline, zone))
+        lines += [
+            f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            for one in step.asked
+        ]
+    lines += [_name(directory, one) for one in step.reminded]
+    lines += [part for part in step.why.split("; ") if part]
+    return lines or [""]
+
+
+def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
+    """Say which level begins, until when, and what its answers come to."""
+    again = f" (round {step.round + 1})" if step.round else ""
+    head = timeline.terms.called(step.level) + again
+    rules = timeline.terms.asking(step.level)
+    parts = [f"until {at_zone(step.until, zone)}" if step.until else "without an end"]
+    if not step.seats:
+        parts.insert(0, "nobody")
+    if step.need > 1:
+        parts.append(f"{step.need} have to approve")
+    if rules.order is Order.SEQUENCE and len(step.seats) > 1:
+        parts.append(f"one after the other, of {len(step.seats)}")
+    if timeline.terms.second_step:
+        parts.append("to be confirmed on the inbox page")
+    return f"{head}: {', '.join(parts)}" if head else ", ".join(parts)
+
+
+def _asked(step: Step, person: str, directory: Directory) -> str:
+    if not person:
+        return ", ".join(dict.fromkeys(_name(directory, seat.person) for seat in step.seats))
+    found = []
+    for seat in step.seats:
+        if seat.person == person:
+            instead = f"instead of {_name(directory, seat.instead_of)}" if seat.instead_of else ""
+            via = seat.via if seat.via != seat.stands_for else ""
+            found += [part for part in (instead, via) if part]
+    return _name(directory, person) + (f" ({', '.join(dict.fromkeys(found))})" if found else "")
+
+
+def _name(directory: Directory, person: str) -> str:
+    found = directory.get(person)
+    return found.shown if found else person
+
+
+def _value(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
+    """Print what would be otherwise: approvals that would change alike stand together.
+
+    Args:
+        found: What would be otherwise.
+        looked_at: How many approvals wait.
+        most: How many groups are printed, the largest first.
+    """
+    out = console()
+    groups: dict[tuple[object, ...], list[Changed]] = {}
+    for one in found:
+        terms, notes = one.approval.terms, one.notes
+        key = (one.approval.call.name, terms.policy if terms else "", str(one.differences), notes)
+        groups.setdefault(key, []).append(one)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    for group in ordered[:most]:
+        _print_alike(out, group)
+    if (left := len(ordered) - most) > 0:
+        out.print(f"… and {left:,} more groups. --limit shows more of them.")
+    same = looked_at - len(found)
+    out.print(f"{looked_at} pending: {len(found)} would have other terms, {same} the same.")
+
+
+def _print_alike(out: Console, group: Sequence[Changed]) -> None:
+    """Print approvals whose terms would change in the same way."""
+    one = group[0]
+    call, policy = one.approval.call.name, one.approval.terms
+    ids = some([each.approval.id for each in group])
+    out.print(Text(one_line(f"{ids}  {call}()  {policy.policy if policy else ''}"), style="bold"))
+    rows = table("", "", "")
+    rows.show_header = False
+    for difference in one.differences:
+        frozen, new = _plainly(difference.frozen), _plainly(difference.new)
+        cells = (Text(f"- {frozen}", style="red"), Text(f"+ {new}", style="green"))
+        add(rows, f"  {difference.field}", *cells)
+    out.print(rows)
+    for note in one.notes:
+        out.print(Text(f"  {one_line(note)}", style="dim"))
+
+
+def diff_json(found: Sequence[Changed]) -> list[dict[str, Any]]:
+    """Return what would be otherwise, as JSON."""
+    return [
+        {
+            "approval": one.approval.id,
+            "tool": one.approval.call.name,
+            "differences": [
+                {"field": each.field, "frozen": each.frozen, "new": each.new}
+                for each in one.differences
+            ],
+            "notes": list(one.notes),
+        }
+        for one in found
+    ]
+
+
+def _plainly(value: JsonValue) -> str:
+    if value is None:
+        return "not there"
+    if isinstance(value, str):
+        return value or "empty"
+    return _value(value)

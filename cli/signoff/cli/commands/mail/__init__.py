@@ -1,0 +1,1 @@
+"""Commands about mail: how one is read, the development mailbox, the quarantine."""

@@ -1,0 +1,157 @@
+"""`signoff mail quarantine`: the mails that could not be read."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.channels.email.inbound.quarantine import Quarantined
+
+app = typer.Typer(no_args_is_help=True, help="Unreadable mails, which are kept for 30 days.")
+
+MailId = Annotated[str, typer.Argument(metavar="ID", help="The id, or the beginning of it.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the audit log.")]
+By = Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List mails in quarantine, the latest first."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+        found = await list_quarantine(decisions.ledger, limit=limit)
+        if as_json:
+            write_json([_summary(one) for one in found])
+            return
+        made = shows.table("id", "time (UTC)", "from", "subject", "bytes", "problem")
+        for one in found:
+            row = _summary(one)
+            cells = (row["from"], row["subject"], f"{row['size']:,}", row["problem"])
+            shows.add(made, one.id[:12], shows.moment(one.at), *cells)
+        if found:
+            shows.console().print(made)
+        else:
+            say("No mail is in quarantine.")
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the mail itself, with its tokens.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show why a mail is in quarantine, and its header."""
+
+    async def work(decisions: Decisions) -> Quarantined:
+        from signoff.channels.email.inbound.quarantine import find  # noqa: PLC0415
+
+        return await find(decisions.ledger, mail_id)
+
+    mail = with_decisions(ctx, work)
+    if raw:
+        sys.stdout.buffer.write(mail.raw)
+        sys.stdout.buffer.flush()
+        return
+    from signoff.core.cards.card import shown  # noqa: PLC0415
+
+    head = [shown(line) for line in mail.head()]
+    if as_json:
+        write_json({**_summary(mail), "header": head})
+        return
+    summary = _summary(mail)
+    for name in ("id", "at", "problem", "sender", "recipients", "size"):
+        told = summary[name]
+        text = ", ".join(told) if isinstance(told, list) else "unknown" if told is None else told
+        say(f"{name + ':':<12}{text}")
+    say("\n" + "\n".join(f"  {line}" for line in head))
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    reason: Reason,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Process a mail again, after its problem was fixed."""
+
+    async def work(decisions: Decisions) -> Quarantined:
+        from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
+
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.retry(decisions.ledger, mail, by=_who(by), why=reason)
+        return mail
+
+    _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+
+
+@app.command()
+def drop(
+    ctx: typer.Context,
+    mail_id: MailId,
+    *,
+    reason: Reason,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Delete a mail permanently."""
+
+    async def work(decisions: Decisions) -> Quarantined:
+        from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
+
+        mail = await quarantine.find(decisions.ledger, mail_id)
+        await quarantine.drop(decisions.ledger, mail, by=_who(by), why=reason)
+        return mail
+
+    _done(with_decisions(ctx, work), "is deleted", as_json=as_json)
+
+
+def _who(by: str) -> str:
+    return by or f"{getpass.getuser()} (cli)"
+
+
+def _done(mail: Quarantined, what: str, *, as_json: bool) -> None:
+    if as_json:
+        write_json(_summary(mail))
+    else:
+        say(f"{mail.id[:12]} {what}.")
+
+
+def _summary(mail: Quarantined) -> dict[str, Any]:
+    from signoff.channels.pipeline.reply_tokens import redact  # noqa: PLC0415
+    from signoff.core.cards.card import one_line  # noqa: PLC0415
+
+    return {
+        "id": mail.id,
+        "at": mail.at.isoformat(),
+        "problem": one_line(mail.problem),
+        "from": one_line(mail.field("from")),
+        "subject": one_line(mail.field("subject")),
+        "sender": None if mail.sender is None else one_line(redact(mail.sender)),
+        "recipients": [one_line(redact(one)) for one in mail.recipients],
+        "size": len(mail.raw),
+    }

@@ -1,0 +1,1 @@
+"""Commands about people: absences, queues, sign-in to the page, API tokens."""

@@ -1,0 +1,254 @@
+"""`signoff people`: who is in the directory, who is away, and who has a second factor."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.terminal import say
+from signoff.core.base.errors import AbsenceRefused, ConfigError
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.channels.inbox.auth.factors import Factors
+    from signoff.channels.inbox.settings import InboxSettings
+    from signoff.core.directory.hours import Absence
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="People, their absences and their second factors.",
+)
+
+Who = Annotated[
+    str,
+    typer.Argument(metavar="PERSON", help="An id or address in [[people]].", show_default=False),
+]
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List people, their absences, and whether they are enrolled for the inbox page."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+
+        found = set(await enrolled(decisions.ledger))
+        now = await decisions.ledger.now()
+        directory = await decisions.people.directory()
+        away = {one.id: one.absence(now) for one in directory}
+        if as_json:
+            write_json(
+                [
+                    {
+                        **one.model_dump(mode="json"),
+                        "enrolled": one.id in found,
+                        "away_now": away[one.id] is not None,
+                    }
+                    for one in directory
+                ]
+            )
+            return
+        made = shows.table("id", "name", "address", "away", "enrolled")
+        for one in directory:
+            words = _words(away[one.id])
+            shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
+        shows.console().print(made)
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def away(
+    ctx: typer.Context,
+    person: Who,
+    *,
+    until: Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, YYYY-MM-DD.")],
+    start: Annotated[
+        str, typer.Option("--from", metavar="DAY", help="The first day. The default is today.")
+    ] = "",
+    delegate: Annotated[
+        str,
+        typer.Option("--delegate", metavar="PERSON", help="The delegate. The default is nobody."),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Set an absence, in whole days of the person's time zone. It takes effect at once.
+
+    New requests go to the delegate. Requests that the person already has stay with them.
+    """
+
+    async def work(decisions: Decisions) -> Absence:
+        from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+        from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
+
+        who = person_of(decisions.directory, person)
+        stands_in = person_of(decisions.directory, delegate).id if delegate else ""
+        first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
+        last = _day(until, "--until")
+        if last < first:
+            raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
+        absence = Absence(start=first, end=last, delegate=stands_in)
+        more = {"channel": "cli"}
+        return await decisions.people.leave(
+            who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
+        )
+
+    absence = with_decisions(ctx, work)
+    if as_json:
+        write_json({"person": person, **absence.model_dump(mode="json")})
+    else:
+        say(f"{person} is away from {absence.start} {_words(absence)}.")
+
+
+@app.command()
+def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+    """End an absence, also one in the settings. It takes effect at once.
+
+    Later absences stay.
+    """
+
+    async def work(decisions: Decisions) -> None:
+        who = person_of(decisions.directory, person)
+        await decisions.people.come_back(who, by=_operator(), more={"channel": "cli"})
+
+    with_decisions(ctx, work)
+    if as_json:
+        write_json({"person": person, "away_now": False})
+    else:
+        say(f"{person} is back.")
+
+
+@app.command()
+def enroll(
+    ctx: typer.Context,
+    person: Who,
+    *,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Create a new secret. The old one and all passkeys become invalid."
+        ),
+    ] = False,
+    passkey: Annotated[
+        bool,
+        typer.Option("--passkey", help="Print a one-time code for adding a passkey instead."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Enrol a person: print the secret of a second factor once, for an authenticator app.
+
+    Anybody who has the secret can create the codes. Show it only to that person.
+    """
+    settings = settings_of(ctx)
+    if not settings.inbox.url:
+        raise ConfigError(
+            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
+            key="inbox",
+        )
+
+    if passkey:
+        _invite(ctx, settings.inbox, person, as_json=as_json)
+        return
+
+    async def work(decisions: Decisions) -> str:
+        from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
+
+        factors: Factors = Factors(decisions.ledger, settings.inbox.secret_key)
+        who = person_of(decisions.directory, person)
+        return await factors.enroll(who, by=_operator(), replace=replace)
+
+    uri = with_decisions(ctx, work)
+    if as_json:
+        write_json({"person": person, "uri": uri})
+        return
+    import segno  # noqa: PLC0415
+
+    segno.make(uri, micro=False).terminal(compact=True, border=2)
+    say(f"{uri}\n\nScan it with an authenticator app. It is not shown again.")
+
+
+def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: bool) -> None:
+    """Print a code with which somebody may add a passkey."""
+    if not inbox.has_passkeys:
+        raise ConfigError(
+            f"Passkeys belong to the name of a host, and {inbox.url} has none.", key="inbox.url"
+        )
+
+    async def work(decisions: Decisions) -> str:
+        from signoff.channels.inbox.auth.passkey_store import invite  # noqa: PLC0415 -- redis
+
+        who = person_of(decisions.directory, person)
+        return await invite(decisions.ledger, who.id, by=_operator())
+
+    code, page = with_decisions(ctx, work), f"{inbox.url}/inbox/security"
+    if as_json:
+        write_json({"person": person, "code": code, "page": page})
+    else:
+        say(
+            f"{code}\n\nWithin a day {person} can give this code once on {page}, signed in by any "
+            "way, to add a passkey. It is worth nothing to others."
+        )
+
+
+@app.command()
+def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+    """Remove a person's second factors, passkeys included, and end their sessions.
+
+    PERSON can also be the id of somebody who has left [[people]].
+    """
+
+    async def work(decisions: Decisions) -> bool:
+        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
+
+        found = decisions.directory.find(person)
+        return await take_away(decisions.ledger, found.id if found else person, by=_operator())
+
+    if not with_decisions(ctx, work):
+        raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
+    if as_json:
+        write_json({"person": person, "enrolled": False})
+    else:
+        say(f"All second factors of {person} were removed.")
+
+
+@app.command("sign-out")
+def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+    """End a person's sessions on the inbox page, in every browser. It takes effect at once.
+
+    PERSON can also be the id of somebody who has left [[people]].
+    """
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.channels.inbox.auth.sessions import sign_out_everywhere  # noqa: PLC0415 -- redis
+
+        found = decisions.directory.find(person)
+        who = found.id if found else person
+        await sign_out_everywhere(decisions.ledger, who, by=_operator())
+
+    with_decisions(ctx, work)
+    if as_json:
+        write_json({"person": person, "signed_in": False})
+    else:
+        say(f"All sessions of {person} were ended.")
+
+
+def _words(absence: Absence | None) -> str:
+    if absence is None:
+        return ""
+    return f"until {absence.end}" + (f", {absence.delegate} decides" if absence.delegate else "")
+
+
+def _day(text: str, option: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise AbsenceRefused(f"{option} {text!r} is no day: write it like 2026-12-24.") from error
+
+
+def _operator() -> str:
+    return f"{getpass.getuser()} (cli)"

@@ -1,0 +1,243 @@
+"""`signoff queue`: what waits, how long and on whom, by queue and by person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.terminal import say, say_json
+from signoff.core.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from rich.table import Table
+
+    from signoff.broker.decisions import Decisions
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.metrics import Figures, Waiting
+    from signoff.core.directory.people import Directory
+
+app = typer.Typer(no_args_is_help=True, help="Pending approvals by queue and person.")
+
+_EVERY = 2.0
+
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every two seconds.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most people to show.")] = 20,
+    watch: Watch = False,
+    as_json: Json = False,
+) -> None:
+    """List queues, and the people with most pending approvals; all of them with --json.
+
+    The count and the oldest are exact. The rest covers the 1,000 approvals that are due next.
+    """
+
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
+        from signoff.broker.backlog import ALL, names_of, summaries  # noqa: PLC0415
+        from signoff.core.directory.queues import QUEUE  # noqa: PLC0415
+
+        found, now = await summaries(decisions.ledger, names_of(decisions.directory))
+        if as_json:
+            return [one.model_dump(mode="json") for one in found]
+        # Altogether and the queues stand first; of the people, those who have most.
+        apart = [one for one in found if one.name == ALL or one.name.startswith(QUEUE)]
+        people = [one for one in found if one not in apart]
+        people.sort(key=lambda one: (-one.waiting, one.oldest or now))
+        table = _table([*apart, *people[:limit]], decisions.directory, now)
+        return _with_rest(table, len(people) - limit, "people", "--limit shows more of them.")
+
+    _shown(ctx, look, watch=watch, as_json=as_json)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A queue, a person, or `all`.")],
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    watch: Watch = False,
+    as_json: Json = False,
+) -> None:
+    """Show the pending approvals of a queue or a person, the oldest first."""
+
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
+        from signoff.broker.backlog import index_of, waiting  # noqa: PLC0415
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+        ledger = decisions.ledger
+        named = _named(decisions.directory, name)
+        found = await waiting(ledger, named, limit=limit)
+        if as_json:
+            return [shows.as_json(one) for one in found]
+        ((count, _),) = await ledger.store.extents([index_of(named)])
+        table = _details(found, decisions.directory, await ledger.now())
+        return _with_rest(table, count - limit, "requests", "--limit shows more of them.")
+
+    _shown(ctx, look, watch=watch, as_json=as_json)
+
+
+@app.command()
+def figures(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[
+        int, typer.Option(min=1, help="How many of the latest ended approvals to use.")
+    ] = 1_000,
+    as_json: Json = False,
+) -> None:
+    """Show decision times by queue, and outcomes."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.core.approvals.metrics import figures_of  # noqa: PLC0415
+
+        found = figures_of(await decisions.ledger.decided(limit=limit))
+        if as_json:
+            write_json(found.model_dump(mode="json"))
+        elif found.count:
+            _print_figures(found)
+        else:
+            say("Nothing has ended yet.")
+
+    with_decisions(ctx, work)
+
+
+def _print_figures(found: Figures) -> None:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
+
+    out = shows.console()
+    out.print(f"{found.count:,} ended since {shows.moment(found.since)}.", style="bold")
+    took = shows.table("queue", "decisions", "half took", "nine of ten took")
+    for one in found.took:
+        shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
+    ends = [state for state in State if state is not State.PENDING]
+    came = shows.table("week", "tool", *(state.value.replace("_", " ") for state in ends))
+    for each in found.came:
+        counts = (f"{each.outcomes[state]:,}" if state in each.outcomes else "" for state in ends)
+        shows.add(came, each.week.isoformat(), each.tool, *counts)
+    for table in (took, came):
+        if table.row_count:
+            out.print()
+            out.print(table)
+
+
+def _named(directory: Directory, name: str) -> str:
+    """Return what a queue or a person is called in the lists.
+
+    Raises:
+        ConfigError: There is neither a queue nor a person of this name.
+    """
+    from signoff.broker.backlog import name_of  # noqa: PLC0415 -- redis takes a while to import
+
+    found = name_of(directory, name)
+    if not found:
+        queues = ", ".join(directory.queues) or "none"
+        raise ConfigError(
+            f"There is no queue and no person {name!r}. Queues: {queues}. `signoff people list` "
+            "shows the people."
+        )
+    return found
+
+
+def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
+
+    made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
+    for one in found:
+        claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
+        shows.add(
+            made,
+            one.name,
+            str(one.waiting),
+            "" if one.oldest is None else coarse(now - one.oldest),
+            "" if one.next_due is None else coarse(one.next_due - now),
+            str(one.overdue) if one.overdue else "",
+            shows.some([_name(directory, person) for person in one.on]),
+            shows.some(claimed),
+        )
+    return made
+
+
+def _with_rest(table: Table, left: int, what: str, how: str) -> Any:  # noqa: ANN401 -- what rich prints
+    """Return a table with a line below it about what it leaves out."""
+    from rich.console import Group  # noqa: PLC0415
+
+    return table if left <= 0 else Group(table, f"… and {left:,} more {what}. {how}")
+
+
+def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.core.base.durations import coarse  # noqa: PLC0415
+
+    made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
+    for one in found:
+        claim, question = one.claim_at(now), one.open_question
+        people = [_name(directory, person) for person in sorted(one.approvers)]
+        if question is not None:
+            people = [f"{_name(directory, one.origin.user)} (asked back)", *people]
+        shows.add(
+            made,
+            one.id,
+            shows.asked_for(one),
+            _name(directory, one.origin.user),
+            shows.some(people),
+            coarse(now - one.opened_at),
+            "" if one.deadline is None else coarse(one.deadline - now),
+            ""
+            if claim is None
+            else f"{_name(directory, claim.by)}, {coarse(claim.until - now)} left",
+        )
+    return made
+
+
+def _name(directory: Directory, identity: str) -> str:
+    person = directory.find(identity)
+    return person.shown if person else identity
+
+
+def _shown(
+    ctx: typer.Context,
+    look: Callable[[Decisions], Awaitable[Any]],
+    *,
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Write what a look returns: once, or again and again until interrupted."""
+
+    async def once(decisions: Decisions) -> None:
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+        found = await look(decisions)
+        if as_json:
+            write_json(found)
+        else:
+            shows.console().print(found)
+
+    async def again(decisions: Decisions) -> None:
+        from rich.live import Live  # noqa: PLC0415
+
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+
+        if as_json:
+            while True:
+                say_json(json.dumps(await look(decisions), ensure_ascii=False, default=str))
+                await asyncio.sleep(_EVERY)
+        with Live(console=shows.console(), auto_refresh=False, screen=False) as live:
+            while True:
+                live.update(await look(decisions), refresh=True)
+                await asyncio.sleep(_EVERY)
+
+    with_decisions(ctx, again if watch else once)

@@ -1,0 +1,157 @@
+"""`signoff tokens`: who may use the REST API, and for what."""
+
+from __future__ import annotations
+
+import getpass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
+    from signoff.core.access.api_tokens import Access, Scope
+
+app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API.")
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="A scope: runs:submit, runs:read, approvals:read, approvals:decide, "
+            "approvals:withdraw, audit:read, admin. May be given several times.",
+        ),
+    ],
+    person: Annotated[
+        str,
+        typer.Option(
+            metavar="PERSON", help="The person as whom it acts: an id or address in [[people]]."
+        ),
+    ] = "",
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER",
+            help="For a system: an ADK user for whom it submits, or *; can be repeated.",
+        ),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--app", metavar="APP", help="Only for this agent; can be repeated."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="The token's name in the audit log.")] = "",
+    expires: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long it is valid: 90d.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Create a token. It is printed once and stored as a hash.
+
+    A person's token (--person) decides as that person. A system's token (--user) submits runs for
+    users and decides nothing.
+    """
+    scopes = frozenset(_scope(one) for one in scope)
+    within = _duration(expires) if expires else None
+
+    async def work(decisions: Decisions) -> tuple[str, Access]:
+        from signoff.broker.api_tokens import create as make  # noqa: PLC0415
+
+        now = await decisions.ledger.now()
+        return await make(
+            decisions.ledger,
+            scopes=scopes,
+            by=_operator(),
+            name=name,
+            person=person_of(decisions.directory, person).id if person else "",
+            users=tuple(user or ()),
+            apps=tuple(agent or ()),
+            expires_at=now + within if within is not None else None,
+        )
+
+    token, access = with_decisions(ctx, work)
+    if as_json:
+        write_json({"token": token, **_as_json(access)})
+    else:
+        say(token)
+        say(f"Store it now: it is not shown again. `signoff tokens revoke {access.id}`", err=True)
+
+
+@app.command("list")
+def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List tokens, without their secrets."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.api_tokens import everyone  # noqa: PLC0415
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+
+        found, now = await everyone(decisions.ledger), await decisions.ledger.now()
+        if as_json:
+            write_json([_as_json(one) for one in found])
+            return
+        made = shows.table("id", "name", "of", "scopes", "apps", "expires")
+        for one in found:
+            of = one.person or ", ".join(one.users)
+            ends = "expired" if one.has_expired(now) else shows.moment(one.expires_at)
+            scopes = ", ".join(sorted(one.scopes))
+            shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
+        shows.console().print(made)
+
+    with_decisions(ctx, work)
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The id: 10 letters and digits.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Revoke a token at once."""
+
+    async def work(decisions: Decisions) -> Access:
+        from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
+
+        return await take_away(decisions.ledger, token_id, by=_operator())
+
+    gone = with_decisions(ctx, work)
+    if as_json:
+        write_json(_as_json(gone))
+    else:
+        say(f"{gone.shown} was revoked.")
+
+
+def _scope(text: str) -> Scope:
+    from signoff.core.access.api_tokens import Scope  # noqa: PLC0415
+
+    try:
+        return Scope(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
+
+
+def _duration(text: str) -> timedelta:
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+
+    from signoff.core.base.durations import Duration  # noqa: PLC0415
+
+    try:
+        made: timedelta = TypeAdapter(Duration).validate_python(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise typer.BadParameter(f"--expires: {first['msg']}") from error
+    return made
+
+
+def _as_json(access: Access) -> dict[str, object]:
+    return access.model_dump(mode="json", exclude={"sha256"})
+
+
+def _operator() -> str:
+    return f"{getpass.getuser()} (cli)"

@@ -1,0 +1,1 @@
+"""Celery, which carries doorbells: the app, the consumer, and the loop behind its threads."""

