@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 import secrets
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -45,6 +47,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: place for place, name in enumerate(LONG)}
     root = Path(__file__).parent
     items.sort(key=lambda item: order.get(item.path.relative_to(root).parts[0], len(LONG)))
+
+
+@pytest.fixture(autouse=True)
+def restored_log() -> Iterator[None]:
+    """The log of the tests as it was: commands configure it for the whole process."""
+    root = logging.getLogger()
+    handlers, level, show = list(root.handlers), root.level, warnings.showwarning
+    before = structlog.get_config()
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    warnings.showwarning = show
+    structlog.configure(**before)
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture(scope="session")

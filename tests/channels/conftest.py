@@ -8,7 +8,7 @@ import email
 import email.policy
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
@@ -299,9 +299,8 @@ def still_channels(still_ledger: Ledger, still_desk: Desk, directory: Directory)
 
 
 @pytest.fixture
-def log_output() -> Iterator[LogCapture]:
+def log_output() -> LogCapture:
     """What is logged, one dict an event."""
-    capture, before = LogCapture(), structlog.get_config()["processors"]
+    capture = LogCapture()
     structlog.configure(processors=[capture])
-    yield capture
-    structlog.configure(processors=before)
+    return capture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
@@ -61,20 +58,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def restored_log() -> Iterator[None]:
-    """The log of the tests as it was: commands configure it for the whole process."""
-    root = logging.getLogger()
-    handlers, level, show = list(root.handlers), root.level, warnings.showwarning
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(capture=False)
-    warnings.showwarning = show
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture

@@ -59,12 +59,11 @@ class Log:
 
 
 @pytest.fixture
-def log() -> Iterator[Log]:
+def log() -> Log:
     """What is logged during a test."""
-    log, before = Log(), structlog.get_config()["processors"]
+    log = Log()
     structlog.configure(processors=[log])
-    yield log
-    structlog.configure(processors=before)
+    return log
 
 
 @pytest.fixture(scope="module")
